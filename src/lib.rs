@@ -1,0 +1,12 @@
+//! recado: a telephone agent in a box that accepts work, keeps talking, and tells each result once.
+//!
+//! The map of the house. Three planes around a pure core ([`recado_core`]); dependencies point inwards and
+//! only [`app`] knows all of them:
+//!
+//! ```text
+//!   caller ⇄ surface (sip · media · listen · speech · voice) ⇄ app ⇄ recado-core (conversation · ledger · gate)
+//!                                                              ⇅
+//!                          cognition (models · tools · executor) · coordination (store · recovery)
+//! ```
+
+pub mod surface;

@@ -1,0 +1,5 @@
+//! Interaction surface: listens and speaks. The only plane that may make sound.
+//!
+//! Nothing here decides *what* to say or *when* a delivery may be told: that is `recado-core`. No tool, model or
+//! store may be reached from this room.
+
