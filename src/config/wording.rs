@@ -1,0 +1,142 @@
+//! Sentences for what serde and TOML found wrong.
+
+use super::decode::{DecodeError, Fault};
+use super::problem::{Problem, Severity};
+use super::source::Source;
+use super::tree::{Node, Path, Value};
+
+/// A file that is not TOML.
+pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
+    Problem {
+        place: source.place(error.span().map_or(0, |span| span.start)),
+        severity: Severity::Error,
+        what: format!("this is not TOML: {}", error.message().trim().replace('\n', ", ")),
+        instead: String::new(),
+    }
+}
+
+/// A setting that is not what it must be.
+pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
+    let path = &error.path;
+    let node = tree.at(path);
+    let key = path.key();
+    let (what, instead) = match &error.fault {
+        Fault::UnknownField { expected } => {
+            let known = nearest(key, expected);
+            let what = match known {
+                Some(known) => format!("there is no such setting; did you mean `{known}`?"),
+                None => "there is no such setting".to_owned(),
+            };
+            (what, known.map_or_else(|| format!("one of {}", expected.join(", ")), str::to_owned))
+        }
+        Fault::UnknownVariant { found, expected } => {
+            let what = format!("{found:?} is not one of the words that stand to choice");
+            let words = expected.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
+            (what, format!("{key} = {}", nearest(found, expected).map_or(words, |word| format!("{word:?}"))))
+        }
+        Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
+        Fault::Mistyped { found, expected } => mistyped(key, found, expected, node),
+        Fault::Refused(why) => refused(key, why),
+    };
+    let place = match (&error.fault, node) {
+        (_, None) => tree.place.clone(),
+        (Fault::UnknownField { .. } | Fault::Missing { .. }, Some(node)) => node.key_place.clone(),
+        (_, Some(node)) => node.place.clone(),
+    };
+    Problem { place, severity: Severity::Error, what: format!("{}: {what}", name_of(path, tree)), instead }
+}
+
+/// What people call a setting: `sip.listen`, or `tool "weather": url`.
+pub(super) fn name_of(path: &Path, tree: &Node) -> String {
+    match path.keys() {
+        [list, index, rest @ ..] if list == "tools" => {
+            let tool = tree.at(&Path::of(list).join(index)).and_then(|tool| match &tool.value {
+                Value::Table(entries) => entries.get("name")?.text().filter(|name| !name.is_empty()).map(str::to_owned),
+                _ => None,
+            });
+            let tool = match tool {
+                Some(name) => format!("tool {name:?}"),
+                None => format!("tool {}", index.parse::<usize>().map_or(0, |index| index.saturating_add(1))),
+            };
+            if rest.is_empty() { tool } else { format!("{tool}: {}", rest.join(".")) }
+        }
+        _ => path.to_string(),
+    }
+}
+
+/// The word that was most likely meant.
+pub(super) fn nearest<'w>(written: &str, words: &[&'w str]) -> Option<&'w str> {
+    let written = written.to_lowercase().replace('-', "_");
+    words
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(&written, &word.replace('-', "_")), *word))
+        .filter(|(distance, word)| *distance <= word.len().max(3) / 3)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// What a type of our own says after what is wrong: its own proposal.
+pub(super) const WRITE_INSTEAD: &str = "; write instead: ";
+
+fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (String, String) {
+    let text = node.and_then(Node::text);
+    let (wanted, instead) = match expected {
+        "a boolean" => ("true or false", format!("{key} = {}", text.and_then(|text| text.parse().ok()).unwrap_or(true))),
+        "a string" | "path string" | "socket address" | "IP address" => match found.split('`').nth(1) {
+            Some(value) => ("text in quotes", format!("{key} = {value:?}")),
+            None => ("text in quotes", format!("{key} = \"…\"")),
+        },
+        "a sequence" if key == "tools" => ("one [[tools]] table for each tool", "[[tools]]".to_owned()),
+        "a sequence" => match text {
+            Some(text) => ("a list", format!("{key} = [{text:?}]")),
+            None => ("a list", format!("{key} = […]")),
+        },
+        number if is_number(number) => {
+            let digits = text.map(|text| text.replace(['_', ' '], "")).filter(|text| text.parse::<u32>().is_ok());
+            (
+                "a whole number, zero or more",
+                digits.map_or_else(|| "a number without quotes, unit or sign".to_owned(), |digits| format!("{key} = {digits}")),
+            )
+        }
+        table if table.starts_with("struct") || table == "a map" => ("a table", format!("[{key}]")),
+        other => (other, format!("{key} = {other}")),
+    };
+    let found = found.replace("sequence", "a list").replace("map", "a table").replace("string", "the text").replace('`', "");
+    (format!("expected {wanted}, found {found}"), instead)
+}
+
+fn is_number(expected: &str) -> bool {
+    matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize" | "i64") || expected.contains("nonzero")
+}
+
+fn refused(key: &str, why: &str) -> (String, String) {
+    match why.split_once(WRITE_INSTEAD) {
+        Some((what, instead)) => (what.to_owned(), format!("{key} = {instead}")),
+        None if why.contains("socket address") => ("this is not an address and port".to_owned(), format!("{key} = \"127.0.0.1:5060\"")),
+        None if why.contains("IP address") => ("this is not an IP address".to_owned(), format!("{key} = \"192.0.2.10\"")),
+        None => (why.to_owned(), String::new()),
+    }
+}
+
+fn missing(field: &str) -> String {
+    let example = match field {
+        "url" => "https://crm.example/recado/tickets",
+        "name" => "open_ticket",
+        _ => "…",
+    };
+    format!("{field} = {example:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_matched_and_another_word_is_not() {
+        let words = ["listen", "advertised", "calls_max", "ring_ms"];
+        assert_eq!(nearest("lisen", &words), Some("listen"));
+        assert_eq!(nearest("calls-max", &words), Some("calls_max"));
+        assert_eq!(nearest("max_calls", &words), None);
+        assert_eq!(nearest("colour", &words), None);
+    }
+}
