@@ -22,6 +22,10 @@ impl Tool {
                 checker.file_exists(&place.join(key), file);
             }
         }
+        if self.say_done.is_empty() {
+            let what = "without a text the caller only hears that it is done, not what came of it";
+            checker.warning(&place.join("say_done"), what, format!("say_done.{} = \"… {{{{ result.… }}}} …\"", code_of(language)));
+        }
         for saying in self.sayings() {
             saying.check(checker, place, language, &self.properties());
         }
@@ -150,11 +154,11 @@ impl Tool {
 
     fn sayings(&self) -> [Saying<'_>; 5] {
         [
-            Saying { key: "say_accepted", text: &self.say_accepted, required: true, variables: &["arguments"] },
-            Saying { key: "say_done", text: &self.say_done, required: true, variables: &["arguments", "result"] },
-            Saying { key: "say_short", text: &self.say_short, required: false, variables: &["arguments", "result"] },
-            Saying { key: "say_failed", text: &self.say_failed, required: true, variables: &["arguments", "error"] },
-            Saying { key: "say_unknown", text: &self.say_unknown, required: true, variables: &["arguments"] },
+            Saying { key: "say_accepted", text: &self.say_accepted, variables: &["arguments"] },
+            Saying { key: "say_done", text: &self.say_done, variables: &["arguments", "result"] },
+            Saying { key: "say_short", text: &self.say_short, variables: &["arguments", "result"] },
+            Saying { key: "say_failed", text: &self.say_failed, variables: &["arguments", "error"] },
+            Saying { key: "say_unknown", text: &self.say_unknown, variables: &["arguments"] },
         ]
     }
 }
@@ -163,18 +167,18 @@ impl Tool {
 struct Saying<'a> {
     key: &'static str,
     text: &'a Localised,
-    required: bool,
     variables: &'static [&'static str],
 }
 
 impl Saying<'_> {
     fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language, properties: &[&str]) {
         let path = place.join(self.key);
-        let (code, text) = match language {
-            Language::Es => ("es", &self.text.es),
-            Language::En => ("en", &self.text.en),
+        let code = code_of(language);
+        let text = match language {
+            Language::Es => &self.text.es,
+            Language::En => &self.text.en,
         };
-        if text.is_none() && (self.required || !self.text.is_empty()) {
+        if text.is_none() && !self.text.is_empty() {
             let what = format!("there is no text in the box's language, {code:?}");
             checker.error(&path, what, format!("{}.{code} = \"…\"", self.key));
         }
@@ -219,6 +223,8 @@ impl Saying<'_> {
                     None => format!("{} and what is in it", self.variables.join(", ")),
                 };
                 checker.error(path, format!("there is no `{variable}` to be said here"), instead);
+            } else if variable == "error" && name != variable {
+                checker.error(path, "`error` is a text and has no fields", "{{ error }}");
             } else if let ("arguments", Some(field)) = (variable, keys.next())
                 && !properties.is_empty()
                 && !properties.contains(&field)
@@ -228,6 +234,14 @@ impl Saying<'_> {
                 checker.error(path, format!("`arguments.{field}` is not among the properties in parameters"), instead);
             }
         }
+    }
+}
+
+/// The key that texts in a language stand under.
+fn code_of(language: Language) -> &'static str {
+    match language {
+        Language::Es => "es",
+        Language::En => "en",
     }
 }
 
