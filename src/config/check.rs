@@ -78,10 +78,7 @@ impl<'a> Checker<'a> {
     }
 
     fn report(&mut self, severity: Severity, path: &Path, what: impl Display, instead: String) {
-        let reported = (0..=path.keys().len()).any(|kept| {
-            let prefix = path.keys().iter().take(kept).fold(Path::default(), |prefix, key| prefix.join(key));
-            self.broken.contains(&prefix)
-        });
+        let reported = self.broken.iter().any(|broken| broken.contains(path) || path.contains(broken));
         if !reported {
             let what = format!("{}: {what}", wording::name_of(path, self.tree));
             self.problems.push(Problem { place: self.place(path), severity, what, instead });

@@ -29,6 +29,9 @@ mod tool_check;
 mod tree;
 mod wording;
 
+#[cfg(test)]
+mod tests;
+
 pub use cidr::Cidr;
 pub use gate::Gate;
 pub use http::Http;

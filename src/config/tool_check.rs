@@ -112,14 +112,15 @@ impl Tool {
         match jsonschema::validator_for(&self.parameters) {
             Err(error) => {
                 let inner = error.instance_path().as_str().split('/').skip(1).fold(path.clone(), |path, key| path.join(key));
-                checker.error(
-                    &inner,
-                    format!("this is not JSON Schema: {error}"),
-                    "as in: parameters = { type = \"object\", properties = { name = { type = \"string\" } } }",
-                );
+                let instead = if inner.key() == "type" {
+                    "type = \"string\", \"number\", \"integer\", \"boolean\", \"array\" or \"object\""
+                } else {
+                    "JSON Schema, as in { type = \"object\", properties = { name = { type = \"string\" } } }"
+                };
+                checker.error(&inner, format!("this is not JSON Schema: {error}"), instead);
             }
             Ok(_) if self.parameters.get("type").and_then(Json::as_str) != Some("object") => {
-                checker.error(&path, "arguments come as one object", "type = \"object\" in it");
+                checker.error(&path, "arguments come as one object", "type = \"object\"");
             }
             Ok(_) => {}
         }

@@ -42,6 +42,16 @@ impl Path {
         Self(self.0.split_last().map(|(_, front)| front.to_vec()).unwrap_or_default())
     }
 
+    /// Whether `inner` is this setting or in it.
+    pub fn contains(&self, inner: &Path) -> bool {
+        inner.0.starts_with(&self.0)
+    }
+
+    /// The last key that is a word: that of the list for something in it.
+    pub fn word(&self) -> &str {
+        self.0.iter().rev().find(|key| !is_index(key)).map_or("", String::as_str)
+    }
+
     /// Its keys, the outermost first.
     pub fn keys(&self) -> &[String] {
         &self.0
@@ -114,6 +124,18 @@ impl Node {
             node.stand_at(place);
             node
         })
+    }
+
+    /// `key` with this value, as it would stand in a file.
+    pub fn line(&self, key: &str) -> String {
+        match &self.value {
+            Value::Text(text) | Value::Loose(text) => format!("{key} = {text:?}"),
+            Value::Integer(number) => format!("{key} = {number}"),
+            Value::Float(number) => format!("{key} = {number}"),
+            Value::Boolean(boolean) => format!("{key} = {boolean}"),
+            Value::List(_) => format!("{key} = […]"),
+            Value::Table(_) | Value::Removed => format!("[{key}]"),
+        }
     }
 
     /// Lays `over` over this: tables key by key, `[[tools]]` one after the other, everything else whole.
@@ -221,6 +243,11 @@ fn value_of(value: &DeValue<'_>, source: &Source) -> Value {
         ),
         DeValue::Table(table) => table_of(table, source),
     }
+}
+
+/// Whether a key is a place in a list.
+pub(super) fn is_index(key: &str) -> bool {
+    !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The one list that layers add to: a tool may come in a file of its own.

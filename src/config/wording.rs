@@ -3,7 +3,7 @@
 use super::decode::{DecodeError, Fault};
 use super::problem::{Problem, Severity};
 use super::source::Source;
-use super::tree::{Node, Path, Value};
+use super::tree::{Node, Path, Value, is_index};
 
 /// A file that is not TOML.
 pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
@@ -19,24 +19,28 @@ pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
 pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
     let path = &error.path;
     let node = tree.at(path);
-    let key = path.key();
+    let key = path.word();
     let (what, instead) = match &error.fault {
         Fault::UnknownField { expected } => {
-            let known = nearest(key, expected);
+            let known = nearest(path.key(), expected);
             let what = match known {
                 Some(known) => format!("there is no such setting; did you mean `{known}`?"),
                 None => "there is no such setting".to_owned(),
             };
-            (what, known.map_or_else(|| format!("one of {}", expected.join(", ")), str::to_owned))
+            let instead = match (known, node) {
+                (Some(known), Some(node)) => node.line(known),
+                _ => format!("one of {}", expected.join(", ")),
+            };
+            (what, instead)
         }
         Fault::UnknownVariant { found, expected } => {
-            let what = format!("{found:?} is not one of the words that stand to choice");
+            let what = format!("{found:?} is not a choice");
             let words = expected.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
             (what, format!("{key} = {}", nearest(found, expected).map_or(words, |word| format!("{word:?}"))))
         }
         Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
         Fault::Mistyped { found, expected } => mistyped(key, found, expected, node),
-        Fault::Refused(why) => refused(key, why),
+        Fault::Refused(why) => refused(path, why),
     };
     let place = match (&error.fault, node) {
         (_, None) => tree.place.clone(),
@@ -58,10 +62,15 @@ pub(super) fn name_of(path: &Path, tree: &Node) -> String {
                 Some(name) => format!("tool {name:?}"),
                 None => format!("tool {}", index.parse::<usize>().map_or(0, |index| index.saturating_add(1))),
             };
-            if rest.is_empty() { tool } else { format!("{tool}: {}", rest.join(".")) }
+            if rest.is_empty() { tool } else { format!("{tool}: {}", words(rest)) }
         }
-        _ => path.to_string(),
+        keys => words(keys),
     }
+}
+
+/// Keys without places in lists: line and column say which.
+fn words(keys: &[String]) -> String {
+    keys.iter().filter(|key| !is_index(key)).map(String::as_str).collect::<Vec<_>>().join(".")
 }
 
 /// The word that was most likely meant.
@@ -91,28 +100,70 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
             Some(text) => ("a list", format!("{key} = [{text:?}]")),
             None => ("a list", format!("{key} = […]")),
         },
-        number if is_number(number) => {
-            let digits = text.map(|text| text.replace(['_', ' '], "")).filter(|text| text.parse::<u32>().is_ok());
-            (
-                "a whole number, zero or more",
-                digits.map_or_else(|| "a number without quotes, unit or sign".to_owned(), |digits| format!("{key} = {digits}")),
-            )
+        number if number_max(number).is_some() => {
+            let range = match number_max(number) {
+                Some(max) if max < u64::MAX => format!("a whole number from 0 to {max}"),
+                _ => "a whole number, zero or more".to_owned(),
+            };
+            let instead = match text.and_then(|text| number_meant(key, text)) {
+                Some(number) => format!("{key} = {number}"),
+                None => "a number without quotes, unit or sign".to_owned(),
+            };
+            return (format!("expected {range}, found {}", thing(found)), instead);
         }
         table if table.starts_with("struct") || table == "a map" => ("a table", format!("[{key}]")),
         other => (other, format!("{key} = {other}")),
     };
-    let found = found.replace("sequence", "a list").replace("map", "a table").replace("string", "the text").replace('`', "");
-    (format!("expected {wanted}, found {found}"), instead)
+    (format!("expected {wanted}, found {}", thing(found)), instead)
 }
 
-fn is_number(expected: &str) -> bool {
-    matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize" | "i64") || expected.contains("nonzero")
+/// What serde calls a value, in the words of the file.
+fn thing(found: &str) -> String {
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        value => value
+            .replacen("string ", "the text ", 1)
+            .replacen("integer ", "the number ", 1)
+            .replacen("floating point ", "the number ", 1)
+            .replacen("boolean ", "", 1)
+            .replace('`', ""),
+    }
 }
 
-fn refused(key: &str, why: &str) -> (String, String) {
+/// The largest number of a type that serde names; none for what is no number.
+fn number_max(expected: &str) -> Option<u64> {
+    match expected {
+        "u8" => Some(u8::MAX.into()),
+        "u16" => Some(u16::MAX.into()),
+        "u32" => Some(u32::MAX.into()),
+        "u64" | "usize" => Some(u64::MAX),
+        _ => None,
+    }
+}
+
+/// The number that a text stands for, its unit included where the setting is in milliseconds: `30s` is 30000.
+fn number_meant(key: &str, text: &str) -> Option<u64> {
+    let text = text.replace(['_', ' '], "");
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "" => 1,
+        "ms" if key.contains("_ms") => 1,
+        "s" if key.contains("_ms") => 1_000,
+        "m" | "min" if key.contains("_ms") => 60_000,
+        "h" if key.contains("_ms") => 3_600_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn refused(path: &Path, why: &str) -> (String, String) {
+    let key = path.word();
+    let port = if *path == Path::of("http.listen") { 8080 } else { 5060 };
     match why.split_once(WRITE_INSTEAD) {
         Some((what, instead)) => (what.to_owned(), format!("{key} = {instead}")),
-        None if why.contains("socket address") => ("this is not an address and port".to_owned(), format!("{key} = \"127.0.0.1:5060\"")),
+        None if why.contains("socket address") => ("this is not an address and port".to_owned(), format!("{key} = \"127.0.0.1:{port}\"")),
         None if why.contains("IP address") => ("this is not an IP address".to_owned(), format!("{key} = \"192.0.2.10\"")),
         None => (why.to_owned(), String::new()),
     }
