@@ -63,6 +63,8 @@ impl Resampler {
             }
             (polyphase(up, taps, from, to), taps)
         };
+        // The first output is shifted by less than one step, so that the delay is a whole number of output samples.
+        let centre = up * (taps / 2);
         Ok(Self {
             up,
             down,
@@ -70,7 +72,7 @@ impl Resampler {
             taps,
             history: vec![0.0; 2 * taps],
             write: 0,
-            phase: 0,
+            phase: centre % down,
         })
     }
 
@@ -92,9 +94,9 @@ impl Resampler {
         }
     }
 
-    /// By how many output samples (rounded) the output lags behind the input.
+    /// By how many output samples, exactly, the output lags behind the input.
     pub fn delay_samples(&self) -> usize {
-        (self.up * (self.taps / 2) + self.down / 2) / self.down
+        self.up * (self.taps / 2) / self.down
     }
 
     /// An upper bound of the output samples that `input_samples` more inputs can produce.

@@ -203,7 +203,7 @@ mod tests {
         #[test]
         fn clauses_put_together_are_the_text_and_each_is_bounded(text in "([a-zA-ZñÁ0-9]{1,12}[ .,;:!?…\\n\")¿]{1,3}){0,80}|\\PC{0,400}") {
             let parts = clauses(&text);
-            prop_assert_eq!(parts.concat(), text);
+            prop_assert_eq!(&parts.concat(), &text);
             prop_assert!(parts.iter().all(|p| !p.is_empty() && p.chars().count() <= CLAUSE_CHARS_MAX));
         }
 
