@@ -40,8 +40,7 @@ fn boundaries(text: &str) -> Vec<usize> {
             end = next + c.len_utf8();
         }
         let spaced = end > run_end || end == text.len();
-        let mid_abbreviation =
-            &text[at..run_end] == "." && is_abbreviation(&text[..run_end], &text[end..]);
+        let mid_abbreviation = &text[at..run_end] == "." && is_abbreviation(&text[..run_end], &text[end..]);
         if is_break || (spaced && !mid_abbreviation) {
             found.push(end);
         }
@@ -59,33 +58,20 @@ fn is_closing(c: char) -> bool {
 
 /// Whether the full stop at the end of `before` belongs to an abbreviation and `after` goes on with the sentence.
 fn is_abbreviation(before: &str, after: &str) -> bool {
-    let word = before
-        .rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '¿' | '¡' | '"' | '«'))
-        .next();
-    let word = word
-        .unwrap_or_default()
-        .trim_end_matches('.')
-        .to_lowercase();
+    let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '¿' | '¡' | '"' | '«')).next();
+    let word = word.unwrap_or_default().trim_end_matches('.').to_lowercase();
     if BEFORE_A_NAME.contains(&word.as_str()) {
         return true;
     }
-    let lettered = word.split('.').all(|part| {
-        (1..=2).contains(&part.chars().count()) && part.chars().all(char::is_alphabetic)
-    });
+    let lettered = word.split('.').all(|part| (1..=2).contains(&part.chars().count()) && part.chars().all(char::is_alphabetic));
     let dotted = lettered && word.contains('.');
-    let initial =
-        lettered && word.chars().count() == 1 && word != "y" && word != "o" && word != "a";
-    let goes_on = after
-        .chars()
-        .next()
-        .is_some_and(|c| c.is_lowercase() || c.is_numeric());
+    let initial = lettered && word.chars().count() == 1 && word != "y" && word != "o" && word != "a";
+    let goes_on = after.chars().next().is_some_and(|c| c.is_lowercase() || c.is_numeric());
     initial || (goes_on && (dotted || WITHIN_A_SENTENCE.contains(&word.as_str())))
 }
 
 fn word_count(text: &str) -> usize {
-    text.split_whitespace()
-        .filter(|word| word.contains(char::is_alphanumeric))
-        .count()
+    text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
 /// Cuts what is too long into about equal parts, at white space where there is any.
@@ -103,11 +89,7 @@ fn bounded(mut piece: &str) -> Vec<&str> {
             hard = at;
             if c.is_whitespace() && count < CLAUSE_CHARS_MAX {
                 let end = at + c.len_utf8();
-                if count < aim {
-                    before = Some(end)
-                } else {
-                    after = after.or(Some(end))
-                }
+                if count < aim { before = Some(end) } else { after = after.or(Some(end)) }
             }
         }
         let (part, rest) = piece.split_at(after.or(before).unwrap_or(hard));
@@ -122,14 +104,12 @@ pub const CLAUSE_CHARS_MAX: usize = 180;
 const WORDS_MIN: usize = 2;
 /// Never the end of a sentence.
 const BEFORE_A_NAME: [&str; 23] = [
-    "sr", "sra", "srta", "sres", "dr", "dra", "dña", "prof", "ing", "lic", "avda", "núm", "tel",
-    "pág", "art", "ee", "mr", "mrs", "ms", "st", "vs", "e.g", "i.e",
+    "sr", "sra", "srta", "sres", "dr", "dra", "dña", "prof", "ing", "lic", "avda", "núm", "tel", "pág", "art", "ee", "mr", "mrs", "ms",
+    "st", "vs", "e.g", "i.e",
 ];
 /// The end of a sentence only when a new one begins after it.
-const WITHIN_A_SENTENCE: [&str; 15] = [
-    "etc", "aprox", "ext", "máx", "mín", "ud", "uds", "uu", "ej", "no", "approx", "inc", "ltd",
-    "max", "dept",
-];
+const WITHIN_A_SENTENCE: [&str; 15] =
+    ["etc", "aprox", "ext", "máx", "mín", "ud", "uds", "uu", "ej", "no", "approx", "inc", "ltd", "max", "dept"];
 
 #[cfg(test)]
 mod tests {
@@ -139,48 +119,26 @@ mod tests {
     #[test]
     fn spanish_is_cut_at_its_punctuation() {
         assert_eq!(
-            clauses(
-                "Hola, ¿qué tal? El saldo es 3,5 millones: a las 10:30 lo confirmo... ¡Muchas gracias, Sra. López!"
-            ),
-            [
-                "Hola, ¿qué tal? ",
-                "El saldo es 3,5 millones: ",
-                "a las 10:30 lo confirmo... ",
-                "¡Muchas gracias, ",
-                "Sra. López!"
-            ]
+            clauses("Hola, ¿qué tal? El saldo es 3,5 millones: a las 10:30 lo confirmo... ¡Muchas gracias, Sra. López!"),
+            ["Hola, ¿qué tal? ", "El saldo es 3,5 millones: ", "a las 10:30 lo confirmo... ", "¡Muchas gracias, ", "Sra. López!"]
         );
         assert_eq!(
             clauses("Vive en EE. UU. desde las 9 a.m. y llega hoy. Pagó tasas, etc. Luego se fue."),
-            [
-                "Vive en EE. UU. desde las 9 a.m. y llega hoy. ",
-                "Pagó tasas, ",
-                "etc. Luego se fue."
-            ]
+            ["Vive en EE. UU. desde las 9 a.m. y llega hoy. ", "Pagó tasas, ", "etc. Luego se fue."]
         );
     }
 
     #[test]
     fn english_is_cut_at_its_punctuation() {
         assert_eq!(
-            clauses(
-                "Dr. J. Smith said \"it is done.\" The total is $3.50; see www.example.com, e.g. tonight. OK?"
-            ),
-            [
-                "Dr. J. Smith said \"it is done.\" ",
-                "The total is $3.50; ",
-                "see www.example.com, ",
-                "e.g. tonight. OK?"
-            ]
+            clauses("Dr. J. Smith said \"it is done.\" The total is $3.50; see www.example.com, e.g. tonight. OK?"),
+            ["Dr. J. Smith said \"it is done.\" ", "The total is $3.50; ", "see www.example.com, ", "e.g. tonight. OK?"]
         );
     }
 
     #[test]
     fn a_single_word_joins_its_neighbour_and_stands_alone_only_when_it_is_all() {
-        assert_eq!(
-            clauses("Sí. Ahora mismo lo miro. Gracias."),
-            ["Sí. Ahora mismo lo miro. Gracias."]
-        );
+        assert_eq!(clauses("Sí. Ahora mismo lo miro. Gracias."), ["Sí. Ahora mismo lo miro. Gracias."]);
         assert_eq!(clauses("¿Sí?"), ["¿Sí?"]);
         assert_eq!(clauses("..."), ["..."]);
         assert_eq!(clauses(""), Vec::<&str>::new());
@@ -191,10 +149,7 @@ mod tests {
         let text = "palabra ".repeat(50);
         let parts = clauses(&text);
         assert_eq!(parts.len(), 3);
-        assert!(
-            parts.iter().all(|part| part.ends_with(' ')
-                && (100..=CLAUSE_CHARS_MAX).contains(&part.chars().count()))
-        );
+        assert!(parts.iter().all(|part| part.ends_with(' ') && (100..=CLAUSE_CHARS_MAX).contains(&part.chars().count())));
         let solid = "ñ".repeat(400);
         assert_eq!(clauses(&solid).concat(), solid);
     }

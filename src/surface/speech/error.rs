@@ -39,9 +39,7 @@ pub enum SpeechError {
     #[error("the speech engine gave no audio within {0:?}")]
     TimedOut(Duration),
     /// The text is longer than one utterance may be: split it with [`clauses`](super::clauses()).
-    #[error(
-        "the text has {chars} characters, more than the {chars_max} of one utterance: split it into clauses"
-    )]
+    #[error("the text has {chars} characters, more than the {chars_max} of one utterance: split it into clauses")]
     TextTooLong {
         /// Its length in characters.
         chars: usize,

@@ -15,10 +15,7 @@ pub fn audible_frames(samples: &[i16]) -> Vec<bool> {
 /// pause between two clauses belongs. Near-silent audio becomes empty.
 pub fn trim(samples: &mut Vec<i16>) {
     let audible = audible_frames(samples);
-    let (Some(first), Some(last)) = (
-        audible.iter().position(|&a| a),
-        audible.iter().rposition(|&a| a),
-    ) else {
+    let (Some(first), Some(last)) = (audible.iter().position(|&a| a), audible.iter().rposition(|&a| a)) else {
         samples.clear();
         return;
     };
@@ -29,11 +26,7 @@ pub fn trim(samples: &mut Vec<i16>) {
 /// Brings the audible parts to -20 dBFS RMS; peaks that would rise above -6 dBFS are limited softly, below -1 dBFS.
 pub fn normalise(samples: &mut [i16]) {
     let (mut power, mut count) = (0.0f64, 0usize);
-    for (frame, _) in samples
-        .chunks(FRAME_SAMPLES)
-        .zip(audible_frames(samples))
-        .filter(|(_, audible)| *audible)
-    {
+    for (frame, _) in samples.chunks(FRAME_SAMPLES).zip(audible_frames(samples)).filter(|(_, audible)| *audible) {
         power += frame.iter().map(|&s| f64::from(s).powi(2)).sum::<f64>();
         count += frame.len();
     }
@@ -80,9 +73,7 @@ mod tests {
     use super::*;
 
     fn tone(amplitude: f32, samples: usize) -> Vec<i16> {
-        (0..samples)
-            .map(|n| (amplitude * (n as f32 * 0.7).sin()) as i16)
-            .collect()
+        (0..samples).map(|n| (amplitude * (n as f32 * 0.7).sin()) as i16).collect()
     }
 
     #[test]
@@ -104,10 +95,7 @@ mod tests {
             let mut samples = tone(amplitude, 8_000);
             normalise(&mut samples);
             let level_db = 20.0 * (rms(&samples) / 32_768.0).log10();
-            assert!(
-                (level_db + 20.0).abs() < 0.3,
-                "{amplitude}: {level_db:.2} dBFS"
-            );
+            assert!((level_db + 20.0).abs() < 0.3, "{amplitude}: {level_db:.2} dBFS");
         }
     }
 

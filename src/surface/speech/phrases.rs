@@ -19,11 +19,7 @@ pub struct Phrases<E> {
 impl<E: Synthesiser> Phrases<E> {
     /// A cache of at most `bytes_max` bytes of audio and text before `engine`; [`PHRASES_BYTES_MAX`] suits a box.
     pub fn new(engine: E, bytes_max: usize) -> Self {
-        Self {
-            engine,
-            bytes_max,
-            kept: Mutex::default(),
-        }
+        Self { engine, bytes_max, kept: Mutex::default() }
     }
 
     /// Speaks `utterances` and keeps them ready for good, so that an acceptance is heard at once in the first call. Stops at the
@@ -35,9 +31,7 @@ impl<E: Synthesiser> Phrases<E> {
                 None => self.engine.synthesise(utterance).await?,
             };
             if !self.keep(utterance, &audio, true) {
-                return Err(SpeechError::PhrasesFull {
-                    bytes_max: self.bytes_max,
-                });
+                return Err(SpeechError::PhrasesFull { bytes_max: self.bytes_max });
             }
         }
         Ok(())
@@ -72,21 +66,12 @@ impl<E: Synthesiser> Phrases<E> {
         let mut kept = self.lock();
         let for_good = kept.remove(utterance).is_some_and(|known| known.for_good) || for_good;
         let bytes = bytes_of(utterance, audio);
-        let fixed: usize = kept
-            .phrases
-            .values()
-            .filter(|phrase| phrase.for_good)
-            .map(|phrase| phrase.bytes)
-            .sum();
+        let fixed: usize = kept.phrases.values().filter(|phrase| phrase.for_good).map(|phrase| phrase.bytes).sum();
         if fixed + bytes > self.bytes_max {
             return false;
         }
         while kept.bytes + bytes > self.bytes_max {
-            let oldest = kept
-                .phrases
-                .iter()
-                .filter(|(_, phrase)| !phrase.for_good)
-                .min_by_key(|(_, phrase)| phrase.last_use);
+            let oldest = kept.phrases.iter().filter(|(_, phrase)| !phrase.for_good).min_by_key(|(_, phrase)| phrase.last_use);
             let Some(oldest) = oldest.map(|(utterance, _)| utterance.clone()) else {
                 return false;
             };
@@ -94,12 +79,7 @@ impl<E: Synthesiser> Phrases<E> {
         }
         kept.uses += 1;
         kept.bytes += bytes;
-        let phrase = Phrase {
-            audio: audio.clone(),
-            bytes,
-            last_use: kept.uses,
-            for_good,
-        };
+        let phrase = Phrase { audio: audio.clone(), bytes, last_use: kept.uses, for_good };
         kept.phrases.insert(utterance.clone(), phrase);
         true
     }
@@ -140,10 +120,7 @@ impl Kept {
 }
 
 fn bytes_of(utterance: &Utterance, audio: &SpeechAudio) -> usize {
-    size_of_val(&*audio.samples_8khz)
-        + size_of_val(&*audio.text_to_time)
-        + 2 * utterance.text.len()
-        + ENTRY_BYTES
+    size_of_val(&*audio.samples_8khz) + size_of_val(&*audio.text_to_time) + 2 * utterance.text.len() + ENTRY_BYTES
 }
 
 /// About eight minutes of audio: every fixed phrase of an agent in two languages, and a day's repeated ones.
@@ -167,10 +144,7 @@ mod tests {
                 self.0.fetch_add(1, Ordering::Relaxed);
                 match &*utterance.text {
                     "fail" => Err(SpeechError::NothingToSay),
-                    _ => Ok(SpeechAudio::from_recording(
-                        utterance.text.clone(),
-                        vec![1_000; 1_000].into(),
-                    )),
+                    _ => Ok(SpeechAudio::from_recording(utterance.text.clone(), vec![1_000; 1_000].into())),
                 }
             })
         }
@@ -194,13 +168,7 @@ mod tests {
         let phrases = cache();
         let mut other = say("uno");
         other.voice.pitch = 60;
-        for utterance in [
-            &say("uno"),
-            &say("uno"),
-            &other,
-            &Utterance::new("uno", Language::En),
-            &other,
-        ] {
+        for utterance in [&say("uno"), &say("uno"), &other, &Utterance::new("uno", Language::En), &other] {
             phrases.synthesise(utterance).await.unwrap();
         }
         assert_eq!(spoken(&phrases), 3);
@@ -232,15 +200,9 @@ mod tests {
     async fn more_phrases_for_good_than_fit_are_an_error_and_so_is_one_that_fails() {
         let phrases = cache();
         let all = [say("a"), say("b"), say("c"), say("d")];
-        assert!(matches!(
-            phrases.warm_up(&all).await,
-            Err(SpeechError::PhrasesFull { .. })
-        ));
+        assert!(matches!(phrases.warm_up(&all).await, Err(SpeechError::PhrasesFull { .. })));
         phrases.synthesise(&say("e")).await.unwrap();
         assert!(phrases.bytes() <= phrases.bytes_max);
-        assert!(matches!(
-            phrases.warm_up(&[say("fail")]).await,
-            Err(SpeechError::NothingToSay)
-        ));
+        assert!(matches!(phrases.warm_up(&[say("fail")]).await, Err(SpeechError::NothingToSay)));
     }
 }

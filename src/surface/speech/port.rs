@@ -16,8 +16,7 @@ pub trait Synthesiser: Send + Sync {
 }
 
 /// The answer of a [`Synthesiser`] in the making.
-pub type Synthesis<'a> =
-    Pin<Box<dyn Future<Output = Result<SpeechAudio, SpeechError>> + Send + 'a>>;
+pub type Synthesis<'a> = Pin<Box<dyn Future<Output = Result<SpeechAudio, SpeechError>> + Send + 'a>>;
 
 /// What is to be spoken, and how.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -33,11 +32,7 @@ pub struct Utterance {
 impl Utterance {
     /// An utterance in the language's default voice.
     pub fn new(text: impl Into<Arc<str>>, language: Language) -> Self {
-        Self {
-            text: text.into(),
-            language,
-            voice: Voice::default(),
-        }
+        Self { text: text.into(), language, voice: Voice::default() }
     }
 }
 
@@ -55,20 +50,10 @@ impl FromStr for Language {
 
     /// Reads a BCP 47 tag by its primary subtag: `es`, `es-MX`, `en-US`.
     fn from_str(tag: &str) -> Result<Self, Self::Err> {
-        match tag
-            .split(['-', '_'])
-            .next()
-            .unwrap_or_default()
-            .to_ascii_lowercase()
-            .as_str()
-        {
+        match tag.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase().as_str() {
             "es" => Ok(Language::Es),
             "en" => Ok(Language::En),
-            _ => Err(SpeechError::VoiceOption {
-                option: "language",
-                value: tag.into(),
-                allowed: "es or en",
-            }),
+            _ => Err(SpeechError::VoiceOption { option: "language", value: tag.into(), allowed: "es or en" }),
         }
     }
 }
@@ -86,11 +71,7 @@ pub struct Voice {
 
 impl Default for Voice {
     fn default() -> Self {
-        Self {
-            name: None,
-            words_per_minute: 160,
-            pitch: 50,
-        }
+        Self { name: None, words_per_minute: 160, pitch: 50 }
     }
 }
 
@@ -130,11 +111,7 @@ impl SpeechAudio {
     /// Audio that is played as it is, such as a recorded prompt, with the words that are said in it.
     pub fn from_recording(text: Arc<str>, samples_8khz: Arc<[i16]>) -> Self {
         let text_to_time = timing::word_marks(&text, &samples_8khz).into();
-        Self {
-            text,
-            samples_8khz,
-            text_to_time,
-        }
+        Self { text, samples_8khz, text_to_time }
     }
 
     /// Its length in milliseconds.
@@ -147,16 +124,9 @@ impl SpeechAudio {
     /// The word that the position falls in is left out: in doubt, less was heard. Word boundaries are estimated from word
     /// length between the audible pauses, so they are exact at pauses and off by a part of a word between them.
     pub fn heard_text(&self, heard_ms: u64) -> &str {
-        let heard = usize::try_from(heard_ms)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(SAMPLES_PER_MS);
-        let words = self
-            .text_to_time
-            .partition_point(|mark| mark.end_sample <= heard);
-        match words
-            .checked_sub(1)
-            .and_then(|last| self.text_to_time.get(last))
-        {
+        let heard = usize::try_from(heard_ms).unwrap_or(usize::MAX).saturating_mul(SAMPLES_PER_MS);
+        let words = self.text_to_time.partition_point(|mark| mark.end_sample <= heard);
+        match words.checked_sub(1).and_then(|last| self.text_to_time.get(last)) {
             _ if words == self.text_to_time.len() => &self.text,
             Some(mark) => self.text.get(..mark.byte_range.end).unwrap_or_default(),
             None => "",
@@ -172,11 +142,7 @@ mod tests {
     use super::*;
 
     fn audio() -> SpeechAudio {
-        let mark = |byte_range, start_sample, end_sample| WordMark {
-            byte_range,
-            start_sample,
-            end_sample,
-        };
+        let mark = |byte_range, start_sample, end_sample| WordMark { byte_range, start_sample, end_sample };
         SpeechAudio {
             text: "Sí, señor. ".into(),
             samples_8khz: vec![0; 8_000].into(),
@@ -186,14 +152,7 @@ mod tests {
 
     #[test]
     fn heard_text_ends_before_the_word_that_the_position_falls_in() {
-        for (heard_ms, text) in [
-            (0, ""),
-            (399, ""),
-            (400, "Sí,"),
-            (899, "Sí,"),
-            (900, "Sí, señor. "),
-            (u64::MAX, "Sí, señor. "),
-        ] {
+        for (heard_ms, text) in [(0, ""), (399, ""), (400, "Sí,"), (899, "Sí,"), (900, "Sí, señor. "), (u64::MAX, "Sí, señor. ")] {
             assert_eq!(audio().heard_text(heard_ms), text, "{heard_ms} ms");
         }
         assert_eq!(audio().duration_ms(), 1_000);
@@ -203,11 +162,6 @@ mod tests {
     fn a_language_is_read_from_any_of_its_tags() {
         assert_eq!("es-MX".parse::<Language>().unwrap(), Language::Es);
         assert_eq!("EN_us".parse::<Language>().unwrap(), Language::En);
-        assert!(
-            "fr".parse::<Language>()
-                .unwrap_err()
-                .to_string()
-                .contains("es or en")
-        );
+        assert!("fr".parse::<Language>().unwrap_err().to_string().contains("es or en"));
     }
 }

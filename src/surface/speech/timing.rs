@@ -14,14 +14,8 @@ pub fn word_marks(text: &str, samples: &[i16]) -> Vec<WordMark> {
     let words = words(text);
     let audible = level::audible_frames(samples);
     let sample = |frame: usize| (frame * FRAME_SAMPLES).min(samples.len());
-    let (Some(first), Some(last)) = (
-        audible.iter().position(|&a| a),
-        audible.iter().rposition(|&a| a),
-    ) else {
-        return words
-            .into_iter()
-            .map(|w| mark(w, 0, samples.len()))
-            .collect();
+    let (Some(first), Some(last)) = (audible.iter().position(|&a| a), audible.iter().rposition(|&a| a)) else {
+        return words.into_iter().map(|w| mark(w, 0, samples.len())).collect();
     };
     let mut stretches = Vec::new();
     let mut from = sample(first);
@@ -40,10 +34,7 @@ fn spread(text: &str, words: &[Range<usize>], stretches: &[Range<usize>]) -> Vec
     let mut marks = Vec::with_capacity(words.len());
     for stretch in stretches {
         let group = groups.next().unwrap_or_default();
-        let total: usize = group
-            .iter()
-            .map(|word| spoken_length(&text[word.clone()]))
-            .sum();
+        let total: usize = group.iter().map(|word| spoken_length(&text[word.clone()])).sum();
         let (mut before, mut start) = (0, stretch.start);
         for word in group {
             before += spoken_length(&text[word.clone()]);
@@ -79,15 +70,11 @@ fn pauses(audible: &[bool], wanted: usize) -> Vec<Range<usize>> {
 /// How many words before the last one end in a punctuation mark.
 fn punctuated(text: &str, words: &[Range<usize>]) -> usize {
     let inner = words.split_last().map_or(&[][..], |(_, inner)| inner);
-    inner
-        .iter()
-        .filter(|word| ends_in_pause(&text[(*word).clone()]))
-        .count()
+    inner.iter().filter(|word| ends_in_pause(&text[(*word).clone()])).count()
 }
 
 fn ends_in_pause(word: &str) -> bool {
-    word.trim_end_matches(['"', '\'', ')', '»', '”', '’'])
-        .ends_with([',', ';', ':', '.', '!', '?', '…'])
+    word.trim_end_matches(['"', '\'', ')', '»', '”', '’']).ends_with([',', ';', ':', '.', '!', '?', '…'])
 }
 
 /// How long a word takes to say, in units of one letter.
@@ -114,11 +101,7 @@ fn words(text: &str) -> Vec<Range<usize>> {
 }
 
 fn mark(byte_range: Range<usize>, start_sample: usize, end_sample: usize) -> WordMark {
-    WordMark {
-        byte_range,
-        start_sample,
-        end_sample,
-    }
+    WordMark { byte_range, start_sample, end_sample }
 }
 
 /// 100 ms: the closure before a `p`, `t` or `k` lasts up to 70 ms, the engine's pause at a comma 180 ms.
@@ -137,20 +120,14 @@ mod tests {
     /// Bursts of sound of so many milliseconds, with silence of so many milliseconds after each.
     fn bursts(lengths_ms: &[(usize, usize)]) -> Vec<i16> {
         let tone = |ms: usize| (0..ms * 8).map(|n| if n % 8 < 4 { 4_000 } else { -4_000 });
-        lengths_ms
-            .iter()
-            .flat_map(|&(on, off)| tone(on).chain(std::iter::repeat_n(0, off * 8)))
-            .collect()
+        lengths_ms.iter().flat_map(|&(on, off)| tone(on).chain(std::iter::repeat_n(0, off * 8))).collect()
     }
 
     #[test]
     fn a_comma_is_matched_with_its_pause() {
         let marks = word_marks("uno dos, tres", &bursts(&[(1_000, 200), (300, 120)]));
         assert_eq!(marks[1].end_sample, 8_000);
-        assert_eq!(
-            (marks[2].start_sample, marks[2].end_sample),
-            (9_600, 12_000)
-        );
+        assert_eq!((marks[2].start_sample, marks[2].end_sample), (9_600, 12_000));
         assert_eq!(marks[0].end_sample, marks[1].start_sample);
         assert_eq!(marks[0].end_sample, 4_000);
     }
@@ -158,15 +135,9 @@ mod tests {
     #[test]
     fn a_pause_that_no_punctuation_explains_is_not_an_anchor_and_a_missing_one_is_no_guess() {
         let two_pauses = bursts(&[(500, 110), (500, 300), (500, 0)]);
-        assert_eq!(
-            word_marks("uno dos, tres", &two_pauses)[1].end_sample,
-            (500 + 110 + 500) * 8
-        );
+        assert_eq!(word_marks("uno dos, tres", &two_pauses)[1].end_sample, (500 + 110 + 500) * 8);
         let none = bursts(&[(1_300, 0)]);
-        assert_eq!(
-            word_marks("uno dos, tres", &none)[1].end_sample,
-            10_400 * 8 / 13
-        );
+        assert_eq!(word_marks("uno dos, tres", &none)[1].end_sample, 10_400 * 8 / 13);
     }
 
     #[test]

@@ -13,13 +13,8 @@ use crate::surface::media::resample::{ResampleError, Resampler};
 
 /// Reads the prompt file at `path`. Blocks on the disk: call it at start or on a blocking thread.
 pub fn load(path: &Path) -> Result<Arc<[i16]>, SpeechError> {
-    let samples = File::open(path)
-        .map_err(WavFault::from)
-        .and_then(|file| read(BufReader::new(file)));
-    samples.map(Arc::from).map_err(|fault| SpeechError::Prompt {
-        path: path.into(),
-        fault,
-    })
+    let samples = File::open(path).map_err(WavFault::from).and_then(|file| read(BufReader::new(file)));
+    samples.map(Arc::from).map_err(|fault| SpeechError::Prompt { path: path.into(), fault })
 }
 
 /// Reads WAV from `source`: PCM of 8, 16 or 24 bits, µ-law or A-law, one or two channels (mixed), 8 kHz or more. A
@@ -58,9 +53,7 @@ pub enum WavFault {
     #[error("is not a WAV file (it does not begin with RIFF and WAVE); {MEND}")]
     NotWav,
     /// It ends early: copy it again.
-    #[error(
-        "ends at byte {at}, in the middle of what its header announces; copy or export it again"
-    )]
+    #[error("ends at byte {at}, in the middle of what its header announces; copy or export it again")]
     Truncated {
         /// Where the unfinished part begins or the file ends.
         at: u64,
@@ -131,27 +124,13 @@ impl Format {
             (6, 8) => Encoding::G711(Codec::Pcma),
             (7, 8) => Encoding::G711(Codec::Pcmu),
             _ => {
-                return Err(WavFault::Format {
-                    tag,
-                    bits,
-                    channels,
-                    at,
-                });
+                return Err(WavFault::Format { tag, bits, channels, at });
             }
         };
         if !(1..=2).contains(&channels) {
-            return Err(WavFault::Format {
-                tag,
-                bits,
-                channels,
-                at,
-            });
+            return Err(WavFault::Format { tag, bits, channels, at });
         }
-        Ok(Self {
-            encoding,
-            channels: usize::from(channels),
-            rate,
-        })
+        Ok(Self { encoding, channels: usize::from(channels), rate })
     }
 
     fn frame_bytes(self) -> usize {
@@ -160,10 +139,7 @@ impl Format {
 
     /// One frame as one sample: the channels' mean.
     fn mixed(self, frame: &[u8]) -> i16 {
-        let sum: i32 = frame
-            .chunks_exact(self.encoding.bytes())
-            .map(|s| i32::from(self.encoding.sample(s)))
-            .sum();
+        let sum: i32 = frame.chunks_exact(self.encoding.bytes()).map(|s| i32::from(self.encoding.sample(s))).sum();
         (sum / self.channels as i32) as i16
     }
 }
@@ -181,9 +157,7 @@ impl Encoding {
         match (self, bytes) {
             (Encoding::Unsigned8, &[value]) => (i16::from(value) - 128) << 8,
             (Encoding::G711(codec), &[octet]) => codec.decode_sample(octet),
-            (Encoding::Signed16, &[low, high]) | (Encoding::Signed24, &[_, low, high]) => {
-                i16::from_le_bytes([low, high])
-            }
+            (Encoding::Signed16, &[low, high]) | (Encoding::Signed24, &[_, low, high]) => i16::from_le_bytes([low, high]),
             _ => 0,
         }
     }
@@ -193,11 +167,7 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
     let streamed = length == 0 || length >= STREAMED_LENGTH_MIN;
     let mut resampler = Resampler::new(format.rate, RATE)?;
     let (mut output, mut mixed) = (Vec::new(), Vec::with_capacity(BLOCK_FRAMES));
-    let mut source = source.take(if streamed {
-        u64::MAX
-    } else {
-        u64::from(length)
-    });
+    let mut source = source.take(if streamed { u64::MAX } else { u64::from(length) });
     let (mut block, mut frames_read, mut bytes_read) = (Vec::new(), 0u64, 0u64);
     loop {
         block.clear();
@@ -205,11 +175,7 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
         let got = source.by_ref().take(wanted).read_to_end(&mut block)? as u64;
         bytes_read += got;
         mixed.clear();
-        mixed.extend(
-            block
-                .chunks_exact(format.frame_bytes())
-                .map(|frame| format.mixed(frame)),
-        );
+        mixed.extend(block.chunks_exact(format.frame_bytes()).map(|frame| format.mixed(frame)));
         frames_read += mixed.len() as u64;
         if frames_read > SECONDS_MAX * u64::from(format.rate) {
             return Err(WavFault::TooLong);
@@ -220,9 +186,7 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
         }
     }
     if !streamed && bytes_read < u64::from(length) {
-        return Err(WavFault::Truncated {
-            at: at + bytes_read,
-        });
+        return Err(WavFault::Truncated { at: at + bytes_read });
     }
     // The filter's delay: pushed out at the end, dropped at the beginning.
     let length = (frames_read * u64::from(RATE)).div_ceil(u64::from(format.rate)) as usize;
@@ -236,21 +200,15 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
 }
 
 fn fill(source: &mut impl Read, buffer: &mut [u8], at: u64) -> Result<(), WavFault> {
-    source
-        .read_exact(buffer)
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => WavFault::Truncated { at },
-            _ => WavFault::Io(error),
-        })
+    source.read_exact(buffer).map_err(|error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => WavFault::Truncated { at },
+        _ => WavFault::Io(error),
+    })
 }
 
 fn skip(source: &mut impl Read, bytes: u64, at: u64) -> Result<(), WavFault> {
     let skipped = io::copy(&mut source.take(bytes), &mut io::sink())?;
-    if skipped < bytes {
-        Err(WavFault::Truncated { at })
-    } else {
-        Ok(())
-    }
+    if skipped < bytes { Err(WavFault::Truncated { at }) } else { Ok(()) }
 }
 
 /// Chunks begin at even offsets.
@@ -259,17 +217,11 @@ fn padded(length: u32) -> u64 {
 }
 
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes
-        .get(at..at + 2)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u16::from_le_bytes)
+    bytes.get(at..at + 2).and_then(|b| b.try_into().ok()).map_or(0, u16::from_le_bytes)
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes
-        .get(at..at + 4)
-        .and_then(|b| b.try_into().ok())
-        .map_or(0, u32::from_le_bytes)
+    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes)
 }
 
 const MEND: &str = "convert it: sox FILE -r 8000 -c 1 -b 16 -e signed-integer PROMPT.wav";
@@ -291,26 +243,18 @@ mod tests {
     const TONE_SAMPLES: usize = 8_000;
 
     fn tone(rate: u32) -> impl Iterator<Item = f32> {
-        (0..rate)
-            .map(move |n| 0.5 * (n as f32 * 2.0 * std::f32::consts::PI * 500.0 / rate as f32).sin())
+        (0..rate).map(move |n| 0.5 * (n as f32 * 2.0 * std::f32::consts::PI * 500.0 / rate as f32).sin())
     }
 
     fn pcm(rate: u32, bits: u16, channels: u16) -> Vec<u8> {
-        let spec = hound::WavSpec {
-            channels,
-            sample_rate: rate,
-            bits_per_sample: bits,
-            sample_format: hound::SampleFormat::Int,
-        };
+        let spec = hound::WavSpec { channels, sample_rate: rate, bits_per_sample: bits, sample_format: hound::SampleFormat::Int };
         let mut bytes = io::Cursor::new(Vec::new());
         let mut writer = hound::WavWriter::new(&mut bytes, spec).unwrap();
         for value in tone(rate) {
             let full = f32::from(2u16).powi(i32::from(bits) - 1) - 1.0;
             for channel in 0..channels {
                 // The second channel at half level: mixed down to three quarters.
-                writer
-                    .write_sample((value * full / f32::from(channel + 1)) as i32)
-                    .unwrap();
+                writer.write_sample((value * full / f32::from(channel + 1)) as i32).unwrap();
             }
         }
         writer.finalize().unwrap();
@@ -335,42 +279,25 @@ mod tests {
     /// The largest difference from the 500 Hz tone at 8 kHz, the filter's edges left out.
     fn error(samples: &[i16], level: f32) -> i32 {
         let exact = tone(8_000).map(|value| (value * level * 32_767.0) as i32);
-        samples
-            .iter()
-            .zip(exact)
-            .skip(200)
-            .take(TONE_SAMPLES - 400)
-            .map(|(&s, e)| (i32::from(s) - e).abs())
-            .max()
-            .unwrap()
+        samples.iter().zip(exact).skip(200).take(TONE_SAMPLES - 400).map(|(&s, e)| (i32::from(s) - e).abs()).max().unwrap()
     }
 
     #[test]
     fn every_depth_rate_and_channel_count_gives_the_same_telephone_audio() {
-        for (rate, bits, channels, allowed) in [
-            (8_000, 16, 1, 2),
-            (8_000, 8, 1, 400),
-            (16_000, 24, 1, 30),
-            (22_050, 16, 2, 30),
-            (44_100, 24, 2, 30),
-            (48_000, 16, 1, 30),
-        ] {
+        for (rate, bits, channels, allowed) in
+            [(8_000, 16, 1, 2), (8_000, 8, 1, 400), (16_000, 24, 1, 30), (22_050, 16, 2, 30), (44_100, 24, 2, 30), (48_000, 16, 1, 30)]
+        {
             let samples = read(&pcm(rate, bits, channels)[..]).unwrap();
             assert_eq!(samples.len(), TONE_SAMPLES, "{rate}");
             let off = error(&samples, if channels == 2 { 0.75 } else { 1.0 });
-            assert!(
-                off <= allowed,
-                "{rate} Hz, {bits} bits, {channels} channels: off by {off}"
-            );
+            assert!(off <= allowed, "{rate} Hz, {bits} bits, {channels} channels: off by {off}");
         }
     }
 
     #[test]
     fn both_laws_of_g711_are_read() {
         for (tag, codec) in [(6, Codec::Pcma), (7, Codec::Pcmu)] {
-            let octets: Vec<u8> = tone(8_000)
-                .map(|value| codec.encode_sample((value * 32_767.0) as i16))
-                .collect();
+            let octets: Vec<u8> = tone(8_000).map(|value| codec.encode_sample((value * 32_767.0) as i16)).collect();
             let samples = read(&riff(tag, 8, 8_000, octets.len() as u32, &octets)[..]).unwrap();
             assert!(error(&samples, 1.0) < 600, "{}", error(&samples, 1.0));
         }
@@ -380,18 +307,11 @@ mod tests {
     fn a_streamed_length_means_up_to_the_end_and_a_wrong_one_is_an_error() {
         let data = [1, 0].repeat(800);
         for length in [0, 1_600, 0x7FFF_F000, u32::MAX] {
-            assert_eq!(
-                read(&riff(1, 16, 8_000, length, &data)[..]).unwrap(),
-                vec![1; 800],
-                "{length:x}"
-            );
+            assert_eq!(read(&riff(1, 16, 8_000, length, &data)[..]).unwrap(), vec![1; 800], "{length:x}");
         }
         let cut = read(&riff(1, 16, 8_000, 1_700, &data)[..]).unwrap_err();
         let end = riff(1, 16, 8_000, 1_700, &data).len() as u64;
-        assert!(
-            matches!(cut, WavFault::Truncated { at } if at == end),
-            "{cut}"
-        );
+        assert!(matches!(cut, WavFault::Truncated { at } if at == end), "{cut}");
     }
 
     #[test]
@@ -405,36 +325,16 @@ mod tests {
         for (bytes, what) in [
             (b"ID3\x04 this is an mp3 file".to_vec(), "not a WAV file"),
             (b"RIFF".to_vec(), "ends at byte 0"),
-            (
-                riff(3, 32, 8_000, 4, &[0; 4]),
-                "WAV format 3 with 32 bits in 1 channel(s) (byte 32)",
-            ),
+            (riff(3, 32, 8_000, 4, &[0; 4]), "WAV format 3 with 32 bits in 1 channel(s) (byte 32)"),
             (riff(1, 16, 4_000, 4, &[0; 4]), "4000 Hz"),
-            (
-                b"RIFF\0\0\0\0WAVEdata\x04\0\0\0abcd".to_vec(),
-                "before its format",
-            ),
-            (
-                riff(7, 8, 8_000, 0, &vec![0xFF; 600 * 8_000 + 1]),
-                "longer than 600 s",
-            ),
+            (b"RIFF\0\0\0\0WAVEdata\x04\0\0\0abcd".to_vec(), "before its format"),
+            (riff(7, 8, 8_000, 0, &vec![0xFF; 600 * 8_000 + 1]), "longer than 600 s"),
         ] {
             let message = fault("prompt.wav", &bytes);
-            assert!(
-                message.contains(what) && message.contains("prompt.wav"),
-                "{message}"
-            );
-            assert!(
-                message.contains("sox") || message.contains("again") || message.contains("shorter"),
-                "{message}"
-            );
+            assert!(message.contains(what) && message.contains("prompt.wav"), "{message}");
+            assert!(message.contains("sox") || message.contains("again") || message.contains("shorter"), "{message}");
         }
-        assert!(
-            load(&directory.path().join("none.wav"))
-                .unwrap_err()
-                .to_string()
-                .contains("No such file")
-        );
+        assert!(load(&directory.path().join("none.wav")).unwrap_err().to_string().contains("No such file"));
         assert!(load(directory.path()).is_err());
     }
 
@@ -460,33 +360,21 @@ mod tests {
             }
             let samples = load(&path).unwrap();
             assert_eq!(samples.len(), TONE_SAMPLES, "{name}");
-            assert!(
-                error(&samples, 1.0) < 600,
-                "{name}: off by {}",
-                error(&samples, 1.0)
-            );
+            assert!(error(&samples, 1.0) < 600, "{name}: off by {}", error(&samples, 1.0));
         }
     }
 
     #[test]
     fn recorded_prompts_are_read_at_their_full_length() {
-        let cases =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases/a_audio/prompts_es");
+        let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/cases/a_audio/prompts_es");
         let Ok(files) = std::fs::read_dir(&cases) else {
             eprintln!("skipped: {} is missing", cases.display());
             return;
         };
-        for path in files
-            .map(|file| file.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|e| e == "wav"))
-        {
+        for path in files.map(|file| file.unwrap().path()).filter(|path| path.extension().is_some_and(|e| e == "wav")) {
             let bytes = std::fs::metadata(&path).unwrap().len();
             let samples = load(&path).unwrap();
-            assert!(
-                (bytes - 200..bytes).contains(&(samples.len() as u64)),
-                "{}",
-                path.display()
-            );
+            assert!((bytes - 200..bytes).contains(&(samples.len() as u64)), "{}", path.display());
         }
     }
 
