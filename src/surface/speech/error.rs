@@ -46,6 +46,12 @@ pub enum SpeechError {
         /// The limit in characters.
         chars_max: usize,
     },
+    /// The text takes longer to say than its length lets expect, such as rows of digits: split it, or say less.
+    #[error("the text takes more than {seconds_max} s to say: split it or shorten it")]
+    AudioTooLong {
+        /// The limit in seconds.
+        seconds_max: u64,
+    },
     /// The text has nothing that can be pronounced: give it words.
     #[error("the text has no words to speak")]
     NothingToSay,

@@ -56,6 +56,9 @@ impl EspeakNg {
         if output.is_empty() {
             return Err(SpeechError::NothingToSay);
         }
+        if output.len() as u64 >= OUTPUT_BYTES_MAX {
+            return Err(SpeechError::AudioTooLong { seconds_max: SECONDS_MAX });
+        }
         let samples = wav::read(&output[..]).map_err(SpeechError::EngineAudio)?;
         SpeechAudio::from_engine(utterance.text.clone(), samples)
     }
@@ -148,14 +151,16 @@ async fn read(from: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> std::io::
 }
 
 const INSTALL: &str = "sudo apt-get install --no-install-recommends espeak-ng";
-/// Characters of one utterance: about a minute, the most audio that a playback holds.
-pub const UTTERANCE_CHARS_MAX: usize = 900;
+/// Characters of one utterance: about 40 s of ordinary text, several clauses.
+pub const UTTERANCE_CHARS_MAX: usize = 600;
 /// A hundred times what a clause takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Media has the other cores.
 const PROCESSES_MAX: usize = 2;
-/// Four minutes at 22,050 Hz: a text of digits or signs is read much longer than it looks.
-const OUTPUT_BYTES_MAX: u64 = 4 * 60 * 22_050 * 2 + 44;
+/// As much audio as a playback holds. A text of digits or signs is read much longer than it looks.
+const SECONDS_MAX: u64 = 60;
+/// That much at the engine's 22,050 Hz and 16 bits, and a byte more to notice that it was more.
+const OUTPUT_BYTES_MAX: u64 = SECONDS_MAX * 22_050 * 2 + 45;
 /// Enough for its message.
 const STDERR_BYTES_MAX: u64 = 2_048;
 const VOICE_NAME_BYTES_MAX: usize = 40;
@@ -163,6 +168,7 @@ const VOICE_NAME_BYTES_MAX: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
     use crate::surface::speech::{clauses, level};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
@@ -249,13 +255,21 @@ mod tests {
         let text = "El pedido 4729 llegará el jueves, según nos dicen. ".repeat(100);
         let refused = say(&engine, &text, Language::Es).await;
         assert!(matches!(refused, Err(SpeechError::TextTooLong { chars: 5_100, .. })));
+        let phrases = Phrases::new(engine, PHRASES_BYTES_MAX);
         let mut spoken = String::new();
         for clause in clauses(&text) {
-            let audio = say(&engine, clause, Language::Es).await.unwrap();
+            let audio = phrases.synthesise(&Utterance::new(clause, Language::Es)).await.unwrap();
             assert!(audio.duration_ms() < 15_000);
             spoken.push_str(audio.heard_text(audio.duration_ms()));
         }
         assert_eq!(spoken, text);
+    }
+
+    #[tokio::test]
+    async fn a_short_text_that_takes_minutes_to_read_is_refused_and_not_cut() {
+        let Some(engine) = installed().await else { return };
+        let refused = say(&engine, &"777 ".repeat(150), Language::En).await;
+        assert!(matches!(refused, Err(SpeechError::AudioTooLong { seconds_max: 60 })));
     }
 
     #[tokio::test]

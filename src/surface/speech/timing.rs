@@ -106,8 +106,8 @@ fn mark(byte_range: Range<usize>, start_sample: usize, end_sample: usize) -> Wor
 
 /// 100 ms: the closure before a `p`, `t` or `k` lasts up to 70 ms, the engine's pause at a comma 180 ms.
 const PAUSE_FRAMES_MIN: usize = 20;
-/// Measured: a letter takes about 70 ms, a digit read out about 400 ms.
-const DIGIT_LETTERS: usize = 6;
+/// Measured: a letter takes about 70 ms, a digit read out 400 ms (Spanish) to 600 ms (English).
+const DIGIT_LETTERS: usize = 7;
 const SIGN_LETTERS: usize = 7;
 /// Short words take longer than their letters say.
 const WORD_LETTERS: usize = 1;
