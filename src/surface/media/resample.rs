@@ -81,6 +81,18 @@ impl Resampler {
         }
     }
 
+    /// Ends a recording of which `input_samples` were given and all output is in `output`: pushes out what is still in the
+    /// filter and drops the delay, so that the output begins and ends where the input did.
+    pub fn finish(mut self, input_samples: usize, output: &mut Vec<i16>) {
+        let delay = self.delay_samples();
+        let wanted = (input_samples * self.up).div_ceil(self.down);
+        while output.len() < wanted + delay {
+            self.process(&[0; 64], output);
+        }
+        output.drain(..delay);
+        output.truncate(wanted);
+    }
+
     /// By how many output samples, exactly, the output lags behind the input.
     pub fn delay_samples(&self) -> usize {
         self.up * (self.taps / 2) / self.down
@@ -90,20 +102,6 @@ impl Resampler {
     pub fn output_samples_max(&self, input_samples: usize) -> usize {
         (input_samples * self.up).div_ceil(self.down) + 1
     }
-}
-
-/// Converts a whole recording, the filter's delay removed: the result starts and ends where `samples` does.
-pub fn resample(samples: &[i16], from: u32, to: u32) -> Result<Vec<i16>, ResampleError> {
-    let mut resampler = Resampler::new(from, to)?;
-    let delay = resampler.delay_samples();
-    let wanted = (samples.len() * resampler.up).div_ceil(resampler.down);
-    let mut output = Vec::with_capacity(wanted + delay + resampler.output_samples_max(resampler.taps));
-    resampler.process(samples, &mut output);
-    let flush = vec![0; resampler.taps];
-    resampler.process(&flush, &mut output);
-    output.drain(..delay.min(output.len()));
-    output.truncate(wanted);
-    Ok(output)
 }
 
 /// Kaiser's estimate of the length for [`STOP_BAND_DB`] and the transition band, in input samples.
@@ -186,6 +184,14 @@ mod tests {
 
     fn tone(frequency: f64, rate: u32, samples: usize) -> Vec<i16> {
         (0..samples).map(|n| (10_000.0 * (2.0 * PI * frequency * n as f64 / f64::from(rate)).sin()) as i16).collect()
+    }
+
+    fn resample(samples: &[i16], from: u32, to: u32) -> Result<Vec<i16>, ResampleError> {
+        let mut resampler = Resampler::new(from, to)?;
+        let mut output = Vec::new();
+        resampler.process(samples, &mut output);
+        resampler.finish(samples.len(), &mut output);
+        Ok(output)
     }
 
     /// Level in dB against the 10,000-peak tone, the filter's edges left out.

@@ -168,7 +168,7 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
     let mut resampler = Resampler::new(format.rate, RATE)?;
     let (mut output, mut mixed) = (Vec::new(), Vec::with_capacity(BLOCK_FRAMES));
     let mut source = source.take(if streamed { u64::MAX } else { u64::from(length) });
-    let (mut block, mut frames_read, mut bytes_read) = (Vec::new(), 0u64, 0u64);
+    let (mut block, mut frames_read, mut bytes_read) = (Vec::new(), 0, 0u64);
     loop {
         block.clear();
         let wanted = (BLOCK_FRAMES * format.frame_bytes()) as u64;
@@ -176,8 +176,8 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
         bytes_read += got;
         mixed.clear();
         mixed.extend(block.chunks_exact(format.frame_bytes()).map(|frame| format.mixed(frame)));
-        frames_read += mixed.len() as u64;
-        if frames_read > SECONDS_MAX * u64::from(format.rate) {
+        frames_read += mixed.len();
+        if frames_read > SECONDS_MAX * format.rate as usize {
             return Err(WavFault::TooLong);
         }
         resampler.process(&mixed, &mut output);
@@ -188,14 +188,7 @@ fn samples(source: impl Read, format: Format, length: u32, at: u64) -> Result<Ve
     if !streamed && bytes_read < u64::from(length) {
         return Err(WavFault::Truncated { at: at + bytes_read });
     }
-    // The filter's delay: pushed out at the end, dropped at the beginning.
-    let length = (frames_read * u64::from(RATE)).div_ceil(u64::from(format.rate)) as usize;
-    let delay = resampler.delay_samples();
-    while output.len() < length + delay {
-        resampler.process(&[0; 64], &mut output);
-    }
-    output.drain(..delay);
-    output.truncate(length);
+    resampler.finish(frames_read, &mut output);
     Ok(output)
 }
 
@@ -227,7 +220,7 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 const MEND: &str = "convert it: sox FILE -r 8000 -c 1 -b 16 -e signed-integer PROMPT.wav";
 const RATE: u32 = 8_000;
 /// A prompt is not a concert: 10 minutes are 9.6 MB in memory.
-const SECONDS_MAX: u64 = 600;
+const SECONDS_MAX: usize = 600;
 /// Chunks of description that may come before the data.
 const CHUNKS_MAX: usize = 64;
 const BLOCK_FRAMES: usize = 4_096;
