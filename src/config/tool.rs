@@ -1,6 +1,7 @@
 //! A tool, as the configuration declares it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use recado_core::policy::{CanInterrupt, Localised, Priority, Retry, RidePosition, Sayings, ToolPolicy, UncertainPolicy};
@@ -32,6 +33,9 @@ pub struct Tool {
     /// How long one attempt may take until its answer is complete (ms).
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
+    /// How many attempts may be under way at the same time.
+    #[serde(default = "concurrency")]
+    pub concurrency: NonZeroUsize,
     /// Whole time that an operation may take, waits and callbacks included (ms).
     #[serde(default = "deadline_ms")]
     pub deadline_ms: u64,
@@ -110,6 +114,10 @@ fn any_object() -> serde_json::Value {
 
 fn timeout_ms() -> u64 {
     10_000
+}
+
+fn concurrency() -> NonZeroUsize {
+    NonZeroUsize::MIN.saturating_add(3)
 }
 
 fn deadline_ms() -> u64 {
