@@ -26,3 +26,6 @@ pub use network::Network;
 pub use offer_answer::{Codec, LocalMedia, MediaPlan};
 pub use sdp::Direction;
 pub use token::Seed;
+
+#[cfg(test)]
+mod tests;
