@@ -4,4 +4,5 @@
 //! store may be reached from this room.
 
 pub mod media;
+pub mod sip;
 pub mod speech;
