@@ -20,7 +20,7 @@ arm64_build() {
     CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc \
         CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
         cargo build --locked --release --bin recado --target $arm64_target --target-dir "$arm64_dir"
-    say "$arm64_bin: $(stat -c %s "$arm64_bin") bytes"
+    say "$arm64_bin: $(stat -c %s "$arm64_bin") bytes, needs glibc $(arm64_glibc) or newer"
 }
 
 # Boots the binary and runs it with the given arguments. It must exit with 0, and the self-test must say that it passed.
@@ -41,6 +41,11 @@ arm64_test() {
         say "arm64: recado $* failed: see the console above"
         return 1
     fi
+}
+
+# The newest version of a glibc symbol that the binary uses.
+arm64_glibc() {
+    aarch64-linux-gnu-readelf -W --dyn-syms "$arm64_bin" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1 | cut -d _ -f 2
 }
 
 arm64_want_linker() {
@@ -74,7 +79,7 @@ arm64_emulator() {
         return
     fi
     local codename sources
-    codename=$(. /etc/os-release && echo "$VERSION_CODENAME")
+    codename=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
     sources=$(mktemp)
     chmod 644 "$sources"
     [ ! -e /etc/apt/sources.list ] || cat /etc/apt/sources.list >"$sources"
