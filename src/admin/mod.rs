@@ -1,0 +1,1 @@
+//! Administration over HTTP, on loopback unless configured: health and metrics.

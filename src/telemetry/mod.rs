@@ -1,0 +1,1 @@
+//! Telemetry: logs with the contract's ids, and the contract's measures. It observes and decides nothing.
