@@ -120,7 +120,7 @@ fn interrupted_before_the_closing_is_heard() {
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
     rig.done(ops[0], json!({ "value": "a las nueve" }));
-    rig.run_until("the closing sounds", |rig| rig.deliveries() == [DeliveryState::Speaking] && rig.calls[call].voice.ear.len() > 200);
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
     rig.caller_speaks(call, 500);
     rig.run(400);
     assert_eq!(rig.calls[call].voice.heard.iter().filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { .. })).count(), 0);
@@ -327,15 +327,17 @@ fn audio_generated_that_the_far_end_has_not_played() {
     // The far end had reported before; then its reports say that most of it was lost.
     rig.calls[call].voice.rtcp = true;
     rig.calls[call].voice.lost = 60;
-    rig.run(6_000);
-    assert_eq!(rig.deliveries(), [DeliveryState::Uncertain]);
+    rig.run_until("it is uncertain", |rig| rig.deliveries() == [DeliveryState::Uncertain]);
     // Uncertain has its own policy: it is told again, with a hedge.
     rig.run(20_000);
     let heard = rig.closings_heard();
     assert_eq!(heard.len(), 2);
-    assert!(rig.calls[call].voice.heard.iter().any(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: None, .. })), "with a hedge");
+    assert!(
+        rig.calls[call].voice.heard.iter().any(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: None, .. })),
+        "with a hedge"
+    );
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
-    let _ = ops;
+    assert_eq!(rig.store.operations[&ops[0]].attempt, 1);
 }
 
 #[test]
@@ -362,7 +364,7 @@ fn false_speech_started() {
         let ops = rig.request(call, &["mesa"]);
         rig.run(3_000);
         rig.done(ops[0], json!({ "value": "a las nueve y media de la noche" }));
-        rig.run_until("the closing sounds", |rig| rig.deliveries() == [DeliveryState::Speaking] && rig.calls[call].voice.ear.len() > 200);
+        rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
         if cough {
             rig.cough(call);
         }

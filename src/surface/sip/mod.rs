@@ -17,10 +17,7 @@ mod timer;
 mod token;
 mod transaction;
 
-pub use endpoint::{
-    Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming,
-    Output, Party, Users,
-};
+pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
 pub use error::SipError;
 pub use network::Network;
 pub use offer_answer::{Codec, LocalMedia, MediaPlan};

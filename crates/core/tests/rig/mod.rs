@@ -6,11 +6,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
-    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, Generation, Input, ModelEvent,
-    PlaybackEvent, Purpose, SegmentRef, Settings, ToolCall,
+    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, Generation, Input,
+    ModelEvent, PlaybackEvent, Purpose, SegmentRef, Settings, ToolCall,
 };
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, PlaybackId, ResponseId, SessionId, TurnId};
-use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, CommitId, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Route, Snapshot, Write};
+use recado_core::ledger::{
+    self, AttemptOutcome, CallbackAnswer, ClaimRecord, CommitId, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Route,
+    Snapshot, Write,
+};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
@@ -431,6 +434,13 @@ impl Rig {
         all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. })).map(|(_, _, text)| text.clone()).collect()
     }
 
+    /// How many frames of closings have been released in a call.
+    pub fn closing_frames(&self, call: usize) -> usize {
+        let voice = &self.calls[call].voice;
+        let clause = |segment: &SegmentRef| matches!(voice.purposes.get(segment), Some((Purpose::Clause { .. }, _)));
+        voice.ear.iter().filter(|(_, segment)| clause(segment)).count()
+    }
+
     pub fn deliveries(&self) -> Vec<DeliveryState> {
         self.store.deliveries.values().map(|delivery| delivery.state).collect()
     }
@@ -456,7 +466,15 @@ impl Voice {
         }
     }
 
-    fn speak(&mut self, segment: SegmentRef, purpose: Purpose, content: &Content, stale: bool, epoch: AcousticEpoch, now: u64) -> Option<PlaybackEvent> {
+    fn speak(
+        &mut self,
+        segment: SegmentRef,
+        purpose: Purpose,
+        content: &Content,
+        stale: bool,
+        epoch: AcousticEpoch,
+        now: u64,
+    ) -> Option<PlaybackEvent> {
         if stale {
             return Some(PlaybackEvent::Refused { segment, epoch });
         }
@@ -582,7 +600,17 @@ impl Store {
             operations: self.operations.values().cloned().collect(),
             batches: self.batches.values().cloned().collect(),
             deliveries: self.deliveries.values().cloned().collect(),
-            claims: self.claims.iter().map(|(delivery, (session, boot, route))| (*delivery, *session, *boot, *route)).collect(),
+            claims: self
+                .claims
+                .iter()
+                .map(|(delivery, (session, boot, route))| ClaimRecord {
+                    delivery: *delivery,
+                    session: *session,
+                    boot: *boot,
+                    route: *route,
+                })
+                .collect(),
+            occurrence_floor: 0,
             next_sequence: self.deliveries.values().map(|delivery| delivery.sequence + 1).max().unwrap_or(1),
         }
     }

@@ -9,11 +9,7 @@ pub struct ServerKey(String);
 impl ServerKey {
     /// The transaction that `request` belongs to; an ACK belongs to its INVITE's.
     pub fn of(request: &Request) -> Self {
-        let method = if request.method == Method::Ack {
-            "INVITE"
-        } else {
-            request.method.as_str()
-        };
+        let method = if request.method == Method::Ack { "INVITE" } else { request.method.as_str() };
         Self::with_method(request, method)
     }
 
@@ -50,9 +46,6 @@ impl MergeKey {
             return None;
         }
         let tag = request.from.tag().unwrap_or_default();
-        Some(Self(format!(
-            "{} {tag} {} {}",
-            request.call_id, request.cseq.number, request.method
-        )))
+        Some(Self(format!("{} {tag} {} {}", request.call_id, request.cseq.number, request.method)))
     }
 }
