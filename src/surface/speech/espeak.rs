@@ -12,8 +12,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
 use tokio::sync::Semaphore;
 
+use recado_core::policy::Language;
+
 use super::error::SpeechError;
-use super::port::{Language, SpeechAudio, Synthesis, Synthesiser, Utterance, Voice};
+use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice};
 use super::wav;
 
 /// Runs espeak-ng once for each utterance, a few at a time.

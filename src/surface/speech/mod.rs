@@ -14,4 +14,4 @@ pub mod wav;
 
 pub use clauses::clauses;
 pub use error::SpeechError;
-pub use port::{Language, SpeechAudio, Synthesis, Synthesiser, Utterance, Voice, WordMark};
+pub use port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice, WordMark};

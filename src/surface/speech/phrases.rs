@@ -131,7 +131,7 @@ const ENTRY_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surface::speech::Language;
+    use recado_core::policy::Language;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Says 1,000 samples for anything but "fail", and counts.

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
-use std::str::FromStr;
 use std::sync::Arc;
+
+use recado_core::policy::Language;
 
 use super::error::SpeechError;
 use super::{level, timing};
@@ -33,28 +34,6 @@ impl Utterance {
     /// An utterance in the language's default voice.
     pub fn new(text: impl Into<Arc<str>>, language: Language) -> Self {
         Self { text: text.into(), language, voice: Voice::default() }
-    }
-}
-
-/// The languages that the box speaks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Language {
-    /// Spanish.
-    Es,
-    /// English.
-    En,
-}
-
-impl FromStr for Language {
-    type Err = SpeechError;
-
-    /// Reads a BCP 47 tag by its primary subtag: `es`, `es-MX`, `en-US`.
-    fn from_str(tag: &str) -> Result<Self, Self::Err> {
-        match tag.split(['-', '_']).next().unwrap_or_default().to_ascii_lowercase().as_str() {
-            "es" => Ok(Language::Es),
-            "en" => Ok(Language::En),
-            _ => Err(SpeechError::VoiceOption { option: "language", value: tag.into(), allowed: "es or en" }),
-        }
     }
 }
 
@@ -156,12 +135,5 @@ mod tests {
             assert_eq!(audio().heard_text(heard_ms), text, "{heard_ms} ms");
         }
         assert_eq!(audio().duration_ms(), 1_000);
-    }
-
-    #[test]
-    fn a_language_is_read_from_any_of_its_tags() {
-        assert_eq!("es-MX".parse::<Language>().unwrap(), Language::Es);
-        assert_eq!("EN_us".parse::<Language>().unwrap(), Language::En);
-        assert!("fr".parse::<Language>().unwrap_err().to_string().contains("es or en"));
     }
 }
