@@ -1,0 +1,53 @@
+//! What a restart reads back: everything that is not over, and enough of what is to recognise a repeat.
+
+use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord};
+use rusqlite::{Connection, params};
+
+use super::rows::{self, Claim, RowError};
+
+/// The ledger as the store holds it, in order of sequence.
+///
+/// It holds the batches that are not closed, or have a delivery that waits or an operation under way, whole; and of those
+/// that are over the most recent ([`super::Options::recent_batches_max`]), so that a late callback or a repeated request
+/// finds what it repeats.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recovered {
+    /// The operations of these batches.
+    pub operations: Vec<OperationRecord>,
+    /// The batches.
+    pub batches: Vec<BatchRecord>,
+    /// The deliveries of these batches.
+    pub deliveries: Vec<DeliveryRecord>,
+    /// The claims that were held when the last boot ended, however it ended.
+    pub claims: Vec<Claim>,
+    /// The sequence that the next delivery takes.
+    pub next_sequence: u64,
+}
+
+/// Reads it.
+pub(super) fn load(connection: &Connection, recent_batches_max: u32) -> Result<Recovered, RowError> {
+    connection.execute_batch("CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
+    connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_batches_max])?;
+    let kept_rows = |table: &str| format!("SELECT {table}.* FROM {table} JOIN temp.kept USING (batch_id) ORDER BY {table}.sequence");
+    let recovered = Recovered {
+        operations: rows::operations(connection, &kept_rows("operation"), [])?,
+        batches: rows::batches(connection, &kept_rows("batch"), [])?,
+        deliveries: rows::deliveries(connection, &kept_rows("delivery"), [])?,
+        claims: rows::claims(connection, "SELECT * FROM claim ORDER BY delivery_id", [])?,
+        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?,
+    };
+    connection.execute_batch("DROP TABLE temp.kept")?;
+    Ok(recovered)
+}
+
+fn kept() -> String {
+    // The last two are bounded: operations that nobody ever reconciles must not make each start slower than the one before.
+    format!(
+        "SELECT batch_id FROM batch WHERE state <> 'closed'
+         UNION SELECT batch_id FROM delivery WHERE {waiting}
+         UNION SELECT batch_id FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')
+         UNION SELECT * FROM (SELECT batch_id FROM operation WHERE state = 'unknown' ORDER BY sequence DESC LIMIT ?1)
+         UNION SELECT * FROM (SELECT batch_id FROM batch WHERE state = 'closed' ORDER BY sequence DESC LIMIT ?1)",
+        waiting = rows::WAITING
+    )
+}
