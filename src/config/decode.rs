@@ -130,7 +130,7 @@ impl<'de> Deserializer<'de> for &'de Node {
                 let word: StrDeserializer<'_, DecodeError> = text.into_deserializer();
                 word.deserialize_enum(name, variants, visitor)
             }
-            None => self.deserialize_any(Word { variants }).and_then(|never| match never {}),
+            None => self.deserialize_any(Word { variants }).map(|never| match never {}),
         }
     }
 
