@@ -13,12 +13,13 @@ use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::clock::Clock;
 use super::ledger_task::FromCalls;
+use super::switchboard::HangUp;
 use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output};
-use crate::cognition::tools::schema::Schemas;
+use crate::cognition::tools::Schemas;
 use crate::surface::media::{CallMedia, MediaEvent, Remote};
 use crate::surface::speech::clauses;
 use crate::surface::voice::{Speaker, Voice};
-use crate::telemetry::measures;
+use crate::telemetry::Measures;
 
 /// What every call needs of the house.
 pub struct House {
@@ -30,6 +31,7 @@ pub struct House {
     pub language: Language,
     pub call_ms_max: u64,
     pub to_ledger: mpsc::Sender<FromCalls>,
+    pub measures: Measures,
 }
 
 /// A call that is up.
@@ -40,8 +42,8 @@ pub struct Call {
     pub remote: Remote,
     /// What the signalling says of it. Closed when the call is over.
     pub signalling: mpsc::Receiver<Signal>,
-    /// Told once, when the call should be ended from our side.
-    pub hang_up: mpsc::Sender<()>,
+    /// Ends the call from our side.
+    pub hang_up: HangUp,
 }
 
 /// What the signalling tells a call.
@@ -60,7 +62,7 @@ struct Running<'a> {
     voice: Voice,
     model: Option<ModelSession>,
     conversation: Conversation,
-    hang_up: mpsc::Sender<()>,
+    hang_up: HangUp,
     on_hold: bool,
     shown: Option<Clocks>,
     decisions: BTreeMap<recado_core::DeliveryId, recado_core::gate::DeliveryDecision>,
@@ -118,14 +120,14 @@ async fn run_in_span(house: &House, call: Call) {
             news = told.recv() => Some(match news {
                 Some(news) => Input::News(news),
                 // The ledger has given this call up.
-                None => { running.end_call(); Input::ChannelOver }
+                None => { running.hang_up.ask(); Input::ChannelOver }
             }),
             event = running.voice.told() => Some(Input::Playback(event)),
             output = next_output(&mut running.model) => { running.said(output, &capabilities).await; None }
             () = super::sleep_until(deadline) => Some(Input::Wake),
             () = &mut ends, if !over => {
                 info!(call_ms_max = house.call_ms_max, "the call has lasted as long as it may");
-                running.end_call();
+                running.hang_up.ask();
                 Some(Input::ChannelOver)
             }
         };
@@ -168,7 +170,7 @@ impl Running<'_> {
             }
             MediaEvent::FarEndSilent { since } => {
                 info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
-                self.end_call();
+                self.hang_up.ask();
                 Input::ChannelOver
             }
         })
@@ -182,10 +184,6 @@ impl Running<'_> {
         changed.then_some(Input::Hold(on_hold))
     }
 
-    fn end_call(&self) {
-        // A hang-up that is already on its way is enough.
-        let _ = self.hang_up.try_send(());
-    }
 
     /// What the model said. Its clauses are split, so that the first is heard while the next are rendered.
     async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {
@@ -249,7 +247,7 @@ impl Running<'_> {
                 }
                 Effect::HangUp => {
                     info!("the agent hangs up");
-                    self.end_call();
+                    self.hang_up.ask();
                 }
                 Effect::Decided(decision) => {
                     let known = self.decisions.insert(decision.delivery, decision.answer);
@@ -257,7 +255,7 @@ impl Running<'_> {
                         info!(target: "recado::gate", delivery_id = %decision.delivery, answer = ?decision.answer, blocker = ?decision.blocker, "gate");
                     }
                 }
-                Effect::Measured(measure) => measures::conversation(&measure),
+                Effect::Measured(measure) => self.house.measures.record(measure),
                 Effect::Heard(heard) => {
                     info!(playback_id = %heard.segment.playback, index = heard.segment.index, heard_ms = heard.heard_ms, text = heard.text, "heard");
                 }

@@ -11,10 +11,9 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
-use crate::cognition::tools::callbacks::Callback;
-use crate::cognition::tools::executor::Executor;
+use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
-use crate::telemetry::measures;
+use crate::telemetry::{Measures, Observation};
 
 /// What reaches the ledger's task from calls.
 #[derive(Debug)]
@@ -37,10 +36,12 @@ pub struct LedgerTask {
     pub from_tools: mpsc::Receiver<Input>,
     pub from_store: mpsc::Receiver<Input>,
     pub callbacks: mpsc::Receiver<Callback>,
+    pub measures: Measures,
     pub stop: oneshot::Receiver<()>,
 }
 
 struct Running {
+    measures: Measures,
     store: Writer,
     executor: Executor,
     sessions: BTreeMap<SessionId, mpsc::Sender<News>>,
@@ -53,10 +54,10 @@ struct Running {
 impl LedgerTask {
     /// Runs until told to stop, then until everything that was asked of the store is answered.
     pub async fn run(self) {
-        let Self { clock, mut ledger, recovery, store, executor, mut from_calls, mut from_tools, mut from_store, mut callbacks, mut stop } =
+        let Self { clock, mut ledger, recovery, store, executor, mut from_calls, mut from_tools, mut from_store, mut callbacks, measures, mut stop } =
             self;
         let mut running =
-            Running { store, executor, sessions: BTreeMap::new(), waiting: BTreeMap::new(), open: BTreeMap::new(), again: VecDeque::new() };
+            Running { measures, store, executor, sessions: BTreeMap::new(), waiting: BTreeMap::new(), open: BTreeMap::new(), again: VecDeque::new() };
         running.carry_out(recovery);
         let mut stopping = false;
         loop {
@@ -73,7 +74,7 @@ impl LedgerTask {
                 Some(answer) = from_store.recv() => {
                     if let Input::Durable(commit) | Input::CommitFailed { commit, .. } = &answer {
                         if let Some(asked) = running.open.remove(commit) {
-                            measures::store_commit(asked.elapsed());
+                            running.measures.record(Observation::StoreCommit(asked.elapsed()));
                         }
                     }
                     running.handle(&clock, &mut ledger, answer);
@@ -137,7 +138,7 @@ impl Running {
                     }
                 }
                 Effect::Tell { session, news } => self.tell(session, news),
-                Effect::Measured(measure) => measures::ledger(&measure),
+                Effect::Measured(measure) => self.measures.record(measure),
             }
         }
     }
