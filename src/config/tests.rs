@@ -231,6 +231,10 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
             tool("retry.attempts_max = 3"),
             "recado.toml:5:1: warning: tool \"look_up\": retry: this tool is not idempotent, so only attempts that provably did not execute are repeated; write instead: idempotent = true, if the same request may safely be sent twice",
         ),
+        (
+            tool("concurrency = 0"),
+            "recado.toml:5:15: tool \"look_up\": concurrency: expected a whole number, one or more, found the number 0; write instead: concurrency = 1",
+        ),
         (tool("idempotent = true\nretry.attempts_max = 3"), ""),
         (
             tool("parameters.type = \"object\"\nparameters.properties.n.type = \"text\""),
@@ -381,42 +385,38 @@ fn credentials_are_found_by_name_first_and_never_shown() {
 }
 
 #[test]
-fn the_annotated_default_says_the_defaults_and_the_examples_have_no_problems() {
-    let config_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
-    let room = Room::with(&std::fs::read_to_string(config_dir.join("recado.toml")).unwrap());
-    let (annotated, warnings) = room.load().unwrap();
+fn the_annotated_default_says_the_defaults() {
+    let room = Room::with(&annotated());
+    let (mut annotated, warnings) = room.load().unwrap();
     assert!(warnings.is_empty(), "{warnings}");
-    let (default, _) = Room::with("").load().unwrap();
-    let without_paths = |mut config: Config| {
-        config.model.dialogue = PathBuf::new();
-        config
-    };
-    assert_eq!(without_paths(annotated), without_paths(default));
-
-    for entry in std::fs::read_dir(config_dir.join("examples")).unwrap() {
-        let name = entry.unwrap().file_name().into_string().unwrap();
-        room.write(&format!("examples/{name}"), &std::fs::read_to_string(config_dir.join("examples").join(&name)).unwrap());
-        let said = room.problems(&Sources { file: room.path(&format!("examples/{name}")), ..Sources::default() });
-        assert_eq!(said, "", "{name}");
-    }
+    let (mut default, _) = Room::with("").load().unwrap();
+    let tools = std::mem::take(&mut annotated.tools);
+    default.model.dialogue = annotated.model.dialogue.clone();
+    assert_eq!(annotated, default);
+    let [table, _, order] = &tools[..] else { panic!("the annotated default has three tools") };
+    assert_eq!((table.timeout_ms, table.deadline_ms, table.concurrency), (order.timeout_ms, order.deadline_ms, order.concurrency));
+    assert_eq!((&table.retry, table.priority, table.ride, table.strict), (&order.retry, order.priority, order.ride, order.strict));
+    assert_eq!((table.can_interrupt, table.uncertain), (order.can_interrupt, order.uncertain));
 }
 
 #[test]
 fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/recado.toml");
-    let text = std::fs::read_to_string(file).unwrap();
     let setting = |line: &str| {
-        let content = line
-            .strip_prefix("# ")
-            .filter(|rest| rest.starts_with('[') || rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
-        content.unwrap_or(line).to_owned()
+        let content = line.strip_prefix("# ").filter(|rest| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
+        content.unwrap_or(line).replace("http://127.0.0.1:9000", "https://crm.example")
     };
-    let everything: String = text.lines().map(|line| setting(line) + "\n").collect();
-    assert!(everything.contains("\n[[tools]]\n") && everything.contains("\nrecordings = "));
+    let everything: String = annotated().lines().map(|line| setting(line) + "\n").collect();
+    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic"] {
+        assert!(everything.contains(&format!("\n{key} = ")), "{key}");
+    }
     let room = Room::with(&everything);
     room.write("crm-token", "t");
     room.write("crm-ca.pem", "");
     assert_eq!(room.problems(&room.sources()), "");
+}
+
+fn annotated() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config/recado.toml")).unwrap()
 }
 
 #[test]
@@ -432,7 +432,7 @@ fn the_summary_says_what_the_box_will_do() {
          It answers SIP at 127.0.0.1:5060 (known to phones as 127.0.0.1) for any user, from 127.0.0.0/8, ::1/128.\n\
          Up to 20 calls of at most 90 s each, RTP on ports 20000-20999; calls are not recorded.\n\
          It follows the dialogue dialogue.toml.\n\
-         It tells results after 650 ms of quiet, and after 8000 ms of waiting also with its next words.\n\
+         It tells results after 650 ms of quiet.\n\
          Health and measures: http://127.0.0.1:8080; callbacks: http://127.0.0.1:8080.\n\
          Tools:\n  look_up: POST https://crm.example/a, within 5 min, idempotent, up to 5 attempts, urgent\n"
     );
