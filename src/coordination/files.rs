@@ -41,25 +41,23 @@ impl Lock {
     }
 }
 
-/// Makes the store's directory (0700) and its empty file (0600) where they are missing, durably. Says whether the file is new or empty.
-pub(super) fn prepare(path: &Path) -> Result<(), OpenError> {
+/// Makes the directory of the store at `path` (0700) where it is missing, durably. What is above it must be there.
+pub(super) fn create_directory(path: &Path) -> Result<(), OpenError> {
     let directory = directory(path);
     match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
-        Ok(()) => {}
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Ok(()) => sync_directory(directory).map_err(|error| from_io(&error, directory)),
+        // On a read-only file system, an existing one answers that, not that it exists.
+        Err(_) if directory.is_dir() => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let missing = directory.parent().unwrap_or(directory);
-            return Err(OpenError::DirectoryMissing { directory: missing.to_owned() });
+            Err(OpenError::DirectoryMissing { directory: missing.to_owned() })
         }
-        // An existing directory on a read-only file system answers that, not that it exists.
-        Err(_) if directory.is_dir() => {}
-        Err(error) => return Err(from_io(&error, directory)),
+        Err(error) => Err(from_io(&error, directory)),
     }
-    Ok(())
 }
 
 /// Makes the empty file (0600) where it is missing, durably, and takes other users' access to an existing one.
-pub(super) fn create(path: &Path) -> Result<(), OpenError> {
+pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
     let file = private(OpenOptions::new().read(true).write(true).create(true), path)?;
     let about = |error: io::Error| from_io(&error, path);
     let mode = file.metadata().map_err(about)?.permissions().mode();
@@ -103,7 +101,7 @@ pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Makes the directory's entries durable.
+/// Makes the entry of `path` in its directory durable.
 pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(directory(path))?.sync_all()
 }

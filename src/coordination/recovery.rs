@@ -22,6 +22,9 @@ pub struct Recovered {
     pub claims: Vec<Claim>,
     /// The sequence that the next delivery takes.
     pub next_sequence: u64,
+    /// The highest occurrence that an intent key ends in (`…|3`) among the operations that are not read back; 0 without any. A
+    /// key with a higher one has not been used.
+    pub occurrence_floor: u32,
 }
 
 /// Reads it.
@@ -35,6 +38,7 @@ pub(super) fn load(connection: &Connection, recent_batches_max: u32) -> Result<R
         deliveries: rows::deliveries(connection, &kept_rows("delivery"), [])?,
         claims: rows::claims(connection, "SELECT * FROM claim ORDER BY delivery_id", [])?,
         next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?,
+        occurrence_floor: u32::try_from(rows::number(connection, OCCURRENCE_FLOOR)?).unwrap_or(u32::MAX),
     };
     connection.execute_batch("DROP TABLE temp.kept")?;
     Ok(recovered)
@@ -51,3 +55,6 @@ fn kept() -> String {
         waiting = rows::WAITING
     )
 }
+
+const OCCURRENCE_FLOOR: &str = "SELECT coalesce(max(CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER)), 0)
+    FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept)";

@@ -10,8 +10,10 @@ use super::error::CommitError;
 pub struct StoreStats {
     /// Commits that became durable.
     pub commits: u64,
-    /// Commits that failed, whatever the reason; those that found the queue full are not among them.
+    /// Commits that were taken and failed, whatever the reason.
     pub commits_failed: u64,
+    /// Commits that were not taken: the queue was full.
+    pub commits_busy: u64,
     /// Transactions that were flushed: several commits share one.
     pub groups: u64,
     /// The last flush (µs).
@@ -64,6 +66,10 @@ impl Stats {
             noted.stats.commits += durable;
             noted.stats.commits_failed += outcomes.len() as u64 - durable;
         });
+    }
+
+    pub(super) fn busy(&self) {
+        self.note(|noted| noted.stats.commits_busy += 1);
     }
 
     pub(super) fn reserve(&self, held: bool) {

@@ -51,10 +51,10 @@ impl Store {
     /// # Errors
     /// Each [`OpenError`] says what to do. A file that is damaged, newer or not ours is left as it is.
     pub fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
-        files::prepare(path)?;
+        files::create_directory(path)?;
         let lock = Lock::take(path)?;
         files::inspect(path)?;
-        files::create(path)?;
+        files::create_file(path)?;
         let connection = connection::open(path)?;
         let callback_secret = take_up(&connection, path, options)?;
         let recovered = recovery::load(&connection, options.recent_batches_max).map_err(|error| match error {

@@ -59,7 +59,10 @@ impl Writer {
         }
         let queue = self.queue.as_ref().ok_or(CommitError::Closed)?;
         queue.try_send((commit, writes)).map_err(|error| match error {
-            TrySendError::Full(_) => CommitError::Busy,
+            TrySendError::Full(_) => {
+                self.stats.busy();
+                CommitError::Busy
+            }
             TrySendError::Disconnected(_) => CommitError::Closed,
         })
     }

@@ -1,5 +1,7 @@
 //! What the contract rules out, the store refuses: each rule is broken on purpose.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use recado::coordination::{CommitError, Store};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{DeliveryId, IntentKey, OperationId, PartyId};
@@ -26,7 +28,9 @@ fn scene() -> (TempDir, Store) {
 /// The write is refused for this reason, and leaves nothing behind.
 #[track_caller]
 fn refused(store: &mut Store, write: Write, reason: &str) {
-    let sentinel = accepted(900);
+    static SENTINEL: AtomicU64 = AtomicU64::new(1_000);
+    let number = u128::from(SENTINEL.fetch_add(1, Ordering::Relaxed));
+    let sentinel = accepted(number);
     let mut writes = sentinel.clone();
     writes.push(write);
     match commit(store, writes) {
@@ -34,7 +38,7 @@ fn refused(store: &mut Store, write: Write, reason: &str) {
         other => panic!("not refused: {other:?}"),
     }
     // Had the refused commit left its first writes, these would be refused now.
-    let kept = vec![(CommitId(1), sentinel), (CommitId(2), vec![Write::CreateBatch(batch(900))])];
+    let kept = vec![(CommitId(1), sentinel), (CommitId(2), vec![Write::CreateBatch(batch(number))])];
     let outcomes = store.commit(&kept);
     assert_eq!(outcomes[0], Ok(()));
     assert!(outcomes[1].is_err());
@@ -76,11 +80,13 @@ fn an_operation_needs_its_batch() {
 }
 
 #[test]
-fn a_sealed_batch_takes_no_operation() {
+fn a_batch_that_has_its_closing_takes_no_operation() {
     let (_directory, mut store) = scene();
-    let sealed = BatchRecord { state: BatchState::Sealed, ..batch(1) };
-    assert_eq!(commit(&mut store, vec![Write::UpdateBatch(sealed)]), Ok(()));
-    refused(&mut store, Write::CreateOperation(operation(7, 1)), "operation_needs_an_open_batch");
+    refused(&mut store, Write::CreateOperation(operation(7, 2)), "operation_comes_before_the_closing");
+    // Also when the batch's own state does not say so yet.
+    let done = OperationRecord { state: OperationState::Failed, ..running() };
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(done), Write::CreateDelivery(delivery(8, 1))]), Ok(()));
+    refused(&mut store, Write::CreateOperation(operation(7, 1)), "operation_comes_before_the_closing");
 }
 
 #[test]

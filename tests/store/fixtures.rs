@@ -64,7 +64,7 @@ pub fn batch(number: u128) -> BatchRecord {
 pub fn operation(number: u128, batch: u128) -> OperationRecord {
     OperationRecord {
         id: OperationId(number),
-        intent_key: IntentKey(format!("key-{number}")),
+        intent_key: IntentKey(format!("tel:+34600000001|book|{number:016x}d|{number}")),
         batch: BatchId(batch),
         ordinal: u32::try_from(number % 1_000_000).unwrap_or_default(),
         party: Some(PartyId("tel:+34600000001".to_owned())),

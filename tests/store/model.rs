@@ -69,6 +69,7 @@ impl Model {
             deliveries: self.deliveries.values().cloned().collect(),
             claims: self.claims.iter().map(|(delivery, (session, boot, route))| (*delivery, *session, *boot, *route)).collect(),
             next_sequence: self.deliveries.keys().next_back().map_or(1, |last| last + 1),
+            occurrence_floor: 0,
         }
     }
 
@@ -86,7 +87,9 @@ impl Model {
                 fits
             }
             Write::CreateOperation(new) => {
-                let open = self.batches.iter().any(|batch| batch.id == new.batch && batch.state == BatchState::Open);
+                let closing = |old: &DeliveryRecord| old.batch == new.batch && old.kind == DeliveryKind::Final;
+                let open = self.batches.iter().any(|batch| batch.id == new.batch && batch.state < BatchState::Drained)
+                    && !self.deliveries.values().any(closing);
                 let taken = self.operations.iter().any(|old| {
                     old.id == new.id || old.intent_key == new.intent_key || (old.batch == new.batch && old.ordinal == new.ordinal)
                 });
@@ -197,7 +200,11 @@ fn an_operation() -> impl Strategy<Value = OperationRecord> {
         |((number, other, text), state, attempt, result, error)| {
             let usual = operation(number, number % 2 + 1);
             let intent_key = if other { IntentKey("shared".to_owned()) } else { usual.intent_key.clone() };
-            let arguments = if number == 1 { json!({ "text": "fixed" }) } else { usual.arguments.clone() };
+            let arguments = if number == 1 {
+                json!({ "amount": 1e23_f64 * 3.1, "ratio": 0.1 + 0.2, "small": 5e-324 })
+            } else {
+                usual.arguments.clone()
+            };
             let error = error.map(|error| error + &text);
             OperationRecord { intent_key, arguments, state, attempt, result, error, ..usual }
         },
@@ -235,6 +242,7 @@ fn a_value() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
         any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
         "\\PC{0,20}".prop_map(Value::from),
         prop::collection::btree_map("[a-z]{1,4}", any::<bool>(), 0..3).prop_map(|map| json!(map)),
     ]

@@ -118,6 +118,7 @@ fn a_full_queue_answers_at_once_and_what_was_taken_is_still_answered_once() {
         assert!(taken < 10_000, "the queue has no bound");
     };
     assert_eq!(refused, CommitError::Busy);
+    assert_eq!(writer.stats().commits_busy, 1);
     go.send(()).expect("the writer waits");
     drop(writer);
     let answers = answers.lock().expect("no panic");

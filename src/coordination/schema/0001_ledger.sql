@@ -73,9 +73,11 @@ CREATE TABLE operation (
 CREATE INDEX operation_not_terminal ON operation (state, sequence)
 WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling', 'unknown');
 
-CREATE TRIGGER operation_needs_an_open_batch BEFORE INSERT ON operation
-WHEN (SELECT state FROM batch WHERE batch_id = NEW.batch_id) <> 'open'
-BEGIN SELECT RAISE(ABORT, 'operation_needs_an_open_batch'); END;
+-- A batch that has drained has its closing. (One that is sealed may be created, with its operations, in one commit.)
+CREATE TRIGGER operation_comes_before_the_closing BEFORE INSERT ON operation
+WHEN (SELECT state FROM batch WHERE batch_id = NEW.batch_id) IN ('drained', 'closed')
+  OR EXISTS (SELECT 1 FROM delivery WHERE batch_id = NEW.batch_id AND kind = 'final')
+BEGIN SELECT RAISE(ABORT, 'operation_comes_before_the_closing'); END;
 
 CREATE TRIGGER operation_identity_is_kept BEFORE UPDATE ON operation
 WHEN NEW.operation_id IS NOT OLD.operation_id OR NEW.intent_key IS NOT OLD.intent_key OR NEW.batch_id IS NOT OLD.batch_id
