@@ -224,7 +224,7 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
         ),
         (
             tool("bearer_file = \"token\"\nca_file = \"ca.pem\""),
-            "recado.toml:5:15: tool \"look_up\": bearer_file: the file token does not exist; write instead: the path of a file that recado may read\n\
+            "recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token\n\
              recado.toml:6:11: tool \"look_up\": ca_file: the file ca.pem does not exist; write instead: the path of a file that recado may read",
         ),
         (
@@ -382,6 +382,33 @@ fn credentials_are_found_by_name_first_and_never_shown() {
     assert_eq!(Secret::read(&file).unwrap().expose(), "from-systemd");
     assert_eq!(config.this_box.data_dir(), Path::new("/var/lib/recado"));
     assert!(!format!("{config:?}{}", config.summary()).contains("from-systemd"));
+}
+
+#[test]
+fn a_credential_that_is_none_is_reported_without_being_shown() {
+    let room = Room::with(&tool("bearer_file = \"token\""));
+    room.write("token", "p@ss\nword");
+    let said = room.problems(&room.sources());
+    assert!(said.starts_with("recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token must hold one line"), "{said}");
+    assert!(!said.contains("p@ss"), "{said}");
+}
+
+proptest::proptest! {
+    /// A file that was cut, doubled or typed over anywhere is a configuration or a list of problems that have places.
+    #[test]
+    fn a_damaged_file_is_reported_and_never_panics(at in 0.0..1.0, length in 0usize..40, typed in "[\\[\\]{}=\"'#.,a-z0-9é\n-]{0,12}") {
+        let text = annotated();
+        let boundary = |byte: usize| (0..=byte.min(text.len())).rev().find(|byte| text.is_char_boundary(*byte)).unwrap_or(0);
+        let start = boundary((text.len() as f64 * at) as usize);
+        let end = boundary(start + length).max(start);
+        let room = Room::with(&format!("{}{typed}{}", &text[..start], &text[end..]));
+        if let Err(problems) = room.load() {
+            proptest::prop_assert!(problems.fatal());
+            for problem in problems.iter() {
+                proptest::prop_assert!(matches!(problem.place, Place::File { .. }), "{problem}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use reqwest::Url;
 use serde_json::Value as Json;
 
 use super::check::Checker;
+use super::secret::Secret;
 use super::tool::Tool;
 use super::tree::Path;
 use super::wording::nearest;
@@ -17,10 +18,11 @@ impl Tool {
         self.check_headers(checker, &place.join("headers"));
         self.check_limits(checker, place);
         self.check_parameters(checker, place);
-        for (key, file) in [("bearer_file", &self.bearer_file), ("ca_file", &self.ca_file)] {
-            if let Some(file) = file {
-                checker.file_exists(&place.join(key), file);
-            }
+        if let Some(file) = &self.ca_file {
+            checker.file_exists(&place.join("ca_file"), file);
+        }
+        if let Some(Err(error)) = self.bearer_file.as_deref().map(Secret::read) {
+            checker.error(&place.join("bearer_file"), error, "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token");
         }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
@@ -268,4 +270,4 @@ const TEXT_CHARS_MAX: usize = 900;
 /// Headers that hold credentials.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
 /// Headers that attempts carry anyway.
-const OWN_HEADERS: [&str; 4] = ["idempotency-key", "content-type", "content-length", "host"];
+const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
