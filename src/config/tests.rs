@@ -81,11 +81,15 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         // Types.
         (
             "[sip]\ncalls_max = \"20\"\n",
-            "recado.toml:2:13: sip.calls_max: expected a whole number from 0 to 4294967295, found the text \"20\"; write instead: calls_max = 20",
+            "recado.toml:2:13: sip.calls_max: expected a whole number, zero or more, found the text \"20\"; write instead: calls_max = 20",
         ),
         (
             "[sip]\nrtp_silence_ms = \"30 s\"\n",
             "recado.toml:2:18: sip.rtp_silence_ms: expected a whole number, zero or more, found the text \"30 s\"; write instead: rtp_silence_ms = 30000",
+        ),
+        (
+            "[speech]\nwords_per_minute = 70000\n",
+            "recado.toml:2:20: speech.words_per_minute: expected a whole number from 0 to 65535, found the number 70000; write instead: a number without quotes, unit or sign",
         ),
         (
             "[gate]\nmin_quiet_ms = -1\n",
@@ -155,7 +159,7 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "[sip]\ncalls_max = 30\n[media]\nports = \"20001-20040\"\n",
-            "recado.toml:4:9: media.ports: 20001-20040 holds 19 pairs of ports, and sip.calls_max = 30 calls take one each; write instead: ports = \"20002-20061\"",
+            "recado.toml:4:9: media.ports: 20001-20040 holds 19 pairs of ports, and sip.calls_max = 30 calls take one each; write instead: ports = \"20002-20121\"",
         ),
         (
             "[listen]\nretract_ms = 1500\n",
@@ -305,6 +309,7 @@ fn a_file_that_is_not_toml_is_reported_at_each_place_that_is_not() {
     let said = said_of("[sip\nlisten = \"a\n[media]\nports = ,\n");
     let lines: Vec<_> = said.lines().collect();
     assert!(lines.len() >= 3, "{said}");
+    assert_eq!(said_of(&format!("a = {}", "[".repeat(500))).lines().count(), 2, "what is wrong once is said once");
     assert!(lines.iter().all(|line| line.starts_with("recado.toml:") && line.contains(": this is not TOML: ")), "{said}");
 }
 
@@ -360,7 +365,7 @@ fn problems_of_outer_layers_name_the_variable_or_the_flag() {
     sources.flags = vec!["media.ports=1".into(), "quiet".into()];
     assert_eq!(
         room.problems(&sources),
-        "environment variable RECADO_SIP__CALLS_MAX: sip.calls_max: expected a whole number from 0 to 4294967295, found the text \"x\"; write instead: a number without quotes, unit or sign\n\
+        "environment variable RECADO_SIP__CALLS_MAX: sip.calls_max: expected a whole number, zero or more, found the text \"x\"; write instead: a number without quotes, unit or sign\n\
          environment variable RECADO_SPI__LISTEN: spi: there is no such setting; did you mean `sip`?; write instead: [sip]\n\
          flag --set media.ports=1: media.ports: \"1\" is not a range of ports from 1024 to 65535; write instead: ports = \"20000-20999\"\n\
          flag --set quiet: there is no `=` between setting and value; write instead: --set sip.calls_max=4"

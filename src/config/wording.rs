@@ -103,7 +103,7 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
         number if number_max(number).is_some() => {
             let range = match number_max(number) {
                 _ if number.contains("nonzero") => "a whole number, one or more".to_owned(),
-                Some(max) if max < u64::MAX => format!("a whole number from 0 to {max}"),
+                Some(max) if max < u64::MAX && found.starts_with("integer") => format!("a whole number from 0 to {max}"),
                 _ => "a whole number, zero or more".to_owned(),
             };
             let instead = match text.and_then(|text| number_meant(key, text)) {
