@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use recado::config::{Config, Sources};
+use recado::admin;
+use recado::config::Sources;
 
 /// A telephone agent in a box that accepts work, keeps talking, and tells each result once.
 #[derive(Debug, Parser)]
@@ -38,14 +39,14 @@ fn main() -> ExitCode {
 }
 
 fn check(configured: Configured) -> ExitCode {
-    match Config::load(&Sources::of_process(configured.file, configured.flags)) {
-        Ok((config, warnings)) => {
-            warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            print!("{}", config.summary());
+    match admin::check(&Sources::of_process(configured.file, configured.flags)) {
+        Ok(checked) => {
+            checked.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            print!("{}", checked.summary);
             ExitCode::SUCCESS
         }
-        Err(problems) => {
-            eprintln!("{problems}");
+        Err(error) => {
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

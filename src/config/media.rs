@@ -31,7 +31,7 @@ impl Media {
         let (path, pairs) = (Path::of("media.ports"), self.ports.pairs());
         if pairs < calls_max {
             let first = self.ports.first.next_multiple_of(2);
-            let needed = calls_max.saturating_mul(PORTS_PER_CALL).saturating_sub(1);
+            let needed = calls_max.saturating_mul(PORTS_PER_CALL * WITH_REST).saturating_sub(1);
             let last = u16::try_from(u32::from(first).saturating_add(needed));
             let instead = last.map_or_else(|_| "ports = \"20000-20999\"".to_owned(), |last| format!("ports = \"{first}-{last}\""));
             let what = format!("{} holds {pairs} pairs of ports, and sip.calls_max = {calls_max} calls take one each", self.ports);
@@ -46,3 +46,5 @@ impl Media {
 
 /// One for RTP, one for RTCP.
 const PORTS_PER_CALL: u32 = 2;
+/// Ports rest after a call; with as many again, the next one need not wait for them.
+const WITH_REST: u32 = 2;

@@ -70,9 +70,11 @@ impl fmt::Display for Problem {
 pub struct Problems(Vec<Problem>);
 
 impl Problems {
-    /// The problems, sorted by place.
+    /// The problems, sorted by place, each once.
     pub(super) fn new(mut problems: Vec<Problem>) -> Self {
         problems.sort_by(|a, b| a.place.cmp(&b.place));
+        // One unclosed bracket within another is one thing to mend.
+        problems.dedup();
         Self(problems)
     }
 

@@ -13,7 +13,7 @@ pub struct Secret(String);
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
     /// The file can't be read: give it to the user that the box runs as, or load it with systemd's `LoadCredential=`.
-    #[error("the credential file {path} can't be read: {error}")]
+    #[error("the credential file {} can't be read: {error}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
@@ -21,7 +21,7 @@ pub enum SecretError {
         error: std::io::Error,
     },
     /// The content can't be a credential: it must be one line of printable characters.
-    #[error("the credential file {path} must hold one line of 1 to {SECRET_BYTES_MAX} printable ASCII characters")]
+    #[error("the credential file {} must hold one line of 1 to {SECRET_BYTES_MAX} printable ASCII characters", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,

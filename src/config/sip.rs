@@ -74,7 +74,7 @@ impl Sip {
 
     /// A box that others can reach says whom it listens to and where it is.
     fn check_reach(&self, checker: &mut Checker<'_>, listen: &Path, advertised: &Path, allow: &Path) {
-        if self.listen.port() == 0 {
+        if self.listen.port() == 0 && !self.listen.ip().is_loopback() {
             checker.error(
                 listen,
                 "phones can't find a port that is chosen at each start",

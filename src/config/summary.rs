@@ -32,11 +32,7 @@ impl Display for Summary<'_> {
         self.calls(f)?;
         let ModelKind::Scripted = config.model.kind;
         writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
-        writeln!(
-            f,
-            "It tells results after {} ms of quiet, and after {} ms of waiting also with its next words.",
-            config.gate.min_quiet_ms, config.gate.max_wait_ms
-        )?;
+        writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base())?;
         if config.tools.is_empty() {
             return writeln!(f, "It has no tools.");

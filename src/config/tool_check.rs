@@ -6,6 +6,7 @@ use reqwest::Url;
 use serde_json::Value as Json;
 
 use super::check::Checker;
+use super::secret::Secret;
 use super::tool::Tool;
 use super::tree::Path;
 use super::wording::nearest;
@@ -15,12 +16,13 @@ impl Tool {
         self.check_name(checker, &place.join("name"));
         self.check_url(checker, place);
         self.check_headers(checker, &place.join("headers"));
-        self.check_times(checker, place);
+        self.check_limits(checker, place);
         self.check_parameters(checker, place);
-        for (key, file) in [("bearer_file", &self.bearer_file), ("ca_file", &self.ca_file)] {
-            if let Some(file) = file {
-                checker.file_exists(&place.join(key), file);
-            }
+        if let Some(file) = &self.ca_file {
+            checker.file_exists(&place.join("ca_file"), file);
+        }
+        if let Some(Err(error)) = self.bearer_file.as_deref().map(Secret::read) {
+            checker.error(&place.join("bearer_file"), error, "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token");
         }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
@@ -84,8 +86,10 @@ impl Tool {
         }
     }
 
-    fn check_times(&self, checker: &mut Checker<'_>, place: &Path) {
+    fn check_limits(&self, checker: &mut Checker<'_>, place: &Path) {
         checker.within(&place.join("timeout_ms"), self.timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        let concurrency = u64::try_from(self.concurrency.get()).unwrap_or(u64::MAX);
+        checker.within(&place.join("concurrency"), concurrency, 1..=CONCURRENCY_MOST);
         checker.within(&place.join("deadline_ms"), self.deadline_ms, TIMEOUT_MS_LEAST..=DEADLINE_MS_MOST);
         if self.timeout_ms > self.deadline_ms {
             let what =
@@ -101,6 +105,9 @@ impl Tool {
         if !self.idempotent && self.retry.attempts_max > 1 && checker.written(&retry) {
             let what = "this tool is not idempotent, so only attempts that provably did not execute are repeated";
             checker.warning(&retry, what, "idempotent = true, if the same request may safely be sent twice");
+        }
+        if self.topic.as_ref().is_some_and(|topic| topic.trim().is_empty()) {
+            checker.error(&place.join("topic"), "it is empty", "topic = \"table\", or nothing");
         }
         if self.stale_after_ms == Some(0) {
             checker.error(&place.join("stale_after_ms"), "every result would be stale at once", "stale_after_ms = 600000, or nothing");
@@ -256,9 +263,11 @@ const TIMEOUT_MS_MOST: u64 = 600_000;
 const DEADLINE_MS_MOST: u64 = 30 * 86_400_000;
 /// With doubling waits, more attempts than this never fit into a deadline.
 const ATTEMPTS_MOST: u64 = 50;
+/// A box has few descriptors, and a tool that needs more is a queue of its own.
+const CONCURRENCY_MOST: u64 = 64;
 /// A minute of speech: nobody listens longer to a result.
 const TEXT_CHARS_MAX: usize = 900;
 /// Headers that hold credentials.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
 /// Headers that attempts carry anyway.
-const OWN_HEADERS: [&str; 4] = ["idempotency-key", "content-type", "content-length", "host"];
+const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];

@@ -102,11 +102,13 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
         },
         number if number_max(number).is_some() => {
             let range = match number_max(number) {
-                Some(max) if max < u64::MAX => format!("a whole number from 0 to {max}"),
+                _ if number.contains("nonzero") => "a whole number, one or more".to_owned(),
+                Some(max) if max < u64::MAX && found.starts_with("integer") => format!("a whole number from 0 to {max}"),
                 _ => "a whole number, zero or more".to_owned(),
             };
             let instead = match text.and_then(|text| number_meant(key, text)) {
                 Some(number) => format!("{key} = {number}"),
+                None if number.contains("nonzero") => format!("{key} = 1"),
                 None => "a number without quotes, unit or sign".to_owned(),
             };
             return (format!("expected {range}, found {}", thing(found)), instead);
@@ -137,7 +139,7 @@ fn number_max(expected: &str) -> Option<u64> {
         "u8" => Some(u8::MAX.into()),
         "u16" => Some(u16::MAX.into()),
         "u32" => Some(u32::MAX.into()),
-        "u64" | "usize" => Some(u64::MAX),
+        "u64" | "usize" | "a nonzero usize" => Some(u64::MAX),
         _ => None,
     }
 }
