@@ -20,6 +20,13 @@ mod schema;
 mod tls;
 mod token;
 
+#[cfg(test)]
+mod callback_faults;
+#[cfg(test)]
+mod http_faults;
+#[cfg(test)]
+mod tls_faults;
+
 pub use callbacks::{Callback, CallbackAddress, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};

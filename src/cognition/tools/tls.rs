@@ -68,6 +68,12 @@ impl Clients {
         Ok(client)
     }
 
+    /// How many have been made.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.made.len()
+    }
+
     fn roots(&self, tool: &Tool) -> Result<RootCertStore, ToolError> {
         let mut roots = RootCertStore::empty();
         // The system's store may hold some that this implementation can't read; the others still count.

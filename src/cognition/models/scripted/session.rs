@@ -169,3 +169,175 @@ fn response_of(event: &ModelEvent) -> Option<ResponseId> {
 
 /// Two whole steps: one generation at a time waits, and one that has just been cancelled.
 const PENDING_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use recado_core::conversation::input::Content;
+    use recado_core::policy::Language;
+    use recado_core::{PartyId, SessionId};
+    use serde_json::json;
+
+    use super::*;
+    use crate::cognition::tools::Schemas;
+    use crate::config::Tool;
+
+    #[test]
+    fn the_nth_turn_gets_the_nth_answer_and_further_ones_the_one_for_all_others() {
+        let mut held = held("");
+        let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
+        assert_eq!(said, ["uno", "dos|dos bis", "otro", "otro", "otro"]);
+    }
+
+    #[test]
+    fn a_dialogue_that_cycles_begins_again_from_its_first_turn() {
+        let mut held = held("after_turns = 'cycle'\n");
+        let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
+        assert_eq!(said, ["uno", "dos|dos bis", "uno", "dos|dos bis", "uno"]);
+    }
+
+    #[test]
+    fn a_turn_that_is_answered_again_is_counted_once() {
+        let mut held = held("");
+        assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
+        assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
+        assert_eq!(words(&respond(&mut held, turn_of(2))), "dos|dos bis");
+    }
+
+    #[test]
+    fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
+        let mut held = held("");
+        let events = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '7' });
+        let expected =
+            ToolCall { call_id: "call_1".into(), tool: "order".into(), arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }) };
+        assert_eq!(events[0], ModelEvent::CancelIntent { tool: Some("order".into()) });
+        assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
+        assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
+        assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");
+    }
+
+    #[test]
+    fn silences_in_a_row_get_on_and_anything_from_the_caller_begins_them_anew() {
+        let mut held = held("");
+        let silence = |quiet_ms| Cause::Silence { quiet_ms };
+        assert_eq!(words(&respond(&mut held, silence(4_999))), "");
+        assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
+        assert_eq!(words(&respond(&mut held, silence(9_000))), "", "the second one takes longer");
+        let last = respond(&mut held, silence(10_000));
+        assert_eq!(words(&last), "adiós");
+        assert_eq!(last[last.len() - 2..], [ModelEvent::HangUp { response: R }, ModelEvent::Complete { response: R }]);
+        assert_eq!(words(&respond(&mut held, silence(10_000))), "adiós", "the last one stands for all further ones");
+        respond(&mut held, turn_of(1));
+        assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
+    }
+
+    #[test]
+    fn every_response_ends_also_one_that_has_nothing_to_say() {
+        let mut held = held("");
+        assert_eq!(respond(&mut held, Cause::Greeting), [ModelEvent::Complete { response: R }]);
+    }
+
+    #[test]
+    fn the_same_commands_give_the_same_events() {
+        let run = || {
+            let mut held = held("");
+            (1..20)
+                .flat_map(|n| respond(&mut held, if n % 3 == 0 { Cause::Digit { turn: TurnId(n), digit: '7' } } else { turn_of(n) }))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(run(), run());
+    }
+
+    #[tokio::test]
+    async fn a_session_says_its_events_in_order_and_ends_when_it_is_dropped() {
+        let mut session = Scripted::new(dialogue("")).open(opening());
+        session.handle.tell(Command::Respond { response: R, cause: turn_of(2) }).unwrap();
+        let mut said = Vec::new();
+        while said.last() != Some(&ModelEvent::Complete { response: R }) {
+            match session.outputs.recv().await {
+                Some(Output::Event(event)) => said.push(event),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(words(&said), "uno");
+        drop(session.handle);
+        assert_eq!(session.outputs.recv().await, None);
+    }
+
+    #[tokio::test]
+    async fn nothing_more_of_a_cancelled_response_is_said() {
+        let mut session = Scripted::new(dialogue("")).open(opening());
+        let other = ResponseId(2);
+        // The session's task runs only when this test waits: the cancel is there before the first event goes out.
+        session.handle.tell(Command::Respond { response: R, cause: turn_of(1) }).unwrap();
+        session.handle.tell(Command::CancelResponse { response: R }).unwrap();
+        session.handle.tell(Command::Respond { response: other, cause: turn_of(2) }).unwrap();
+        loop {
+            match session.outputs.recv().await {
+                Some(Output::Event(event)) => {
+                    assert_eq!(response_of(&event), Some(other), "{event:?}");
+                    if event == (ModelEvent::Complete { response: other }) {
+                        return;
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    const R: ResponseId = ResponseId(1);
+
+    fn turn_of(turn: u128) -> Cause {
+        Cause::Turn { turn: TurnId(turn) }
+    }
+
+    fn respond(held: &mut Held, cause: Cause) -> Vec<ModelEvent> {
+        let mut events = VecDeque::new();
+        held.take(Command::Respond { response: R, cause }, &mut events);
+        events.into()
+    }
+
+    fn words(events: &[ModelEvent]) -> String {
+        let texts: Vec<&str> = events
+            .iter()
+            .filter_map(|event| match event {
+                ModelEvent::Clause { content: Content::Text { text, language: Language::Es }, .. } => Some(text.as_str()),
+                _ => None,
+            })
+            .collect();
+        texts.join("|")
+    }
+
+    fn held(head: &str) -> Held {
+        Held::new(Arc::new(dialogue(head)), opening())
+    }
+
+    fn opening() -> Opening {
+        Opening { session: SessionId(1), party: Some(PartyId("+34600".into())), language: Language::Es }
+    }
+
+    fn dialogue(head: &str) -> Dialogue {
+        let order: Tool = serde_json::from_value(json!({ "name": "order", "url": "http://127.0.0.1:1/" })).unwrap();
+        let text = format!("{head}{DIALOGUE}");
+        Dialogue::parse(&text, &Schemas::compile(&[order]).unwrap()).unwrap()
+    }
+
+    const DIALOGUE: &str = r#"
+[[turn]]
+say = { es = "uno", en = "one" }
+[[turn]]
+say = [{ es = "dos" }, { es = "dos bis" }]
+[otherwise]
+say = { es = "otro" }
+[digit.7]
+cancel = "order"
+say = { es = "siete" }
+call = { tool = "order", arguments = { item = "{{digit}}", by = "{{caller}}", turn = "{{turn}}" } }
+[[silence]]
+after_s = 5
+say = { es = "¿hola?" }
+[[silence]]
+after_s = 10
+say = { es = "adiós" }
+hang_up = true
+"#;
+}
