@@ -1,6 +1,7 @@
 //! A tool, as the configuration declares it.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use recado_core::policy::{CanInterrupt, Localised, Priority, Retry, RidePosition, Sayings, ToolPolicy, UncertainPolicy};
@@ -32,6 +33,9 @@ pub struct Tool {
     /// How long one attempt may take until its answer is complete (ms).
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
+    /// How many attempts may be under way at the same time.
+    #[serde(default = "concurrency")]
+    pub concurrency: NonZeroUsize,
     /// Whole time that an operation may take, waits and callbacks included (ms).
     #[serde(default = "deadline_ms")]
     pub deadline_ms: u64,
@@ -53,6 +57,9 @@ pub struct Tool {
     /// Age after which its closing is not told (ms).
     #[serde(default)]
     pub stale_after_ms: Option<u64>,
+    /// What it is about: a newer request of the same caller on the same topic makes an untold closing obsolete.
+    #[serde(default)]
+    pub topic: Option<String>,
     /// Where its closing stands when it rides on a response.
     #[serde(default)]
     pub ride: RidePosition,
@@ -90,6 +97,7 @@ impl Tool {
             stale_after_ms: self.stale_after_ms,
             deadline_ms: self.deadline_ms,
             retry: self.retry.clone(),
+            topic: self.topic.clone(),
             ride: self.ride,
             uncertain: self.uncertain,
             strict: self.strict,
@@ -110,6 +118,10 @@ fn any_object() -> serde_json::Value {
 
 fn timeout_ms() -> u64 {
     10_000
+}
+
+fn concurrency() -> NonZeroUsize {
+    NonZeroUsize::MIN.saturating_add(3)
 }
 
 fn deadline_ms() -> u64 {

@@ -1,0 +1,28 @@
+//! SIP user agent server over UDP (RFC 3261): takes calls, keeps their dialogs, agrees on media, ends them.
+//!
+//! [`Endpoint`] is sans-IO: it opens no socket, reads no clock, draws no randomness, starts no thread. [`Server`] is its thin
+//! shell on tokio. What may not enter this room: audio, models, the store, and what a call is for.
+//!
+//! Inside: `message` (bytes and typed values), `transaction` (each request once), `dialog` (order, routes, calls),
+//! `sdp` and `offer_answer` (media), `endpoint` (all of it together).
+
+mod dialog;
+mod endpoint;
+mod error;
+mod message;
+mod network;
+mod offer_answer;
+mod sdp;
+mod timer;
+mod token;
+mod transaction;
+
+pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
+pub use error::SipError;
+pub use network::Network;
+pub use offer_answer::{Codec, LocalMedia, MediaPlan};
+pub use sdp::Direction;
+pub use token::Seed;
+
+#[cfg(test)]
+mod tests;
