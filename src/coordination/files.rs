@@ -13,7 +13,16 @@ use super::schema;
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that is just being started shares the file until it has become another program.
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the store's lock is freed only when the process ends");
+        }
+    }
+}
 
 impl Lock {
     /// Takes the lock of the store at `path`, or says who has it.

@@ -130,6 +130,9 @@ fn a_disk_that_fails_is_opened_again_and_keeps_what_was_acknowledged() {
     assert_eq!(found, durable);
     let first = &recovered.operations[0];
     assert_eq!((first.state, first.attempt), (OperationState::Running, 1), "the commit after the failure");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    let reopened: i64 = database.query_row("SELECT reopened FROM box", [], |row| row.get(0)).expect("a row");
+    assert_eq!(reopened, 1);
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn as_a_child_commit_until_the_disk_fails() {
 }
 
 /// Starts this binary again on one test, behind `wrapper`.
-fn again(test: &str, path: &Path, boot: &str, wrapper: &[&str]) -> (Child, BufReader<ChildStdout>) {
+pub fn again(test: &str, path: &Path, boot: &str, wrapper: &[&str]) -> (Child, BufReader<ChildStdout>) {
     let this = std::env::current_exe().expect("known");
     let arguments = ["--exact", test, "--ignored", "--nocapture", "--test-threads=1"];
     let mut command = match wrapper {
@@ -227,7 +230,7 @@ impl Drop for Disk {
     }
 }
 
-fn run(program: &str, arguments: &[&str]) -> bool {
+pub fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 

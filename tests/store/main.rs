@@ -5,4 +5,5 @@ mod faults;
 mod fixtures;
 mod model;
 mod opening;
+mod power;
 mod writing;

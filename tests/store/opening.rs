@@ -82,6 +82,25 @@ fn a_second_instance_is_told_who_has_the_store() {
 }
 
 #[test]
+fn a_store_that_was_closed_is_free_also_while_other_processes_are_started() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (done, over) = std::sync::mpsc::channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            while over.try_recv() == Err(std::sync::mpsc::TryRecvError::Empty) {
+                let started = std::process::Command::new("true").status();
+                assert!(started.is_ok_and(|status| status.success()));
+            }
+        });
+        for boot in 1..=60 {
+            drop(open(&path, boot));
+        }
+        drop(done);
+    });
+}
+
+#[test]
 fn a_missing_directory_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("not").join("there").join("state.db");
