@@ -67,14 +67,14 @@ impl Lane {
         }
     }
 
-    /// Puts work at the end of the queue. Gives it back when the queue is full and its sender can be refused; what can't be
-    /// refused is bounded by what it reports on.
-    pub fn put(&mut self, work: Work) -> Result<(), Work> {
-        if work.refusable() && self.waiting.len() >= WAITING_MAX {
-            return Err(work);
-        }
+    /// Whether what can be refused must be refused: too much waits. What can't be is bounded by what it reports on.
+    pub fn full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Puts work at the end of the queue.
+    pub fn put(&mut self, work: Work) {
         self.waiting.push_back(work);
-        Ok(())
     }
 
     /// The batch's name.

@@ -272,9 +272,11 @@ impl Ledger {
 
     fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(lane) = self.lanes.get_mut(&number) else { return };
-        match lane.put(work) {
-            Ok(()) => self.pump(number, step, effects),
-            Err(work) => self.refuse(number, work, "too much waits for the store", effects),
+        if lane.full() && work.refusable() {
+            self.refuse(number, work, "too much waits for the store", effects);
+        } else {
+            lane.put(work);
+            self.pump(number, step, effects);
         }
     }
 
@@ -355,8 +357,7 @@ impl Ledger {
             };
             if let (true, Work::Claim { session, delivery, .. }) = (stale, &part.work) {
                 told.push(claim_refused(*session, *delivery));
-                // A fact, never given back.
-                let _ = lane.put(Work::Suppress { delivery: *delivery });
+                lane.put(Work::Suppress { delivery: *delivery });
             } else {
                 told.extend(part.outcome.then);
             }

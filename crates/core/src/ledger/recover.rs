@@ -96,8 +96,7 @@ impl Ledger {
         let mut lane = Lane::new(batch.record.session, batch.record.party.clone());
         lane.operations = batch.operations.len();
         lane.batch = Some(batch);
-        // A fact, never given back.
-        let _ = lane.put(Work::Recover);
+        lane.put(Work::Recover);
         self.lanes.insert(number, lane);
     }
 }
