@@ -54,10 +54,10 @@ impl Batch {
         self.closed() && self.deliveries.iter().all(|delivery| delivery.record.state.terminal())
     }
 
-    /// What follows within the batch from a change of its parts: drained, corrections folded, closed.
+    /// What follows within the batch when everything of a transaction has been applied: drained, closed. Not before: a closing
+    /// is made once, from what is known then.
     pub fn follow(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
         self.drain(world, step, sequence);
-        self.fold(world, step, sequence);
         let told = self.deliveries.iter().all(|delivery| delivery.record.state.terminal());
         if self.record.state == BatchState::Drained && told {
             self.record.state = BatchState::Closed;
@@ -118,7 +118,7 @@ impl Batch {
 
     /// A closing that waits, and of which a later correction exists, would tell what is no longer true. It is replaced: by
     /// the correction where that tells everything that is left, otherwise by one that does.
-    fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
+    pub fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
         while let Some((old, corrections)) = self.outdated() {
             let mut merged: Vec<ClauseRecord> = Vec::new();
             for operation in &self.operations {

@@ -1,8 +1,9 @@
 //! What waits for which transaction.
 //!
 //! Every change touches one batch, so every batch has a *lane*: at most one transaction in flight, and a queue of what is
-//! asked meanwhile. When a lane is free, all that waits is applied to a draft of the batch, one after the other; the draft's
-//! difference from what is durable is one transaction. Durable: the draft becomes the batch and what waited for it is told.
+//! asked meanwhile. When a lane is free, all that waits is applied to a draft of the batch, one after the other, up to what would
+//! change an operation for the second time; the draft's difference from what is durable is one transaction, in which every
+//! operation takes at most one edge of its states. Durable: the draft becomes the batch and what waited for it is told.
 //! Failed: the draft is dropped, so memory never says more than the store; senders that can be refused are, and facts (an
 //! executor's report, evidence, a seal) are tried again, with back-off, one at a time, so that none holds up the others.
 
@@ -77,6 +78,13 @@ impl Lane {
         self.waiting.push_back(work);
     }
 
+    /// Puts works back at the front of the queue: they go into the transaction after this one.
+    pub fn put_back(&mut self, works: impl DoubleEndedIterator<Item = Work>) {
+        for work in works.rev().filter(|work| !matches!(work, Work::Advance)) {
+            self.waiting.push_front(work);
+        }
+    }
+
     /// The batch's name.
     pub fn name(&mut self, fresh: impl FnOnce() -> BatchId) -> BatchId {
         *self.name.get_or_insert_with(fresh)
@@ -97,9 +105,7 @@ impl Lane {
             return Vec::new();
         }
         if self.failures == 0 {
-            let mut works: Vec<Work> = self.waiting.drain(..).collect();
-            works.push(Work::Advance);
-            return works;
+            return self.waiting.drain(..).chain([Work::Advance]).collect();
         }
         // After a failure one at a time. A sender who waits is tried at once: its answer must not wait out a back-off.
         let rested = self.retry_at.is_none_or(|at| step.now >= at);

@@ -307,10 +307,14 @@ impl Ledger {
                 break;
             }
             let mut draft = lane.batch.clone();
-            let closed = draft.as_ref().is_some_and(Batch::closed);
             let mut parts = Vec::with_capacity(works.len());
-            for work in works {
-                let outcome = work.apply(&mut draft, closed, &self.world, step, &mut self.next_sequence);
+            let mut works = works.into_iter();
+            while let Some(work) = works.next() {
+                if work.must_wait(draft.as_ref(), lane.batch.as_ref()) {
+                    lane.put_back(std::iter::once(work).chain(works));
+                    break;
+                }
+                let outcome = work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence);
                 parts.push(Part { work, outcome });
             }
             let Some(mut draft) = draft else {
@@ -318,6 +322,7 @@ impl Ledger {
                 self.again.extend(parts.into_iter().filter_map(|part| part.outcome.bounced));
                 continue;
             };
+            draft.follow(&self.world, step, &mut self.next_sequence);
             drop_unseen(lane.batch.as_ref(), &mut draft);
             let writes = writes(lane.batch.as_ref(), &draft);
             if writes.is_empty() {
@@ -346,20 +351,26 @@ impl Ledger {
         let mut told = Vec::new();
         for part in parts {
             self.again.extend(part.outcome.bounced);
-            let stale = match &part.work {
-                // Staleness is judged when the claim is committed, and that took its time.
-                Work::Claim { delivery, session, .. } => lane
-                    .batch
-                    .as_mut()
-                    .and_then(|batch| batch.delivery(*delivery))
-                    .is_some_and(|found| found.claim.as_ref().is_some_and(|claim| claim.session == *session) && found.stale(step)),
-                _ => false,
-            };
-            if let (true, Work::Claim { session, delivery, .. }) = (stale, &part.work) {
-                told.push(claim_refused(*session, *delivery));
-                lane.put(Work::Suppress { delivery: *delivery });
-            } else {
-                told.extend(part.outcome.then);
+            match part.work {
+                Work::Claim { session, delivery, .. } => {
+                    let held = lane
+                        .batch
+                        .as_mut()
+                        .and_then(|batch| batch.delivery(delivery))
+                        .filter(|found| found.claim.as_ref().is_some_and(|claim| claim.session == session));
+                    // Given back in the same transaction, or never granted; or it has become stale while the claim was being
+                    // committed, which is when that is judged.
+                    let stale = held.as_ref().is_some_and(|found| found.stale(step));
+                    if held.is_some() && !stale {
+                        told.extend(part.outcome.then);
+                    } else {
+                        told.push(claim_refused(session, delivery));
+                    }
+                    if stale {
+                        lane.put(Work::Suppress { delivery });
+                    }
+                }
+                _ => told.extend(part.outcome.then),
             }
         }
         for effect in told {
