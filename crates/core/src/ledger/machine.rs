@@ -104,7 +104,12 @@ impl Ledger {
     fn take(&mut self, step: &mut Step, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::SessionUp { session, party, language } => {
-                self.world.sessions.insert(session, Listener::new(party, language));
+                match self.world.sessions.get_mut(&session) {
+                    Some(listener) => (listener.party, listener.language) = (party, language),
+                    None => {
+                        self.world.sessions.insert(session, Listener::new(party, language));
+                    }
+                }
                 self.pump_all(step, effects);
                 self.offer_all(step, effects);
             }
@@ -271,12 +276,12 @@ impl Ledger {
     }
 
     fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
-        let Some(lane) = self.lanes.get_mut(&number) else { return };
-        if lane.full() && work.refusable() {
-            self.refuse(number, work, "too much waits for the store", effects);
-        } else {
-            lane.put(work);
-            self.pump(number, step, effects);
+        match self.lanes.get_mut(&number) {
+            Some(lane) if !lane.full() || !work.refusable() => {
+                lane.put(work);
+                self.pump(number, step, effects);
+            }
+            _ => self.refuse(number, &work, "too much waits for the store", effects),
         }
     }
 
@@ -322,7 +327,8 @@ impl Ledger {
                 self.again.extend(parts.into_iter().filter_map(|part| part.outcome.bounced));
                 continue;
             };
-            draft.follow(&self.world, step, &mut self.next_sequence);
+            let before = lane.batch.as_ref().map(|batch| batch.record.state);
+            draft.follow(before, &self.world, step, &mut self.next_sequence);
             drop_unseen(lane.batch.as_ref(), &mut draft);
             let writes = writes(lane.batch.as_ref(), &draft);
             if writes.is_empty() {
@@ -393,7 +399,9 @@ impl Ledger {
         for part in parts {
             match part.work {
                 Work::Advance => {}
-                work if work.refusable() => self.refuse(number, work, reason, effects),
+                // It did not fail for itself: what it repeats may be gone, or may be there after all.
+                Work::Repeat { ask, .. } => self.again.push_back(ask),
+                work if work.refusable() => self.refuse(number, &work, reason, effects),
                 work => facts.push(work),
             }
         }
@@ -402,22 +410,18 @@ impl Ledger {
         }
     }
 
-    fn refuse(&mut self, number: u64, work: Work, reason: &str, effects: &mut Vec<Effect>) {
+    fn refuse(&mut self, number: u64, work: &Work, reason: &str, effects: &mut Vec<Effect>) {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
         }
-        match work {
-            Work::Accept { operation, key, .. } => {
-                self.by_operation.remove(&operation);
-                if let Some((base, _)) = split(&key) {
-                    self.intents.retract(base, operation);
-                }
-                if let Some(lane) = self.lanes.get_mut(&number) {
-                    lane.operations = lane.operations.saturating_sub(1);
-                }
+        if let Work::Accept { operation, key, .. } = work {
+            self.by_operation.remove(operation);
+            if let Some((base, _)) = split(key) {
+                self.intents.retract(base, *operation);
             }
-            Work::Repeat { ask, .. } => self.again.push_back(ask),
-            _ => {}
+            if let Some(lane) = self.lanes.get_mut(&number) {
+                lane.operations = lane.operations.saturating_sub(1);
+            }
         }
     }
 

@@ -192,7 +192,7 @@ impl Work {
     /// What its sender is told when the draft could not be made durable.
     pub fn refusal(&self, reason: &str, world: &World) -> Option<Effect> {
         match self {
-            Work::Accept { ask, .. } => Some(refused(ask, reason, world)),
+            Work::Accept { ask, .. } | Work::Repeat { ask, .. } => Some(refused(ask, reason, world)),
             Work::Callback { request, .. } => Some(Effect::Answer { request: *request, answer: CallbackAnswer::Unavailable }),
             Work::Claim { session, delivery, .. } => Some(claim_refused(*session, *delivery)),
             _ => None,

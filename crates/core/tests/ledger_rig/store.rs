@@ -1,6 +1,6 @@
 //! A store in memory with the constraints that SQL can hold.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ledger::*;
 use recado_core::{BatchId, BootId, DeliveryId, OperationId, SessionId};
@@ -13,6 +13,8 @@ pub struct Store {
     pub claims: BTreeMap<DeliveryId, (SessionId, BootId)>,
     /// Which operation a callback was about; the rig's, not the box's.
     pub requests: BTreeMap<RequestId, OperationId>,
+    /// Edges of the contract's machines that have been taken, by their names.
+    pub edges: BTreeSet<String>,
     order: Vec<BatchId>,
     routes: BTreeMap<DeliveryId, Route>,
 }
@@ -60,14 +62,17 @@ impl Store {
             }
             Write::UpdateOperation(row) => {
                 let old = self.operations.insert(row.id, row.clone()).ok_or("no such operation")?;
+                self.edges.insert(format!("operation {:?} {:?}", old.state, row.state));
                 edge(operation_edge(old.state, row.state) && old.attempt <= row.attempt, &(&old, row))
             }
             Write::UpdateBatch(row) => {
                 let old = self.batches.insert(row.id, row.clone()).ok_or("no such batch")?;
-                edge(old.state < row.state, &(&old, row))
+                self.edges.insert(format!("batch {:?} {:?}", old.state, row.state));
+                edge(old.state as u8 + 1 == row.state as u8, &(&old, row))
             }
             Write::UpdateDelivery(row) => {
                 let old = self.deliveries.insert(row.id, row.clone()).ok_or("no such delivery")?;
+                self.edges.insert(format!("delivery {:?} {:?}", old.state, row.state));
                 edge(!old.state.terminal(), &(&old, row))
             }
             Write::Claim { delivery, session, boot, route } => {
