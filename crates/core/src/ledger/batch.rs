@@ -54,12 +54,15 @@ impl Batch {
         self.closed() && self.deliveries.iter().all(|delivery| delivery.record.state.terminal())
     }
 
-    /// What follows within the batch from a change of its parts: drained, corrections folded, closed.
-    pub fn follow(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
-        self.drain(world, step, sequence);
-        self.fold(world, step, sequence);
+    /// What follows within the batch when everything of a transaction has been applied: drained, closed. Not before: a closing
+    /// is made once, from what is known then. `before` is the batch's state in the store: it takes one edge at a time, and only
+    /// what is sealed durably drains.
+    pub fn follow(&mut self, before: Option<BatchState>, world: &World, step: &mut Step, sequence: &mut u64) {
+        if before == Some(BatchState::Sealed) && self.complete() {
+            self.drain(world, step, sequence);
+        }
         let told = self.deliveries.iter().all(|delivery| delivery.record.state.terminal());
-        if self.record.state == BatchState::Drained && told {
+        if before == Some(BatchState::Drained) && self.record.state == BatchState::Drained && told {
             self.record.state = BatchState::Closed;
         }
     }
@@ -88,21 +91,25 @@ impl Batch {
     /// Whether time has changed something of it.
     pub fn restless(&self, step: &Step) -> bool {
         let due = |operation: &Operation| operation.due().is_some_and(|at| step.now >= at);
-        self.operations.iter().any(due) || self.deliveries.iter().any(|delivery| delivery.waits() && delivery.stale(step))
+        self.complete()
+            || self.operations.iter().any(due)
+            || self.deliveries.iter().any(|delivery| delivery.waits() && delivery.stale(step))
     }
 
     /// When time next changes something of it.
     pub fn due(&self) -> Option<Time> {
         let operations = self.operations.iter().filter_map(Operation::due);
         let deliveries = self.deliveries.iter().filter(|delivery| delivery.waits()).filter_map(Delivery::stale_at);
-        operations.chain(deliveries).min()
+        let drain = self.complete().then_some(Time(0));
+        operations.chain(deliveries).chain(drain).min()
+    }
+
+    /// Whether it is sealed and nothing of it runs any more.
+    fn complete(&self) -> bool {
+        self.record.state == BatchState::Sealed && self.operations.iter().all(|operation| operation.record.state.settled())
     }
 
     fn drain(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
-        let settled = self.operations.iter().all(|operation| operation.record.state.settled());
-        if self.record.state != BatchState::Sealed || !settled {
-            return;
-        }
         assert!(
             !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final),
             "I1: {} drains, and has a final delivery already",
@@ -118,7 +125,7 @@ impl Batch {
 
     /// A closing that waits, and of which a later correction exists, would tell what is no longer true. It is replaced: by
     /// the correction where that tells everything that is left, otherwise by one that does.
-    fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
+    pub fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
         while let Some((old, corrections)) = self.outdated() {
             let mut merged: Vec<ClauseRecord> = Vec::new();
             for operation in &self.operations {

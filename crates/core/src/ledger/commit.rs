@@ -1,8 +1,9 @@
 //! What waits for which transaction.
 //!
 //! Every change touches one batch, so every batch has a *lane*: at most one transaction in flight, and a queue of what is
-//! asked meanwhile. When a lane is free, all that waits is applied to a draft of the batch, one after the other; the draft's
-//! difference from what is durable is one transaction. Durable: the draft becomes the batch and what waited for it is told.
+//! asked meanwhile. When a lane is free, all that waits is applied to a draft of the batch, one after the other, up to what would
+//! change an operation for the second time; the draft's difference from what is durable is one transaction, in which every
+//! operation takes at most one edge of its states. Durable: the draft becomes the batch and what waited for it is told.
 //! Failed: the draft is dropped, so memory never says more than the store; senders that can be refused are, and facts (an
 //! executor's report, evidence, a seal) are tried again, with back-off, one at a time, so that none holds up the others.
 
@@ -67,14 +68,21 @@ impl Lane {
         }
     }
 
-    /// Puts work at the end of the queue. Gives it back when the queue is full and its sender can be refused; what can't be
-    /// refused is bounded by what it reports on.
-    pub fn put(&mut self, work: Work) -> Result<(), Work> {
-        if work.refusable() && self.waiting.len() >= WAITING_MAX {
-            return Err(work);
-        }
+    /// Whether what can be refused must be refused: too much waits. What can't be is bounded by what it reports on.
+    pub fn full(&self) -> bool {
+        self.waiting.len() >= WAITING_MAX
+    }
+
+    /// Puts work at the end of the queue.
+    pub fn put(&mut self, work: Work) {
         self.waiting.push_back(work);
-        Ok(())
+    }
+
+    /// Puts works back at the front of the queue: they go into the transaction after this one.
+    pub fn put_back(&mut self, works: impl DoubleEndedIterator<Item = Work>) {
+        for work in works.rev().filter(|work| !matches!(work, Work::Advance)) {
+            self.waiting.push_front(work);
+        }
     }
 
     /// The batch's name.
@@ -97,9 +105,7 @@ impl Lane {
             return Vec::new();
         }
         if self.failures == 0 {
-            let mut works: Vec<Work> = self.waiting.drain(..).collect();
-            works.push(Work::Advance);
-            return works;
+            return self.waiting.drain(..).chain([Work::Advance]).collect();
         }
         // After a failure one at a time. A sender who waits is tried at once: its answer must not wait out a back-off.
         let rested = self.retry_at.is_none_or(|at| step.now >= at);

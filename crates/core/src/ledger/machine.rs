@@ -104,7 +104,12 @@ impl Ledger {
     fn take(&mut self, step: &mut Step, input: Input, effects: &mut Vec<Effect>) {
         match input {
             Input::SessionUp { session, party, language } => {
-                self.world.sessions.insert(session, Listener::new(party, language));
+                match self.world.sessions.get_mut(&session) {
+                    Some(listener) => (listener.party, listener.language) = (party, language),
+                    None => {
+                        self.world.sessions.insert(session, Listener::new(party, language));
+                    }
+                }
                 self.pump_all(step, effects);
                 self.offer_all(step, effects);
             }
@@ -271,10 +276,12 @@ impl Ledger {
     }
 
     fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
-        let Some(lane) = self.lanes.get_mut(&number) else { return };
-        match lane.put(work) {
-            Ok(()) => self.pump(number, step, effects),
-            Err(work) => self.refuse(number, work, "too much waits for the store", effects),
+        match self.lanes.get_mut(&number) {
+            Some(lane) if !lane.full() || !work.refusable() => {
+                lane.put(work);
+                self.pump(number, step, effects);
+            }
+            _ => self.refuse(number, &work, "too much waits for the store", effects),
         }
     }
 
@@ -305,10 +312,14 @@ impl Ledger {
                 break;
             }
             let mut draft = lane.batch.clone();
-            let closed = draft.as_ref().is_some_and(Batch::closed);
             let mut parts = Vec::with_capacity(works.len());
-            for work in works {
-                let outcome = work.apply(&mut draft, closed, &self.world, step, &mut self.next_sequence);
+            let mut works = works.into_iter();
+            while let Some(work) = works.next() {
+                if work.must_wait(draft.as_ref(), lane.batch.as_ref()) {
+                    lane.put_back(std::iter::once(work).chain(works));
+                    break;
+                }
+                let outcome = work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence);
                 parts.push(Part { work, outcome });
             }
             let Some(mut draft) = draft else {
@@ -316,6 +327,8 @@ impl Ledger {
                 self.again.extend(parts.into_iter().filter_map(|part| part.outcome.bounced));
                 continue;
             };
+            let before = lane.batch.as_ref().map(|batch| batch.record.state);
+            draft.follow(before, &self.world, step, &mut self.next_sequence);
             drop_unseen(lane.batch.as_ref(), &mut draft);
             let writes = writes(lane.batch.as_ref(), &draft);
             if writes.is_empty() {
@@ -344,21 +357,26 @@ impl Ledger {
         let mut told = Vec::new();
         for part in parts {
             self.again.extend(part.outcome.bounced);
-            let stale = match &part.work {
-                // Staleness is judged when the claim is committed, and that took its time.
-                Work::Claim { delivery, session, .. } => lane
-                    .batch
-                    .as_mut()
-                    .and_then(|batch| batch.delivery(*delivery))
-                    .is_some_and(|found| found.claim.as_ref().is_some_and(|claim| claim.session == *session) && found.stale(step)),
-                _ => false,
-            };
-            if let (true, Work::Claim { session, delivery, .. }) = (stale, &part.work) {
-                told.push(claim_refused(*session, *delivery));
-                // A fact, never given back.
-                let _ = lane.put(Work::Suppress { delivery: *delivery });
-            } else {
-                told.extend(part.outcome.then);
+            match part.work {
+                Work::Claim { session, delivery, .. } => {
+                    let held = lane
+                        .batch
+                        .as_mut()
+                        .and_then(|batch| batch.delivery(delivery))
+                        .filter(|found| found.claim.as_ref().is_some_and(|claim| claim.session == session));
+                    // Given back in the same transaction, or never granted; or it has become stale while the claim was being
+                    // committed, which is when that is judged.
+                    let stale = held.as_ref().is_some_and(|found| found.stale(step));
+                    if held.is_some() && !stale {
+                        told.extend(part.outcome.then);
+                    } else {
+                        told.push(claim_refused(session, delivery));
+                    }
+                    if stale {
+                        lane.put(Work::Suppress { delivery });
+                    }
+                }
+                _ => told.extend(part.outcome.then),
             }
         }
         for effect in told {
@@ -381,7 +399,9 @@ impl Ledger {
         for part in parts {
             match part.work {
                 Work::Advance => {}
-                work if work.refusable() => self.refuse(number, work, reason, effects),
+                // It did not fail for itself: what it repeats may be gone, or may be there after all.
+                Work::Repeat { ask, .. } => self.again.push_back(ask),
+                work if work.refusable() => self.refuse(number, &work, reason, effects),
                 work => facts.push(work),
             }
         }
@@ -390,22 +410,18 @@ impl Ledger {
         }
     }
 
-    fn refuse(&mut self, number: u64, work: Work, reason: &str, effects: &mut Vec<Effect>) {
+    fn refuse(&mut self, number: u64, work: &Work, reason: &str, effects: &mut Vec<Effect>) {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
         }
-        match work {
-            Work::Accept { operation, key, .. } => {
-                self.by_operation.remove(&operation);
-                if let Some((base, _)) = split(&key) {
-                    self.intents.retract(base, operation);
-                }
-                if let Some(lane) = self.lanes.get_mut(&number) {
-                    lane.operations = lane.operations.saturating_sub(1);
-                }
+        if let Work::Accept { operation, key, .. } = work {
+            self.by_operation.remove(operation);
+            if let Some((base, _)) = split(key) {
+                self.intents.retract(base, *operation);
             }
-            Work::Repeat { ask, .. } => self.again.push_back(ask),
-            _ => {}
+            if let Some(lane) = self.lanes.get_mut(&number) {
+                lane.operations = lane.operations.saturating_sub(1);
+            }
         }
     }
 

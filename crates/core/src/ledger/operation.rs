@@ -152,28 +152,35 @@ impl Operation {
         }
     }
 
+    /// An operation as the store had it at a restart. What was out when the process ended may have taken effect.
+    pub fn restored(record: OperationRecord, policy: Option<&ToolPolicy>, deadline: Time, now: Time) -> Self {
+        let idempotent = policy.is_some_and(|policy| policy.idempotent);
+        let maybe = match record.state {
+            OperationState::Running => true,
+            OperationState::Cancelling => record.attempt > 0,
+            // What is not idempotent waits only after attempts that provably did nothing.
+            OperationState::RetryWait => idempotent,
+            _ => false,
+        };
+        let wait = policy.map_or(0, |policy| policy.retry.backoff_ms);
+        let retry_at = (record.state == OperationState::RetryWait).then(|| now.plus(wait));
+        Self { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, maybe, credited: None }
+    }
+
     /// A restart: what ran is sent again under the same key where R2 allows it; otherwise nobody knows.
     pub fn recover(&mut self, policy: Option<&ToolPolicy>, now: Time) {
-        let idempotent = policy.is_some_and(|policy| policy.idempotent);
-        match self.record.state {
-            OperationState::Running => {
-                self.maybe = true;
-                let attempts_max = policy.map_or(0, |policy| policy.retry.attempts_max).saturating_add(RESTART_ATTEMPTS_MAX);
-                match policy {
-                    Some(policy) if idempotent && self.record.attempt < attempts_max && now < self.deadline => self.begin(policy),
-                    _ => {
-                        self.record.error = Some(RESTART.to_owned());
-                        self.settle(OperationState::Unknown, now);
-                    }
-                }
+        if self.record.state != OperationState::Running || self.out {
+            return;
+        }
+        let again = |policy: &&ToolPolicy| {
+            policy.idempotent && self.record.attempt < policy.retry.attempts_max.saturating_add(RESTART_ATTEMPTS_MAX) && now < self.deadline
+        };
+        match policy.filter(again) {
+            Some(policy) => self.begin(policy),
+            None => {
+                self.record.error = Some(RESTART.to_owned());
+                self.settle(OperationState::Unknown, now);
             }
-            OperationState::RetryWait => {
-                // What is not idempotent waits only after attempts that provably did nothing.
-                self.maybe = idempotent;
-                self.retry_at = Some(now.plus(policy.map_or(0, |policy| policy.retry.backoff_ms)));
-            }
-            OperationState::Cancelling => self.maybe = self.record.attempt > 0,
-            _ => {}
         }
     }
 
@@ -370,9 +377,9 @@ mod tests {
     #[test]
     fn a_restart_sends_again_only_what_may_be_sent_again() {
         for (idempotent, state, attempt) in [(true, OperationState::Running, 2), (false, OperationState::Unknown, 1)] {
-            let mut operation = running(1);
-            operation.out = false;
-            operation.recover(Some(&policy(idempotent)), Time(0));
+            let policy = policy(idempotent);
+            let mut operation = Operation::restored(running(1).record, Some(&policy), Time(300_000), Time(0));
+            operation.recover(Some(&policy), Time(0));
             assert_eq!((operation.record.state, operation.record.attempt), (state, attempt));
         }
     }

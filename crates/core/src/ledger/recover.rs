@@ -13,7 +13,7 @@ use super::effect::Effect;
 use super::intent::split;
 use super::machine::{Ledger, World};
 use super::operation::Operation;
-use super::record::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route};
+use super::record::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, Route};
 use super::work::Work;
 use crate::ids::{BootId, DeliveryId, SessionId};
 use crate::policy::ToolPolicy;
@@ -96,8 +96,7 @@ impl Ledger {
         let mut lane = Lane::new(batch.record.session, batch.record.party.clone());
         lane.operations = batch.operations.len();
         lane.batch = Some(batch);
-        // A fact, never given back.
-        let _ = lane.put(Work::Recover);
+        lane.put(Work::Recover);
         self.lanes.insert(number, lane);
     }
 }
@@ -137,7 +136,6 @@ fn operation(record: OperationRecord, world: &World, step: &Step) -> Operation {
     // Over boots only the wall clock knows an age, and only where it is synchronised: otherwise the time begins anew.
     let age = step.wall.age_ms(record.accepted).unwrap_or(0);
     let left = world.policy(&record.tool).deadline_ms.saturating_sub(age);
-    let retry_at = (record.state == OperationState::RetryWait).then_some(step.now);
-    let deadline = step.now.plus(left);
-    Operation { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, maybe: false, credited: None }
+    let policy = world.tool(&record.tool);
+    Operation::restored(record, policy, step.now.plus(left), step.now)
 }

@@ -75,8 +75,19 @@ impl Work {
         matches!(self, Work::Accept { .. } | Work::Repeat { .. } | Work::Callback { .. } | Work::Claim { .. })
     }
 
+    /// Whether it would change an operation that the draft has changed already. `Cancelling` is durable before anything else
+    /// (R6), an attempt has left before its cancel, and every state that is passed is in the store once.
+    pub fn must_wait(&self, draft: Option<&Batch>, durable: Option<&Batch>) -> bool {
+        let Some(draft) = draft else { return false };
+        draft.operations.iter().filter(|operation| changed(durable, operation)).any(|operation| match self {
+            Work::Attempted { operation: id, .. } | Work::Callback { operation: id, .. } => operation.record.id == *id,
+            Work::Cancel { .. } | Work::Recover => true,
+            _ => false,
+        })
+    }
+
     /// Changes the draft.
-    pub fn apply(&self, draft: &mut Option<Batch>, closed: bool, world: &World, step: &mut Step, sequence: &mut u64) -> Outcome {
+    pub fn apply(&self, draft: &mut Option<Batch>, durable: Option<&Batch>, world: &World, step: &mut Step, sequence: &mut u64) -> Outcome {
         let mut outcome = Outcome::default();
         let then = &mut outcome.then;
         if let Work::Accept { ask, batch, operation, key } = self {
@@ -92,7 +103,9 @@ impl Work {
         match self {
             Work::Accept { .. } => {}
             Work::Repeat { ask, operation } => match batch.operation(*operation) {
-                Some(found) if !closed || found.record.turn == ask.turn => then.push(repeated(found, ask, world)),
+                Some(found) if !durable.is_some_and(Batch::closed) || found.record.turn == ask.turn => {
+                    then.push(repeated(found, ask, world))
+                }
                 _ => outcome.bounced = Some(ask.clone()),
             },
             Work::Seal => {
@@ -162,7 +175,7 @@ impl Work {
                 }
             }
             Work::Advance => {
-                for operation in &mut batch.operations {
+                for operation in batch.operations.iter_mut().filter(|operation| !changed(durable, operation)) {
                     operation.advance(world.tool(&operation.record.tool), step.now);
                 }
                 for delivery in &mut batch.deliveries {
@@ -172,19 +185,24 @@ impl Work {
                 }
             }
         }
-        batch.follow(world, step, sequence);
+        batch.fold(world, step, sequence);
         outcome
     }
 
     /// What its sender is told when the draft could not be made durable.
     pub fn refusal(&self, reason: &str, world: &World) -> Option<Effect> {
         match self {
-            Work::Accept { ask, .. } => Some(refused(ask, reason, world)),
+            Work::Accept { ask, .. } | Work::Repeat { ask, .. } => Some(refused(ask, reason, world)),
             Work::Callback { request, .. } => Some(Effect::Answer { request: *request, answer: CallbackAnswer::Unavailable }),
             Work::Claim { session, delivery, .. } => Some(claim_refused(*session, *delivery)),
             _ => None,
         }
     }
+}
+
+fn changed(durable: Option<&Batch>, operation: &Operation) -> bool {
+    let before = durable.and_then(|batch| batch.operations.iter().find(|before| before.record.id == operation.record.id));
+    before.is_none_or(|before| (before.record.state, before.record.attempt) != (operation.record.state, operation.record.attempt))
 }
 
 /// Nothing could be accepted.
