@@ -13,6 +13,7 @@ mod message;
 mod network;
 mod offer_answer;
 mod sdp;
+mod server;
 mod timer;
 mod token;
 mod transaction;
@@ -25,6 +26,7 @@ pub use error::SipError;
 pub use network::Network;
 pub use offer_answer::{Codec, LocalMedia, MediaPlan};
 pub use sdp::Direction;
+pub use server::Server;
 pub use token::Seed;
 
 #[cfg(test)]
