@@ -9,6 +9,7 @@
 mod dialog;
 mod endpoint;
 mod error;
+mod media_plan;
 mod message;
 mod network;
 mod offer_answer;
@@ -23,8 +24,9 @@ pub use endpoint::{
     Output, Party, Users,
 };
 pub use error::SipError;
+pub use media_plan::{Codec, LocalMedia, MediaPlan};
 pub use network::Network;
-pub use offer_answer::{Codec, LocalMedia, MediaPlan};
+
 pub use sdp::Direction;
 pub use server::Server;
 pub use token::Seed;

@@ -9,70 +9,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sdp_types::{AddrType, Attribute, Connection, Media, NetType, Origin, Session, Time};
+use sdp_types::Media;
 
+use super::media_plan::{CLOCK_RATE, Codec, LocalMedia, MediaPlan, PTIME_MS};
 use super::sdp::{self, Direction, Format, Stream};
-
-/// A codec of the audio stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// G.711 µ-law.
-    Pcmu,
-    /// G.711 A-law.
-    Pcma,
-}
-
-impl Codec {
-    /// The name in SDP.
-    pub fn encoding(self) -> &'static str {
-        match self {
-            Codec::Pcmu => "PCMU",
-            Codec::Pcma => "PCMA",
-        }
-    }
-
-    /// The payload type of RFC 3551.
-    fn payload_type(self) -> u8 {
-        match self {
-            Codec::Pcmu => 0,
-            Codec::Pcma => 8,
-        }
-    }
-}
-
-/// Where our media is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalMedia {
-    /// Goes into `c=`: the far end sends there.
-    pub address: IpAddr,
-    /// RTP.
-    pub rtp_port: u16,
-    /// RTCP, where it is not multiplexed.
-    pub rtcp_port: u16,
-    /// Take RTCP on the RTP port if the far end offers it.
-    pub rtcp_mux: bool,
-}
-
-/// What both sides agreed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MediaPlan {
-    /// Both ways.
-    pub codec: Codec,
-    /// Its RTP payload type, both ways.
-    pub payload_type: u8,
-    /// Where our RTP goes. An unspecified address (hold as in RFC 2543) means nowhere: `direction` says so too.
-    pub remote_rtp: SocketAddr,
-    /// Where our RTCP goes.
-    pub remote_rtcp: SocketAddr,
-    /// RTCP shares the RTP port, both ways.
-    pub rtcp_mux: bool,
-    /// Payload type of DTMF events (RFC 4733), at 8000 Hz.
-    pub telephone_event: Option<u8>,
-    /// Seen from us: `RecvOnly` and `Inactive` mean that we are on hold.
-    pub direction: Direction,
-    /// Milliseconds in each packet.
-    pub ptime_ms: u8,
-}
 
 /// Why a description is not agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,7 +75,7 @@ pub struct Negotiation {
     session_id: u64,
     version: u64,
     /// All of our last description but its version, which counts up only when something changed.
-    last: Option<String>,
+    last: Option<Vec<u8>>,
     plan: Option<MediaPlan>,
 }
 
@@ -166,7 +106,7 @@ impl Negotiation {
         }
         let medias = offer.streams.iter().enumerate().map(|(index, stream)| {
             if index == offer.chosen {
-                let mut media = audio(
+                let mut media = sdp::audio(
                     &[(plan.codec, plan.payload_type)],
                     plan.telephone_event,
                     plan.direction,
@@ -176,7 +116,7 @@ impl Negotiation {
                 media.proto = stream.protocol.clone();
                 media
             } else {
-                refused(stream)
+                sdp::refused(stream)
             }
         });
         let body = self.describe(local, medias.collect());
@@ -193,7 +133,7 @@ impl Negotiation {
             .and_then(|plan| plan.telephone_event)
             .unwrap_or(TELEPHONE_EVENT);
         let codecs = [Codec::Pcmu, Codec::Pcma].map(|codec| (codec, codec.payload_type()));
-        let media = audio(
+        let media = sdp::audio(
             &codecs,
             Some(event),
             Direction::SendRecv,
@@ -243,33 +183,14 @@ impl Negotiation {
     }
 
     fn describe(&mut self, local: &LocalMedia, medias: Vec<Media>) -> Vec<u8> {
-        let (addrtype, address) = match local.address {
-            IpAddr::V4(address) => (AddrType::Ip4, address.to_string()),
-            IpAddr::V6(address) => (AddrType::Ip6, address.to_string()),
-        };
-        let origin = Origin {
-            username: None,
-            sess_id: self.session_id.to_string(),
-            sess_version: 0,
-            nettype: NetType::In,
-            addrtype: addrtype.clone(),
-            unicast_address: address.clone(),
-        };
-        let mut session = Session::new(origin, "-");
-        session.connection = Some(Connection {
-            nettype: NetType::In,
-            addrtype,
-            connection_address: address,
-        });
-        session.times = vec![Time::new(0, 0)];
-        session.medias = medias;
-        let unversioned = String::from_utf8_lossy(&written(&session)).into_owned();
+        let mut session = sdp::session(self.session_id, local, medias);
+        let unversioned = sdp::print(&session);
         if self.last.as_ref() != Some(&unversioned) {
             self.version += 1;
             self.last = Some(unversioned);
         }
         session.origin.sess_version = self.version;
-        written(&session)
+        sdp::print(&session)
     }
 }
 
@@ -318,98 +239,8 @@ fn codec(format: &Format) -> Option<Codec> {
         .find(|codec| format.encoding == codec.encoding() && format.clock_rate == CLOCK_RATE)
 }
 
-fn audio(
-    codecs: &[(Codec, u8)],
-    event: Option<u8>,
-    direction: Direction,
-    local: &LocalMedia,
-    mux: bool,
-) -> Media {
-    let mut attributes: Vec<Attribute> = codecs
-        .iter()
-        .map(|(codec, number)| {
-            Attribute::with_value(
-                "rtpmap",
-                format!("{number} {}/{CLOCK_RATE}", codec.encoding()),
-            )
-        })
-        .collect();
-    if let Some(event) = event {
-        attributes.push(Attribute::with_value(
-            "rtpmap",
-            format!("{event} telephone-event/{CLOCK_RATE}"),
-        ));
-        attributes.push(Attribute::with_value("fmtp", format!("{event} 0-15")));
-    }
-    attributes.push(Attribute::with_value("ptime", PTIME_MS));
-    if mux {
-        attributes.push(Attribute::new("rtcp-mux"));
-    } else if local.rtp_port.checked_add(1) != Some(local.rtcp_port) {
-        attributes.push(Attribute::with_value("rtcp", local.rtcp_port));
-    }
-    attributes.push(Attribute::new(direction.as_str()));
-    let numbers: Vec<String> = codecs
-        .iter()
-        .map(|(_, number)| *number)
-        .chain(event)
-        .map(|number| number.to_string())
-        .collect();
-    media(
-        "audio",
-        local.rtp_port,
-        "RTP/AVP",
-        &numbers.join(" "),
-        attributes,
-    )
-}
-
-/// A stream that we do not take keeps its place with port 0 (RFC 3264 section 6).
-fn refused(stream: &Stream) -> Media {
-    media(
-        &stream.kind,
-        0,
-        &stream.protocol,
-        &stream.format_list,
-        Vec::new(),
-    )
-}
-
-fn media(
-    kind: &str,
-    port: u16,
-    protocol: &str,
-    format_list: &str,
-    attributes: Vec<Attribute>,
-) -> Media {
-    Media {
-        media: kind.to_owned(),
-        port,
-        num_ports: None,
-        proto: protocol.to_owned(),
-        fmt: format_list.to_owned(),
-        media_title: None,
-        connections: Vec::new(),
-        bandwidths: Vec::new(),
-        key: None,
-        attributes,
-    }
-}
-
-fn written(session: &Session) -> Vec<u8> {
-    let mut body = Vec::with_capacity(512);
-    // Writing to memory cannot fail.
-    let _ = session.write(&mut body);
-    body
-}
-
 /// Profiles without encryption; feedback (AVPF) that is never sent is allowed.
 const PROFILES: [&str; 2] = ["RTP/AVP", "RTP/AVPF"];
-
-/// Hertz, of G.711 and of the events beside it.
-const CLOCK_RATE: u32 = 8000;
-
-/// The packet length that every peer takes.
-const PTIME_MS: u8 = 20;
 
 /// The payload type for events that nearly everybody uses, where the choice is ours.
 const TELEPHONE_EVENT: u8 = 101;
