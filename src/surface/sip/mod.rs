@@ -9,19 +9,23 @@
 mod dialog;
 mod endpoint;
 mod error;
+mod media_plan;
 mod message;
 mod network;
 mod offer_answer;
 mod sdp;
+mod server;
 mod timer;
 mod token;
 mod transaction;
 
 pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
 pub use error::SipError;
+pub use media_plan::{Codec, LocalMedia, MediaPlan};
 pub use network::Network;
-pub use offer_answer::{Codec, LocalMedia, MediaPlan};
+
 pub use sdp::Direction;
+pub use server::Server;
 pub use token::Seed;
 
 #[cfg(test)]

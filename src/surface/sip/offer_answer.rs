@@ -9,70 +9,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use sdp_types::{AddrType, Attribute, Connection, Media, NetType, Origin, Session, Time};
+use sdp_types::Media;
 
+use super::media_plan::{CLOCK_RATE, Codec, LocalMedia, MediaPlan, PTIME_MS};
 use super::sdp::{self, Direction, Format, Stream};
-
-/// A codec of the audio stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// G.711 µ-law.
-    Pcmu,
-    /// G.711 A-law.
-    Pcma,
-}
-
-impl Codec {
-    /// The name in SDP.
-    pub fn encoding(self) -> &'static str {
-        match self {
-            Codec::Pcmu => "PCMU",
-            Codec::Pcma => "PCMA",
-        }
-    }
-
-    /// The payload type of RFC 3551.
-    fn payload_type(self) -> u8 {
-        match self {
-            Codec::Pcmu => 0,
-            Codec::Pcma => 8,
-        }
-    }
-}
-
-/// Where our media is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LocalMedia {
-    /// Goes into `c=`: the far end sends there.
-    pub address: IpAddr,
-    /// RTP.
-    pub rtp_port: u16,
-    /// RTCP, where it is not multiplexed.
-    pub rtcp_port: u16,
-    /// Take RTCP on the RTP port if the far end offers it.
-    pub rtcp_mux: bool,
-}
-
-/// What both sides agreed on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MediaPlan {
-    /// Both ways.
-    pub codec: Codec,
-    /// Its RTP payload type, both ways.
-    pub payload_type: u8,
-    /// Where our RTP goes. An unspecified address (hold as in RFC 2543) means nowhere: `direction` says so too.
-    pub remote_rtp: SocketAddr,
-    /// Where our RTCP goes.
-    pub remote_rtcp: SocketAddr,
-    /// RTCP shares the RTP port, both ways.
-    pub rtcp_mux: bool,
-    /// Payload type of DTMF events (RFC 4733), at 8000 Hz.
-    pub telephone_event: Option<u8>,
-    /// Seen from us: `RecvOnly` and `Inactive` mean that we are on hold.
-    pub direction: Direction,
-    /// Milliseconds in each packet.
-    pub ptime_ms: u8,
-}
 
 /// Why a description is not agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,7 +43,11 @@ impl Offer {
             .enumerate()
             .find_map(|(index, stream)| Some((index, plan(stream, is_ipv4)?)))
             .ok_or(Unacceptable::NothingInCommon)?;
-        Ok(Self { streams, chosen, plan })
+        Ok(Self {
+            streams,
+            chosen,
+            plan,
+        })
     }
 
     /// The codec that will be answered.
@@ -131,7 +75,7 @@ pub struct Negotiation {
     session_id: u64,
     version: u64,
     /// All of our last description but its version, which counts up only when something changed.
-    last: Option<String>,
+    last: Option<Vec<u8>>,
     plan: Option<MediaPlan>,
 }
 
@@ -139,7 +83,13 @@ impl Negotiation {
     /// Nothing said yet. `session_id` goes into `o=`.
     pub fn new(session_id: u64) -> Self {
         // Some peers read `o=` into signed 64 bits.
-        Self { state: State::Idle, session_id: session_id >> 2, version: 0, last: None, plan: None }
+        Self {
+            state: State::Idle,
+            session_id: session_id >> 2,
+            version: 0,
+            last: None,
+            plan: None,
+        }
     }
 
     /// Is an offer of ours unanswered? Another offer then gets 491.
@@ -156,11 +106,17 @@ impl Negotiation {
         }
         let medias = offer.streams.iter().enumerate().map(|(index, stream)| {
             if index == offer.chosen {
-                let mut media = audio(&[(plan.codec, plan.payload_type)], plan.telephone_event, plan.direction, local, plan.rtcp_mux);
+                let mut media = sdp::audio(
+                    &[(plan.codec, plan.payload_type)],
+                    plan.telephone_event,
+                    plan.direction,
+                    local,
+                    plan.rtcp_mux,
+                );
                 media.proto = stream.protocol.clone();
                 media
             } else {
-                refused(stream)
+                sdp::refused(stream)
             }
         });
         let body = self.describe(local, medias.collect());
@@ -171,9 +127,19 @@ impl Negotiation {
 
     /// Offers all that we have, both ways.
     pub fn offer(&mut self, local: &LocalMedia) -> Vec<u8> {
-        let event = self.plan.as_ref().and_then(|plan| plan.telephone_event).unwrap_or(TELEPHONE_EVENT);
+        let event = self
+            .plan
+            .as_ref()
+            .and_then(|plan| plan.telephone_event)
+            .unwrap_or(TELEPHONE_EVENT);
         let codecs = [Codec::Pcmu, Codec::Pcma].map(|codec| (codec, codec.payload_type()));
-        let media = audio(&codecs, Some(event), Direction::SendRecv, local, local.rtcp_mux);
+        let media = sdp::audio(
+            &codecs,
+            Some(event),
+            Direction::SendRecv,
+            local,
+            local.rtcp_mux,
+        );
         self.state = State::OfferPending;
         self.describe(local, vec![media])
     }
@@ -182,10 +148,15 @@ impl Negotiation {
     ///
     /// # Errors
     /// [`Unacceptable`]; the offer is then still pending: [`Negotiation::withdraw`] it.
-    pub fn accept_answer(&mut self, body: &[u8], local: &LocalMedia) -> Result<MediaPlan, Unacceptable> {
+    pub fn accept_answer(
+        &mut self,
+        body: &[u8],
+        local: &LocalMedia,
+    ) -> Result<MediaPlan, Unacceptable> {
         let streams = sdp::parse(body).ok_or(Unacceptable::Malformed)?;
         let stream = streams.first().ok_or(Unacceptable::NothingInCommon)?;
-        let mut plan = plan(stream, local.address.is_ipv4()).ok_or(Unacceptable::NothingInCommon)?;
+        let mut plan =
+            plan(stream, local.address.is_ipv4()).ok_or(Unacceptable::NothingInCommon)?;
         plan.rtcp_mux &= local.rtcp_mux;
         if plan.rtcp_mux {
             plan.remote_rtcp = plan.remote_rtp;
@@ -198,7 +169,11 @@ impl Negotiation {
     /// Takes back our offer: what was agreed before stands.
     pub fn withdraw(&mut self) {
         if self.state == State::OfferPending {
-            self.state = if self.plan.is_some() { State::Stable } else { State::Idle };
+            self.state = if self.plan.is_some() {
+                State::Stable
+            } else {
+                State::Idle
+            };
         }
     }
 
@@ -208,40 +183,30 @@ impl Negotiation {
     }
 
     fn describe(&mut self, local: &LocalMedia, medias: Vec<Media>) -> Vec<u8> {
-        let (addrtype, address) = match local.address {
-            IpAddr::V4(address) => (AddrType::Ip4, address.to_string()),
-            IpAddr::V6(address) => (AddrType::Ip6, address.to_string()),
-        };
-        let origin = Origin {
-            username: None,
-            sess_id: self.session_id.to_string(),
-            sess_version: 0,
-            nettype: NetType::In,
-            addrtype: addrtype.clone(),
-            unicast_address: address.clone(),
-        };
-        let mut session = Session::new(origin, "-");
-        session.connection = Some(Connection { nettype: NetType::In, addrtype, connection_address: address });
-        session.times = vec![Time::new(0, 0)];
-        session.medias = medias;
-        let unversioned = String::from_utf8_lossy(&written(&session)).into_owned();
+        let mut session = sdp::session(self.session_id, local, medias);
+        let unversioned = sdp::print(&session);
         if self.last.as_ref() != Some(&unversioned) {
             self.version += 1;
             self.last = Some(unversioned);
         }
         session.origin.sess_version = self.version;
-        written(&session)
+        sdp::print(&session)
     }
 }
 
 /// What we agree to in a stream of the far end, if we can.
 fn plan(stream: &Stream, is_ipv4: bool) -> Option<MediaPlan> {
-    let plain_rtp = PROFILES.iter().any(|profile| stream.protocol.eq_ignore_ascii_case(profile));
+    let plain_rtp = PROFILES
+        .iter()
+        .any(|profile| stream.protocol.eq_ignore_ascii_case(profile));
     let remote_rtp = stream.rtp.filter(|address| address.is_ipv4() == is_ipv4)?;
     if stream.kind != "audio" || !plain_rtp {
         return None;
     }
-    let (codec, payload_type) = stream.formats.iter().find_map(|format| Some((codec(format)?, format.payload_type)))?;
+    let (codec, payload_type) = stream
+        .formats
+        .iter()
+        .find_map(|format| Some((codec(format)?, format.payload_type)))?;
     let telephone_event = stream
         .formats
         .iter()
@@ -249,7 +214,13 @@ fn plan(stream: &Stream, is_ipv4: bool) -> Option<MediaPlan> {
         .map(|format| format.payload_type);
     // An unspecified address is how RFC 2543 puts a stream on hold: the far end does not receive.
     let receives = stream.direction.receives() && !remote_rtp.ip().is_unspecified();
-    let next_port = SocketAddr::new(remote_rtp.ip(), remote_rtp.port().checked_add(1).unwrap_or(remote_rtp.port()));
+    let next_port = SocketAddr::new(
+        remote_rtp.ip(),
+        remote_rtp
+            .port()
+            .checked_add(1)
+            .unwrap_or(remote_rtp.port()),
+    );
     Some(MediaPlan {
         codec,
         payload_type,
@@ -263,64 +234,13 @@ fn plan(stream: &Stream, is_ipv4: bool) -> Option<MediaPlan> {
 }
 
 fn codec(format: &Format) -> Option<Codec> {
-    [Codec::Pcmu, Codec::Pcma].into_iter().find(|codec| format.encoding == codec.encoding() && format.clock_rate == CLOCK_RATE)
-}
-
-fn audio(codecs: &[(Codec, u8)], event: Option<u8>, direction: Direction, local: &LocalMedia, mux: bool) -> Media {
-    let mut attributes: Vec<Attribute> = codecs
-        .iter()
-        .map(|(codec, number)| Attribute::with_value("rtpmap", format!("{number} {}/{CLOCK_RATE}", codec.encoding())))
-        .collect();
-    if let Some(event) = event {
-        attributes.push(Attribute::with_value("rtpmap", format!("{event} telephone-event/{CLOCK_RATE}")));
-        attributes.push(Attribute::with_value("fmtp", format!("{event} 0-15")));
-    }
-    attributes.push(Attribute::with_value("ptime", PTIME_MS));
-    if mux {
-        attributes.push(Attribute::new("rtcp-mux"));
-    } else if local.rtp_port.checked_add(1) != Some(local.rtcp_port) {
-        attributes.push(Attribute::with_value("rtcp", local.rtcp_port));
-    }
-    attributes.push(Attribute::new(direction.as_str()));
-    let numbers: Vec<String> = codecs.iter().map(|(_, number)| *number).chain(event).map(|number| number.to_string()).collect();
-    media("audio", local.rtp_port, "RTP/AVP", &numbers.join(" "), attributes)
-}
-
-/// A stream that we do not take keeps its place with port 0 (RFC 3264 section 6).
-fn refused(stream: &Stream) -> Media {
-    media(&stream.kind, 0, &stream.protocol, &stream.format_list, Vec::new())
-}
-
-fn media(kind: &str, port: u16, protocol: &str, format_list: &str, attributes: Vec<Attribute>) -> Media {
-    Media {
-        media: kind.to_owned(),
-        port,
-        num_ports: None,
-        proto: protocol.to_owned(),
-        fmt: format_list.to_owned(),
-        media_title: None,
-        connections: Vec::new(),
-        bandwidths: Vec::new(),
-        key: None,
-        attributes,
-    }
-}
-
-fn written(session: &Session) -> Vec<u8> {
-    let mut body = Vec::with_capacity(512);
-    // Writing to memory cannot fail.
-    let _ = session.write(&mut body);
-    body
+    [Codec::Pcmu, Codec::Pcma]
+        .into_iter()
+        .find(|codec| format.encoding == codec.encoding() && format.clock_rate == CLOCK_RATE)
 }
 
 /// Profiles without encryption; feedback (AVPF) that is never sent is allowed.
 const PROFILES: [&str; 2] = ["RTP/AVP", "RTP/AVPF"];
-
-/// Hertz, of G.711 and of the events beside it.
-const CLOCK_RATE: u32 = 8000;
-
-/// The packet length that every peer takes.
-const PTIME_MS: u8 = 20;
 
 /// The payload type for events that nearly everybody uses, where the choice is ours.
 const TELEPHONE_EVENT: u8 = 101;
@@ -329,11 +249,21 @@ const TELEPHONE_EVENT: u8 = 101;
 mod tests {
     use super::*;
 
-    const LOCAL: LocalMedia =
-        LocalMedia { address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9)), rtp_port: 40000, rtcp_port: 40001, rtcp_mux: true };
+    const LOCAL: LocalMedia = LocalMedia {
+        address: IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 9)),
+        rtp_port: 40000,
+        rtcp_port: 40001,
+        rtcp_mux: true,
+    };
 
     fn offer_of(media: &str) -> Result<Offer, Unacceptable> {
-        Offer::read(format!("v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n{media}").as_bytes(), true)
+        Offer::read(
+            format!(
+                "v=0\r\no=- 1 1 IN IP4 192.0.2.1\r\ns=-\r\nc=IN IP4 192.0.2.1\r\nt=0 0\r\n{media}"
+            )
+            .as_bytes(),
+            true,
+        )
     }
 
     fn answer_to(media: &str) -> (String, MediaPlan) {
@@ -346,33 +276,65 @@ mod tests {
         let (body, plan) = answer_to(
             "m=audio 6000 RTP/AVP 18 97 8 0 96 101\r\na=rtpmap:97 opus/48000/2\r\na=rtpmap:96 telephone-event/48000\r\na=rtpmap:101 telephone-event/8000\r\na=rtpmap:101 telephone-event/8000\r\n",
         );
-        assert_eq!((plan.codec, plan.payload_type, plan.telephone_event), (Codec::Pcma, 8, Some(101)));
+        assert_eq!(
+            (plan.codec, plan.payload_type, plan.telephone_event),
+            (Codec::Pcma, 8, Some(101))
+        );
         assert_eq!(plan.remote_rtp, "192.0.2.1:6000".parse().expect("address"));
         assert_eq!(plan.remote_rtcp, "192.0.2.1:6001".parse().expect("address"));
         assert!(body.contains("m=audio 40000 RTP/AVP 8 101\r\n"), "{body}");
-        assert!(body.contains("a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\n"), "{body}");
-        let (_, plan) = answer_to("m=audio 6000 RTP/AVP 0 110\r\na=rtpmap:0 G722/8000\r\na=rtpmap:110 pcmu/8000/1\r\n");
-        assert_eq!((plan.codec, plan.payload_type, plan.telephone_event), (Codec::Pcmu, 110, None));
+        assert!(
+            body.contains("a=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\n"),
+            "{body}"
+        );
+        let (_, plan) = answer_to(
+            "m=audio 6000 RTP/AVP 0 110\r\na=rtpmap:0 G722/8000\r\na=rtpmap:110 pcmu/8000/1\r\n",
+        );
+        assert_eq!(
+            (plan.codec, plan.payload_type, plan.telephone_event),
+            (Codec::Pcmu, 110, None)
+        );
     }
 
     #[test]
     fn hold_is_answered_from_our_side() {
-        let direction = |attributes: &str| answer_to(&format!("m=audio 6000 RTP/AVP 0\r\n{attributes}"));
-        for (theirs, ours) in [("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive"), ("sendrecv", "sendrecv")] {
+        let direction =
+            |attributes: &str| answer_to(&format!("m=audio 6000 RTP/AVP 0\r\n{attributes}"));
+        for (theirs, ours) in [
+            ("sendonly", "recvonly"),
+            ("recvonly", "sendonly"),
+            ("inactive", "inactive"),
+            ("sendrecv", "sendrecv"),
+        ] {
             let (body, plan) = direction(&format!("a={theirs}\r\n"));
             assert!(body.contains(&format!("a={ours}\r\n")), "{body}");
             assert_eq!(plan.direction.as_str(), ours);
         }
-        assert_eq!(direction("c=IN IP4 0.0.0.0\r\n").1.direction, Direction::RecvOnly);
-        assert_eq!(direction("c=IN IP4 0.0.0.0\r\na=inactive\r\n").1.direction, Direction::Inactive);
+        assert_eq!(
+            direction("c=IN IP4 0.0.0.0\r\n").1.direction,
+            Direction::RecvOnly
+        );
+        assert_eq!(
+            direction("c=IN IP4 0.0.0.0\r\na=inactive\r\n").1.direction,
+            Direction::Inactive
+        );
     }
 
     #[test]
     fn other_streams_keep_their_place_with_port_0() {
-        let (body, _) =
-            answer_to("m=video 6004 RTP/AVP 31\r\nm=audio 6000 RTP/SAVP 0\r\nm=audio 6002 RTP/AVP 0\r\nm=image 6008 udptl t38\r\n");
+        let (body, _) = answer_to(
+            "m=video 6004 RTP/AVP 31\r\nm=audio 6000 RTP/SAVP 0\r\nm=audio 6002 RTP/AVP 0\r\nm=image 6008 udptl t38\r\n",
+        );
         let lines: Vec<&str> = body.lines().filter(|line| line.starts_with("m=")).collect();
-        assert_eq!(lines, ["m=video 0 RTP/AVP 31", "m=audio 0 RTP/SAVP 0", "m=audio 40000 RTP/AVP 0", "m=image 0 udptl t38"]);
+        assert_eq!(
+            lines,
+            [
+                "m=video 0 RTP/AVP 31",
+                "m=audio 0 RTP/SAVP 0",
+                "m=audio 40000 RTP/AVP 0",
+                "m=image 0 udptl t38"
+            ]
+        );
     }
 
     #[test]
@@ -386,9 +348,16 @@ mod tests {
             "m=audio 6000 RTP/AVP 0\r\nc=IN IP6 ::1\r\n",
             "m=audio 6000 RTP/AVP 0\r\nc=IN IP4 host.example.com\r\n",
         ] {
-            assert_eq!(offer_of(media).expect_err(media), Unacceptable::NothingInCommon, "{media}");
+            assert_eq!(
+                offer_of(media).expect_err(media),
+                Unacceptable::NothingInCommon,
+                "{media}"
+            );
         }
-        assert_eq!(Offer::read(b"nonsense", true).expect_err("nonsense"), Unacceptable::Malformed);
+        assert_eq!(
+            Offer::read(b"nonsense", true).expect_err("nonsense"),
+            Unacceptable::Malformed
+        );
     }
 
     #[test]
@@ -398,7 +367,11 @@ mod tests {
         let (body, plan) = answer_to("m=audio 6000 RTP/AVP 0\r\na=rtcp-mux\r\na=rtcp:7000\r\n");
         assert!(plan.rtcp_mux && body.contains("a=rtcp-mux\r\n"));
         assert_eq!(plan.remote_rtcp, plan.remote_rtp);
-        let local = LocalMedia { rtcp_mux: false, rtcp_port: 45000, ..LOCAL };
+        let local = LocalMedia {
+            rtcp_mux: false,
+            rtcp_port: 45000,
+            ..LOCAL
+        };
         let offer = offer_of("m=audio 6000 RTP/AVP 0\r\na=rtcp-mux\r\n").expect("offer");
         let (body, plan) = Negotiation::new(1).answer(&offer, &local);
         assert!(!plan.rtcp_mux && String::from_utf8_lossy(&body).contains("a=rtcp:45000\r\n"));
@@ -409,11 +382,24 @@ mod tests {
         let mut negotiation = Negotiation::new(400);
         let mut version = |media: &str| {
             let (body, _) = negotiation.answer(&offer_of(media).expect(media), &LOCAL);
-            String::from_utf8_lossy(&body).lines().nth(1).map(str::to_owned).expect("origin")
+            String::from_utf8_lossy(&body)
+                .lines()
+                .nth(1)
+                .map(str::to_owned)
+                .expect("origin")
         };
-        assert_eq!(version("m=audio 6000 RTP/AVP 0\r\n"), "o=- 100 1 IN IP4 192.0.2.9");
-        assert_eq!(version("m=audio 6010 RTP/AVP 0\r\n"), "o=- 100 1 IN IP4 192.0.2.9");
-        assert_eq!(version("m=audio 6010 RTP/AVP 0\r\na=sendonly\r\n"), "o=- 100 2 IN IP4 192.0.2.9");
+        assert_eq!(
+            version("m=audio 6000 RTP/AVP 0\r\n"),
+            "o=- 100 1 IN IP4 192.0.2.9"
+        );
+        assert_eq!(
+            version("m=audio 6010 RTP/AVP 0\r\n"),
+            "o=- 100 1 IN IP4 192.0.2.9"
+        );
+        assert_eq!(
+            version("m=audio 6010 RTP/AVP 0\r\na=sendonly\r\n"),
+            "o=- 100 2 IN IP4 192.0.2.9"
+        );
     }
 
     #[test]
@@ -422,7 +408,10 @@ mod tests {
         let body = String::from_utf8(negotiation.offer(&LOCAL)).expect("text");
         assert!(body.contains("m=audio 40000 RTP/AVP 0 8 101\r\n"), "{body}");
         assert!(negotiation.offer_pending());
-        assert_eq!(negotiation.accept_answer(b"v=0\r\n", &LOCAL), Err(Unacceptable::NothingInCommon));
+        assert_eq!(
+            negotiation.accept_answer(b"v=0\r\n", &LOCAL),
+            Err(Unacceptable::NothingInCommon)
+        );
         negotiation.withdraw();
         assert!(!negotiation.offer_pending() && negotiation.plan().is_none());
         negotiation.offer(&LOCAL);

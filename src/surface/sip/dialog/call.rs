@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Dialog;
+use crate::surface::sip::media_plan::LocalMedia;
 use crate::surface::sip::message::Reply;
-use crate::surface::sip::offer_answer::{LocalMedia, Negotiation, Offer};
+use crate::surface::sip::offer_answer::{Negotiation, Offer};
 use crate::surface::sip::transaction::TransactionId;
 
 /// What a call is doing.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::surface::sip::offer_answer::LocalMedia;
+use crate::surface::sip::media_plan::LocalMedia;
 
 /// Identifies a call within its endpoint; never reused. (The `Call-ID` header is the far end's and may repeat.)
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

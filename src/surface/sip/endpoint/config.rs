@@ -17,7 +17,8 @@ pub struct EndpointConfig {
     pub allowed_sources: Vec<Network>,
     /// Calls at the same time; one more gets 486.
     pub calls_max: usize,
-    /// Server transactions at the same time. Each lives up to 64*T1 after its answer and holds about a kilobyte.
+    /// Server transactions at the same time. Each lives up to 64*T1 after its answer and holds about a
+    /// kilobyte, at the very most nine.
     pub transactions_max: usize,
     /// Of these, from one address. A PBX is one address: 20 calls a second take 1,300.
     pub transactions_per_source_max: usize,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::CallHandle;
-use crate::surface::sip::offer_answer::{Codec, MediaPlan};
+use crate::surface::sip::media_plan::{Codec, MediaPlan};
 
 /// An output of the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]

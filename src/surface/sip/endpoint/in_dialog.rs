@@ -6,8 +6,9 @@ use std::time::Instant;
 use super::requests::{Received, media_status, options_answer};
 use super::{ACCEPT, ALLOW, Answer, CallHandle, EndCause, Endpoint, Event};
 use crate::surface::sip::dialog::{Accepted, CallState, DialogKey};
+use crate::surface::sip::media_plan::{LocalMedia, MediaPlan};
 use crate::surface::sip::message::{Method, Request, name};
-use crate::surface::sip::offer_answer::{LocalMedia, MediaPlan, Offer};
+use crate::surface::sip::offer_answer::Offer;
 use crate::surface::sip::timer::Timer;
 use crate::surface::sip::transaction::TransactionId;
 

@@ -5,8 +5,8 @@ use std::time::Instant;
 use super::{Admission, Answer, CallHandle, EndCause, Endpoint, Event, Output};
 use crate::surface::sip::dialog::{CallState, PendingInvite};
 use crate::surface::sip::error::SipError;
+use crate::surface::sip::media_plan::LocalMedia;
 use crate::surface::sip::message::{MAGIC_COOKIE, Method, name};
-use crate::surface::sip::offer_answer::LocalMedia;
 use crate::surface::sip::timer::Timer;
 use crate::surface::sip::transaction::TransactionId;
 

@@ -12,7 +12,7 @@
 //!
 //! # Overload
 //! Above `transactions_per_source_max` the source's requests are dropped in silence; above `transactions_max` a request
-//! is answered 503 with `Retry-After` and without state. Requests within a dialog have a reserve above both, so calls can always
+//! is answered 503 with `Retry-After` and without state. Requests within a dialog, and CANCEL, have a reserve above both, so calls can always
 //! be ended. Sources that are not allowed get 403 without state. All of it is counted.
 
 mod command;
@@ -156,13 +156,15 @@ impl Endpoint {
             self.clients.end(&mut self.timers, id);
             self.bye_done(id);
         }
-        let unanswerable: Vec<CallHandle> = self
+        let mut unanswerable: Vec<CallHandle> = self
             .calls
             .iter()
             .filter(|(_, call)| call.state == CallState::Accepted)
             .filter(|(_, call)| call.accepted.as_ref().is_some_and(|accepted| accepted.destination == destination))
             .map(|(handle, _)| *handle)
             .collect();
+        // In order, so that the same inputs give the same outputs.
+        unanswerable.sort_unstable();
         for handle in unanswerable {
             self.end(handle, EndCause::TransportError);
             self.forget(handle);

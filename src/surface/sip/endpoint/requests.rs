@@ -43,7 +43,12 @@ impl Endpoint {
             return self.answer_statelessly(&reply, 403, "", &tag, Headers::default());
         }
         let call = DialogKey::of(request).and_then(|key| self.dialogs.get(&key).copied());
-        match self.servers.room(source.ip(), call.is_some()) {
+        let cancels = request.method == Method::Cancel
+            && self
+                .servers
+                .find(&ServerKey::cancelled_by(request))
+                .is_some();
+        match self.servers.room(source.ip(), call.is_some() || cancels) {
             Ok(()) => {}
             Err(Full::Source) => {
                 self.counters.over_source += 1;
@@ -97,6 +102,7 @@ impl Endpoint {
             Ok(offer) => offer,
             Err((status, retry_after_s)) => {
                 self.counters.calls_refused += 1;
+                tracing::debug!(call_id = request.call_id, %source, status, "call refused");
                 let mut answer = Answer::status(status, received.tag);
                 if let Some(seconds) = retry_after_s {
                     answer = answer.with(name::RETRY_AFTER, seconds.to_string());

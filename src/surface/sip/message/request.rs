@@ -70,6 +70,14 @@ struct Values {
 
 impl Values {
     fn read(method: &Method, headers: &Headers) -> Result<Self, Malformed> {
+        let echoed: usize = ECHOED
+            .iter()
+            .flat_map(|name| headers.all(name))
+            .map(<[u8]>::len)
+            .sum();
+        if echoed > ECHOED_BYTES_MAX {
+            return Err(Malformed("Routing headers too long"));
+        }
         let mut vias = headers.all(name::VIA).map(Via::parse);
         let via = vias.next().ok_or(Malformed("Missing Via"))??;
         for rest in vias {
@@ -109,3 +117,16 @@ pub(super) fn call_id(headers: &Headers) -> Result<String, Malformed> {
 pub(super) fn required<'a>(headers: &'a Headers, name: &'static str, missing: &'static str) -> Result<&'a [u8], Malformed> {
     headers.first(name).ok_or(Malformed(missing))
 }
+
+/// Headers that every response repeats, and that a transaction therefore keeps.
+const ECHOED: [&str; 6] = [
+    name::VIA,
+    name::FROM,
+    name::TO,
+    name::CALL_ID,
+    name::CSEQ,
+    name::RECORD_ROUTE,
+];
+
+/// Their length together: through an IMS core it is about 2 kB. It bounds what one transaction can take.
+const ECHOED_BYTES_MAX: usize = 8 * 1024;

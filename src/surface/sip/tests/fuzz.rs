@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::random::Random;
 use super::rig::{Caller, OFFER, Rig, caller_address, case_path, local_media};
 use crate::surface::sip::{Command, Event};
 
 #[test]
 fn mutated_messages_neither_panic_nor_leak() {
     let corpus = corpus();
-    let mut random = Random(0x5eed_0001);
+    let mut random = Random::new(0x5eed_0001);
     let mut rig = Rig::new();
     for round in 0..INPUTS {
         let mut datagram = corpus[random.below(corpus.len())].clone();
@@ -104,26 +105,6 @@ fn add_files(folder: &Path, corpus: &mut Vec<Vec<u8>>) {
     let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     corpus.extend(paths.iter().filter_map(|path| std::fs::read(path).ok()));
-}
-
-/// Small, seeded, the same everywhere (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() >> 33).unwrap_or(0) % end.max(1)
-    }
-
-    fn byte(&mut self) -> u8 {
-        self.next().to_be_bytes()[0]
-    }
 }
 
 const INPUTS: u32 = 100_000;

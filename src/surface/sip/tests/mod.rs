@@ -3,8 +3,10 @@
 mod calls;
 mod flood;
 mod fuzz;
+mod lossy;
 mod media;
 mod order;
+mod random;
 mod refusals;
 pub mod rig;
 mod routing;

@@ -1,15 +1,23 @@
 //! How a request is matched to its transaction (RFC 3261 section 17.2.3).
+//!
+//! Keys are digests: what a far end writes into its headers must not decide how much memory a transaction takes.
+
+use sha2::{Digest, Sha256};
 
 use crate::surface::sip::message::{Method, Request, name};
 
 /// Identifies a server transaction.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ServerKey(String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ServerKey([u8; 32]);
 
 impl ServerKey {
     /// The transaction that `request` belongs to; an ACK belongs to its INVITE's.
     pub fn of(request: &Request) -> Self {
-        let method = if request.method == Method::Ack { "INVITE" } else { request.method.as_str() };
+        let method = if request.method == Method::Ack {
+            "INVITE"
+        } else {
+            request.method.as_str()
+        };
         Self::with_method(request, method)
     }
 
@@ -20,24 +28,25 @@ impl ServerKey {
 
     fn with_method(request: &Request, method: &str) -> Self {
         match request.via.branch() {
-            Some(branch) => Self(format!("{branch} {} {method}", request.via.sent_by())),
+            Some(branch) => Self(digest(&["3261", branch, &request.via.sent_by(), method])),
             // RFC 2543 has no branch to rely on.
-            None => Self(format!(
-                "2543 {} {} {} {} {} {method}",
-                request.uri,
+            None => Self(digest(&[
+                "2543",
+                &request.uri.to_string(),
                 request.from.tag().unwrap_or_default(),
-                request.call_id,
-                request.cseq.number,
-                String::from_utf8_lossy(request.headers.first(name::VIA).unwrap_or_default()),
-            )),
+                &request.call_id,
+                &request.cseq.number.to_string(),
+                &String::from_utf8_lossy(request.headers.first(name::VIA).unwrap_or_default()),
+                method,
+            ])),
         }
     }
 }
 
 /// Identifies a request, whichever way it came: two transactions with the same are one request that was forked and
 /// merged (section 8.2.2.2).
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MergeKey(String);
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MergeKey([u8; 32]);
 
 impl MergeKey {
     /// For a request outside of a dialog; `None` within one.
@@ -46,6 +55,21 @@ impl MergeKey {
             return None;
         }
         let tag = request.from.tag().unwrap_or_default();
-        Some(Self(format!("{} {tag} {} {}", request.call_id, request.cseq.number, request.method)))
+        let number = request.cseq.number.to_string();
+        Some(Self(digest(&[
+            &request.call_id,
+            tag,
+            &number,
+            request.method.as_str(),
+        ])))
     }
+}
+
+fn digest(parts: &[&str]) -> [u8; 32] {
+    let mut digest = Sha256::new();
+    for part in parts {
+        digest.update(part.len().to_be_bytes());
+        digest.update(part);
+    }
+    digest.finalize().into()
 }

@@ -110,9 +110,9 @@ impl ServerTransactions {
         source: IpAddr,
         destination: SocketAddr,
     ) {
-        self.by_key.insert(key.clone(), id);
+        self.by_key.insert(key, id);
         if let Some(merge_key) = &merge_key {
-            self.merged.insert(merge_key.clone(), id);
+            self.merged.insert(*merge_key, id);
         }
         *self.per_source.entry(source).or_default() += 1;
         self.transactions.insert(
