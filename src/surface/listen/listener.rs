@@ -26,6 +26,8 @@ pub struct Listener {
     last_voiced: Time,
     /// When confirmed speech was last heard.
     last_speech: Time,
+    /// When the sound of the last edge happened: dates never go back.
+    last_edge: Time,
     /// A sound that goes on was judged not to be speech: the reflex is not asked about it again until it ends.
     dismissed: bool,
 }
@@ -44,6 +46,7 @@ impl Listener {
             run_began: Time::default(),
             last_voiced: Time::default(),
             last_speech: Time::default(),
+            last_edge: Time::default(),
             dismissed: false,
         }
     }
@@ -141,7 +144,8 @@ impl Listener {
     fn enter(&mut self, to: Acoustic, at: Time) -> AcousticEdge {
         self.state = to;
         self.epoch = AcousticEpoch(self.epoch.0 + 1);
-        AcousticEdge { to, epoch: self.epoch, at }
+        self.last_edge = self.last_edge.max(at);
+        AcousticEdge { to, epoch: self.epoch, at: self.last_edge }
     }
 }
 

@@ -14,3 +14,8 @@ mod tone;
 
 pub use listener::Listener;
 pub use profile::{Profile, ProfileError};
+
+#[cfg(test)]
+mod cases;
+#[cfg(test)]
+pub(crate) mod voice;

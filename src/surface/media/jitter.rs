@@ -63,8 +63,8 @@ pub(super) struct JitterBuffer {
     late_in_a_row: u32,
     /// Frames that were waited for since the buffer last held something to play.
     waited: u32,
-    /// The far end said that it is silent from here on (RFC 3389).
-    silent_from: Option<i64>,
+    /// The far end said that it is silent from here on (RFC 3389), until its next audio.
+    silent: Option<(i64, Option<i64>)>,
     counts: JitterCounts,
 }
 
@@ -81,7 +81,7 @@ impl JitterBuffer {
             moved_to: None,
             late_in_a_row: 0,
             waited: 0,
-            silent_from: None,
+            silent: None,
             counts: JitterCounts::default(),
         }
     }
@@ -125,8 +125,10 @@ impl JitterBuffer {
         self.delays.packet(delay);
         self.counts.placed += 1;
         self.newest = self.newest.max(start + length);
-        if self.silent_from.is_some_and(|from| start >= from) {
-            self.silent_from = None;
+        if let Some((from, until @ None)) = &mut self.silent
+            && start >= *from
+        {
+            *until = Some(start);
         }
         Placed::New
     }
@@ -134,7 +136,7 @@ impl JitterBuffer {
     /// The far end is silent from `timestamp` on (comfort noise, RFC 3389).
     pub(super) fn comfort_noise(&mut self, timestamp: u32) {
         if self.cursor.is_some() {
-            self.silent_from = Some(extend(self.newest, timestamp));
+            self.silent = Some((extend(self.newest, timestamp), None));
         }
     }
 
@@ -154,7 +156,7 @@ impl JitterBuffer {
             return Sound::Silence;
         }
         let present = self.copy(cursor, frame);
-        let silent = self.silent_from.is_some_and(|from| cursor >= from);
+        let silent = self.silent.is_some_and(|(from, until)| cursor >= from && until.is_none_or(|until| cursor < until));
         if present == 0 && !silent && self.newest <= cursor && self.waited < WAIT_FRAMES_MAX {
             // Nothing newer has come either: more likely late than lost, so the place is kept.
             self.waited += 1;
@@ -201,7 +203,7 @@ impl JitterBuffer {
         self.moved_to = None;
         self.late_in_a_row = 0;
         self.waited = 0;
-        self.silent_from = None;
+        self.silent = None;
         self.counts.resyncs += 1;
     }
 
@@ -215,8 +217,8 @@ impl JitterBuffer {
     }
 
     fn begin(&mut self, now: Nanos, timestamp: u32, samples: &[i16]) {
-        // Far above zero, so that the packets before the first one have places too.
-        let start = RING as i64 * 4 + i64::from(timestamp);
+        // One cycle up, so that the packets before the first one have places too.
+        let start = (1 << 32) + i64::from(timestamp);
         let end = start + samples.len() as i64;
         self.delays = Delays::starting(now.samples() - end);
         self.newest = end;
@@ -352,3 +354,6 @@ const SPREAD_START: i64 = 160;
 /// 240 ms: beyond, a conversation is no longer possible.
 const SPREAD_MAX: i64 = 1_920;
 const DELAY_MS_MAX: i64 = 1_000;
+
+#[cfg(test)]
+mod tests;
