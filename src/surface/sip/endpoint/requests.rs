@@ -43,11 +43,7 @@ impl Endpoint {
             return self.answer_statelessly(&reply, 403, "", &tag, Headers::default());
         }
         let call = DialogKey::of(request).and_then(|key| self.dialogs.get(&key).copied());
-        let cancels = request.method == Method::Cancel
-            && self
-                .servers
-                .find(&ServerKey::cancelled_by(request))
-                .is_some();
+        let cancels = request.method == Method::Cancel && self.servers.find(&ServerKey::cancelled_by(request)).is_some();
         match self.servers.room(source.ip(), call.is_some() || cancels) {
             Ok(()) => {}
             Err(Full::Source) => {

@@ -70,11 +70,7 @@ struct Values {
 
 impl Values {
     fn read(method: &Method, headers: &Headers) -> Result<Self, Malformed> {
-        let echoed: usize = ECHOED
-            .iter()
-            .flat_map(|name| headers.all(name))
-            .map(<[u8]>::len)
-            .sum();
+        let echoed: usize = ECHOED.iter().flat_map(|name| headers.all(name)).map(<[u8]>::len).sum();
         if echoed > ECHOED_BYTES_MAX {
             return Err(Malformed("Routing headers too long"));
         }
@@ -119,14 +115,7 @@ pub(super) fn required<'a>(headers: &'a Headers, name: &'static str, missing: &'
 }
 
 /// Headers that every response repeats, and that a transaction therefore keeps.
-const ECHOED: [&str; 6] = [
-    name::VIA,
-    name::FROM,
-    name::TO,
-    name::CALL_ID,
-    name::CSEQ,
-    name::RECORD_ROUTE,
-];
+const ECHOED: [&str; 6] = [name::VIA, name::FROM, name::TO, name::CALL_ID, name::CSEQ, name::RECORD_ROUTE];
 
 /// Their length together: through an IMS core it is about 2 kB. It bounds what one transaction can take.
 const ECHOED_BYTES_MAX: usize = 8 * 1024;

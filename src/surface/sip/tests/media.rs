@@ -100,19 +100,10 @@ fn a_re_invite_that_announces_a_description_and_has_none_is_offered_ours() {
     rig.established(&mut caller);
     caller.extra = "Content-Type: application/sdp\r\n";
     let sent = rig.receive(&caller.next("INVITE", ""));
-    assert!(
-        sent[0].contains("m=audio 40000 RTP/AVP 0 8 101\r\n"),
-        "{}",
-        sent[0]
-    );
+    assert!(sent[0].contains("m=audio 40000 RTP/AVP 0 8 101\r\n"), "{}", sent[0]);
     rig.receive(&caller.ack(&sdp("m=audio 6000 RTP/AVP 0\r\nc=IN IP4 192.0.2.33\r\n")));
-    let Event::Renegotiated { media, .. } = rig.last_event() else {
-        panic!("{:?}", rig.events)
-    };
-    assert_eq!(
-        media.remote_rtp,
-        "192.0.2.33:6000".parse().expect("address")
-    );
+    let Event::Renegotiated { media, .. } = rig.last_event() else { panic!("{:?}", rig.events) };
+    assert_eq!(media.remote_rtp, "192.0.2.33:6000".parse().expect("address"));
 }
 
 #[test]

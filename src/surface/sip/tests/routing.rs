@@ -67,47 +67,22 @@ fn all_vias_come_back_in_their_order() {
 fn a_call_over_ipv6_has_brackets_where_they_belong_and_nowhere_else() {
     let mut config = super::rig::config();
     config.advertised = "[2001:db8::9]:5060".parse().expect("address");
-    config
-        .allowed_sources
-        .push("2001:db8::/32".parse().expect("network"));
+    config.allowed_sources.push("2001:db8::/32".parse().expect("network"));
     let mut rig = Rig::with(config);
     let source = "[2001:db8::1]:5062".parse().expect("address");
     let mut caller = Caller::new("c1");
     caller.uri = "sip:box@[2001:db8::9]";
     let offer = OFFER.replace("IP4 192.0.2.1", "IP6 2001:db8::1");
-    let v6 = |message: String| {
-        message
-            .replace("192.0.2.1:5060", "[2001:db8::1]:5060")
-            .replace(";branch", ";rport;branch")
-    };
+    let v6 = |message: String| message.replace("192.0.2.1:5060", "[2001:db8::1]:5060").replace(";branch", ";rport;branch");
     rig.receive_from(v6(caller.invite(&offer)).as_bytes(), source);
-    let local = crate::surface::sip::LocalMedia {
-        address: "2001:db8::9".parse().expect("address"),
-        ..super::rig::local_media()
-    };
-    let ok = rig
-        .command(Command::Accept {
-            call: rig.call(),
-            local,
-        })
-        .remove(0);
-    assert!(
-        header(&ok, "Via").contains(";rport=5062")
-            && header(&ok, "Via").ends_with(";received=2001:db8::1"),
-        "{ok}"
-    );
+    let local = crate::surface::sip::LocalMedia { address: "2001:db8::9".parse().expect("address"), ..super::rig::local_media() };
+    let ok = rig.command(Command::Accept { call: rig.call(), local }).remove(0);
+    assert!(header(&ok, "Via").contains(";rport=5062") && header(&ok, "Via").ends_with(";received=2001:db8::1"), "{ok}");
     assert_eq!(header(&ok, "Contact"), "<sip:[2001:db8::9]:5060>");
     assert!(ok.contains("c=IN IP6 2001:db8::9\r\n"), "{ok}");
     caller.learn(&ok);
     rig.receive_from(v6(caller.ack("")).as_bytes(), source);
     let bye = rig.command(Command::Bye { call: rig.call() });
-    assert!(
-        bye[0].starts_with("BYE sip:ana@[2001:db8::1]:5060 SIP/2.0\r\n"),
-        "{}",
-        bye[0]
-    );
-    assert_eq!(
-        rig.sent.last().expect("sent").1,
-        "[2001:db8::1]:5060".parse().expect("address")
-    );
+    assert!(bye[0].starts_with("BYE sip:ana@[2001:db8::1]:5060 SIP/2.0\r\n"), "{}", bye[0]);
+    assert_eq!(rig.sent.last().expect("sent").1, "[2001:db8::1]:5060".parse().expect("address"));
 }
