@@ -1,7 +1,7 @@
 //! recado: a telephone agent in a box that accepts work, keeps talking, and tells each result once.
 //!
 //! The map of the house. Three planes around a pure core ([`recado_core`]); dependencies point inwards and
-//! only `app` knows all of them:
+//! only [`app`] knows all of them:
 //!
 //! ```text
 //!   caller ⇄ surface (sip · media · listen · speech · voice) ⇄ app ⇄ recado-core (conversation · ledger · gate)
@@ -10,8 +10,10 @@
 //! ```
 
 pub mod admin;
+pub mod app;
 pub mod cognition;
 pub mod config;
 pub mod coordination;
+pub mod demo;
 pub mod surface;
 pub mod telemetry;

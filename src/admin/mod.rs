@@ -5,10 +5,8 @@
 //! It shows what others report here and changes nothing. Its server carries the callbacks of tools too, whose routes are
 //! merged into the same router where the house is wired together.
 
-mod check;
 mod health;
 mod server;
 
-pub use check::{CheckError, Checked, check};
 pub use health::{HealthReport, HealthState, Impact, Status, StoreHealth};
 pub use server::{AdminError, listen, router, serve};

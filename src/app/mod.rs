@@ -6,10 +6,14 @@
 mod call;
 mod clock;
 mod ledger_task;
+mod pending;
+mod prepare;
 mod run;
 mod switchboard;
 
 pub use clock::{Clock, random, wall};
+pub use pending::pending;
+pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use run::{AppError, run};
 
 /// Sleeps until a deadline; for ever where there is none.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,17 +15,18 @@ use tracing::{info, warn};
 use super::call::House;
 use super::clock::{Clock, random, wall};
 use super::ledger_task::LedgerTask;
+use super::prepare::{CheckError, Prepared, prepare};
 use super::switchboard::{self, Switchboard};
 use crate::admin::{self, AdminError, HealthState, Impact};
-use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, Schemas, ToolError};
+use crate::cognition::models::{Model, Scripted};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
 use crate::surface::media::{Media, MediaError};
 use crate::surface::sip::{EndpointConfig, Network, Server, SipError, Users};
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::phrases::Phrases;
-use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, Voice, wav};
+use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::Speaker;
 use crate::telemetry::{Measures, TelemetryError};
 
@@ -36,33 +36,12 @@ pub enum AppError {
     /// The store can't be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
-    /// The dialogue can't be read.
-    #[error("{file}: {error}")]
-    DialogueFile {
-        /// The file.
-        file: String,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// The dialogue is wrong.
-    #[error("{file}:{error}")]
-    Dialogue {
-        /// The file.
-        file: String,
-        /// Where, what, and what to write instead.
-        error: DialogueError,
-    },
+    /// What the settings point at is wrong.
+    #[error(transparent)]
+    Check(#[from] CheckError),
     /// A tool can't be used as it is configured.
     #[error(transparent)]
     Tool(#[from] ToolError),
-    /// A prompt can't be used.
-    #[error("prompt `{name}`: {error}")]
-    Prompt {
-        /// Its name.
-        name: String,
-        /// Why.
-        error: SpeechError,
-    },
     /// The media path can't be started.
     #[error(transparent)]
     Media(#[from] MediaError),
@@ -85,27 +64,27 @@ pub enum AppError {
     },
 }
 
-/// Runs a box until SIGTERM or SIGINT; calls are ended with BYE and everything is committed before it returns.
+/// Runs a box, whose settings stand in `file`, until SIGTERM or SIGINT; calls are ended with BYE and everything is committed before it returns.
 ///
 /// # Errors
 /// What keeps it from starting. Nothing has been served then.
-pub fn run(config: &Config) -> Result<(), AppError> {
+pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
     let system = |what| move |error| AppError::System { what, error };
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
-    let ended = runtime.block_on(serve(config));
+    let ended = runtime.block_on(serve(config, file));
     // A thread that is stuck in a name look-up must not keep the box from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn serve(config: &Config) -> Result<(), AppError> {
+async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let schemas = Schemas::compile(&config.tools)?;
-    let model = scripted(&config.model.dialogue, &schemas)?;
-    let speaker = Arc::new(speaker(config, &model)?);
+    let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
+    let model = Scripted::new(dialogue);
+    let speaker = Arc::new(speaker(config, prompts));
 
     let boot = BootId(random());
     let (store, recovered) = Store::open(&config.this_box.store(), &Options::new(boot, wall()))?;
@@ -205,30 +184,13 @@ async fn serve(config: &Config) -> Result<(), AppError> {
     Ok(())
 }
 
-fn scripted(file: &Path, schemas: &Schemas) -> Result<Scripted, AppError> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| AppError::DialogueFile { file: name.clone(), error })?;
-    let dialogue = Dialogue::parse(&text, schemas).map_err(|error| AppError::Dialogue { file: name, error })?;
-    Ok(Scripted::new(dialogue))
-}
-
-fn speaker(config: &Config, model: &Scripted) -> Result<Speaker, AppError> {
+fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
     let engine: Arc<dyn Synthesiser> = Arc::new(Phrases::new(EspeakNg::new(&config.speech.program), PHRASES_BYTES_MAX));
-    let voices: BTreeMap<Language, Voice> = [Language::Es, Language::En]
-        .into_iter()
-        .map(|language| {
-            let name = config.speech.voices.of(language).map(Into::into);
-            (language, Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() })
-        })
-        .collect();
-    let folder = config.model.dialogue.parent().unwrap_or(Path::new("."));
-    let mut prompts = BTreeMap::new();
-    for (name, prompt) in model.dialogue().prompts() {
-        let samples =
-            wav::load(&folder.join(&prompt.file)).map_err(|error| AppError::Prompt { name: name.clone(), error })?;
-        prompts.insert(name.clone(), SpeechAudio::from_recording(prompt.text.as_str().into(), samples));
-    }
-    Ok(Speaker::new(engine, voices, prompts))
+    let voice = |language| {
+        let name = config.speech.voices.of(language).map(Into::into);
+        (language, Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() })
+    };
+    Speaker::new(engine, [Language::Es, Language::En].map(voice).into(), prompts)
 }
 
 /// Renders what every call needs at once, so that the first caller does not wait for it.

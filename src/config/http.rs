@@ -26,10 +26,10 @@ impl Default for Http {
 
 impl Http {
     /// What callback URLs begin with; no slash at the end.
-    pub fn callback_base(&self) -> String {
+    pub fn callback_base(&self, listening: SocketAddr) -> String {
         match &self.advertised {
             Some(url) => url.trim_end_matches('/').to_owned(),
-            None => format!("http://{}", self.listen),
+            None => format!("http://{listening}"),
         }
     }
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::tree::Path;
+use crate::surface::listen::Profile;
 
 /// When the caller is taken to speak, and to have finished: a profile, and numbers of its that are overridden.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -48,13 +49,31 @@ impl ProfileName {
 }
 
 impl Listen {
+    /// The profile's numbers, with those overridden that are given.
+    pub fn profile(&self) -> Profile {
+        let profile = match self.profile {
+            ProfileName::Responsive => Profile::responsive(),
+            ProfileName::Balanced => Profile::balanced(),
+            ProfileName::Patient => Profile::patient(),
+        };
+        let or = |given: Option<u64>, default: u32| given.map_or(default, |given| u32::try_from(given).unwrap_or(u32::MAX));
+        Profile {
+            suspect_voiced_ms: or(self.suspect_voiced_ms, profile.suspect_voiced_ms),
+            confirm_voiced_ms: or(self.confirm_voiced_ms, profile.confirm_voiced_ms),
+            confirm_window_ms: or(self.confirm_window_ms, profile.confirm_window_ms),
+            retract_ms: or(self.retract_ms, profile.retract_ms),
+            end_silence_ms: or(self.end_silence_ms, profile.end_silence_ms),
+            ..profile
+        }
+    }
+
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let at = |key| Path::of("listen").join(key);
         for (key, value, least, most) in [
             ("suspect_voiced_ms", self.suspect_voiced_ms, 10, 500),
-            ("confirm_voiced_ms", self.confirm_voiced_ms, 20, 2_000),
-            ("confirm_window_ms", self.confirm_window_ms, 20, 2_000),
-            ("retract_ms", self.retract_ms, 100, RETRACT_MS_MAX),
+            ("confirm_voiced_ms", self.confirm_voiced_ms, 16, 500),
+            ("confirm_window_ms", self.confirm_window_ms, 16, 496),
+            ("retract_ms", self.retract_ms, 200, RETRACT_MS_MAX),
             ("end_silence_ms", self.end_silence_ms, 100, 5_000),
         ] {
             if let Some(value) = value {
@@ -72,6 +91,10 @@ impl Listen {
         {
             let what = format!("speech would be confirmed (at {confirm} ms) before it is suspected");
             checker.error(&at("suspect_voiced_ms"), what, format!("suspect_voiced_ms = {confirm}"));
+        }
+        // What is given may still not fit the profile's other numbers.
+        if let Err(error) = self.profile().check() {
+            checker.warning(&Path::of("listen"), error.to_string(), "leave one of the two out, or choose another profile");
         }
     }
 }

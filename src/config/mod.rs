@@ -46,5 +46,5 @@ pub use settings::Config;
 pub use sip::Sip;
 pub use source::Sources;
 pub use speech::{Engine, Speech, Voices};
-pub use this_box::ThisBox;
+pub use this_box::{STORE_FILE, ThisBox};
 pub use tool::Tool;

@@ -33,7 +33,7 @@ impl Display for Summary<'_> {
         let ModelKind::Scripted = config.model.kind;
         writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
-        writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base())?;
+        writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
         if config.tools.is_empty() {
             return writeln!(f, "It has no tools.");
         }

@@ -61,7 +61,7 @@ fn an_empty_file_is_a_configuration() {
     assert_eq!(config.sip, Sip::default());
     assert!(config.sip.allows("127.0.0.1".parse().unwrap()));
     assert!(!config.sip.allows("192.168.1.7".parse().unwrap()));
-    assert_eq!(config.http.callback_base(), "http://127.0.0.1:8080");
+    assert_eq!(config.http.callback_base(config.http.listen), "http://127.0.0.1:8080");
     assert_eq!(config.this_box.data_dir(), Path::new("data"));
 }
 

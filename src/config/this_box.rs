@@ -35,6 +35,11 @@ impl ThisBox {
         self.data_dir.as_deref().unwrap_or(FilePath::new("data"))
     }
 
+    /// The store's file.
+    pub fn store(&self) -> PathBuf {
+        self.data_dir().join(STORE_FILE)
+    }
+
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         for (key, value) in [("name", &self.name), ("account", &self.account)] {
             let path = Path::of("box").join(key);
@@ -54,3 +59,6 @@ impl ThisBox {
 
 /// It is a label of every measure and stands in every log line.
 const NAME_CHARS_MAX: usize = 64;
+
+/// The store's file in the data directory.
+pub const STORE_FILE: &str = "recado.db";

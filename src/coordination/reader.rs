@@ -58,6 +58,15 @@ impl PendingDelivery {
     }
 }
 
+/// What was accepted and what was told of it, at most [`ROWS_MAX`] of each.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct History {
+    /// Operations.
+    pub operations: Vec<OperationRecord>,
+    /// Deliveries.
+    pub deliveries: Vec<DeliveryRecord>,
+}
+
 /// How many there are, by state. States without any are absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Counts {
@@ -120,6 +129,19 @@ impl Reader {
             deliveries_total: rows::number(&snapshot, &format!("SELECT count(*) FROM delivery WHERE {WAITING}"))?,
             operations,
             operations_total: rows::number(&snapshot, &format!("SELECT count(*) FROM operation WHERE {UNDER_WAY}"))?,
+        })
+    }
+
+    /// The newest of all that the store holds, in the order of acceptance, as of one moment.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn history(&self) -> Result<History, ReadError> {
+        let snapshot = self.connection.unchecked_transaction()?;
+        let newest = |table: &str| format!("SELECT * FROM (SELECT * FROM {table} ORDER BY sequence DESC LIMIT ?) ORDER BY sequence");
+        Ok(History {
+            operations: rows::operations(&snapshot, &newest("operation"), [ROWS_MAX])?,
+            deliveries: rows::deliveries(&snapshot, &newest("delivery"), [ROWS_MAX])?,
         })
     }
 

@@ -9,6 +9,7 @@ mod ear;
 mod line;
 mod process;
 mod report;
+mod self_test;
 mod story;
 mod tools;
 
@@ -65,10 +66,22 @@ pub enum DemoError {
 /// # Errors
 /// What went wrong; [`DemoError::Contract`] when a check of the contract failed.
 pub fn run(options: &Options) -> Result<(), DemoError> {
+    block_on(story::play(options))
+}
+
+/// Tests the box on this machine, without a speech engine, in a few seconds.
+///
+/// # Errors
+/// What went wrong; [`DemoError::Contract`] when a check failed.
+pub fn self_test() -> Result<(), DemoError> {
+    block_on(self_test::run())
+}
+
+fn block_on(story: impl Future<Output = Result<(), DemoError>>) -> Result<(), DemoError> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .map_err(|error| DemoError::System { what: "threads", error })?;
-    runtime.block_on(story::play(options))
+    runtime.block_on(story)
 }

@@ -242,11 +242,7 @@ fn write_configuration(folder: &Path, language: Language, words: &Words, tools: 
         Language::Es => "es",
         Language::En => "en",
     };
-    let mut config = format!(
-        "[box]\nlanguage = {code:?}\ndata_dir = {:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
-         [media]\nports = \"24000-24999\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug\"\n",
-        folder.join("data").display().to_string()
-    );
+    let mut config = settings(code, folder);
     let tool = |name: &str, accepted: &str, done: &str, short: &str| {
         format!(
             "[[tools]]\nname = {name:?}\nurl = \"http://{}/{name}\"\nidempotent = true\n\
@@ -269,6 +265,15 @@ fn write_configuration(folder: &Path, language: Language, words: &Words, tools: 
     Ok(file)
 }
 
+/// Settings of a box on loopback, on ports that are free.
+pub(super) fn settings(language: &str, folder: &Path) -> String {
+    format!(
+        "[box]\nlanguage = {language:?}\ndata_dir = {:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
+         [media]\nports = \"24000-24999\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug\"\n",
+        folder.join("data").display().to_string()
+    )
+}
+
 fn is_clock(line: &Value, acoustic: &str) -> bool {
     line["target"] == "recado::clocks" && line["acoustic"] == acoustic
 }
@@ -278,7 +283,7 @@ fn settled(line: &Value) -> bool {
     line["message"] == "delivery settled" && line["clauses"].as_str().is_some_and(|clauses| !clauses.contains("Unheard"))
 }
 
-async fn patiently(what: &str, happens: impl Future<Output = ()>) -> Result<(), DemoError> {
+pub(super) async fn patiently(what: &str, happens: impl Future<Output = ()>) -> Result<(), DemoError> {
     tokio::time::timeout(WAIT, happens).await.map_err(|_| DemoError::Waited(what.to_owned()))
 }
 
@@ -286,7 +291,7 @@ fn speech(bytes: &[u8]) -> Result<Vec<i16>, DemoError> {
     wav::read(bytes).map_err(|fault| DemoError::Answer(fault.to_string()))
 }
 
-fn reqwest_client() -> Result<reqwest::Client, DemoError> {
+pub(super) fn reqwest_client() -> Result<reqwest::Client, DemoError> {
     // The box's tools are on loopback, without TLS.
     let _ = rustls::crypto::ring::default_provider().install_default();
     reqwest::Client::builder().no_proxy().tls_certs_only([]).build().map_err(|error| DemoError::Answer(error.to_string()))
@@ -311,10 +316,10 @@ fn write_wav(file: &Path, calls: &[&(Vec<i16>, Ear)]) -> Result<(), DemoError> {
 }
 
 /// A folder that goes when the demo does.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Temporary {
-    fn create() -> Result<Self, DemoError> {
+    pub(super) fn create() -> Result<Self, DemoError> {
         let folder = std::env::temp_dir().join(format!("recado-demo-{:016x}", crate::app::random() as u64));
         std::fs::create_dir_all(&folder).map_err(|error| DemoError::System { what: "a temporary folder", error })?;
         Ok(Self(folder))
@@ -329,9 +334,9 @@ impl Drop for Temporary {
 }
 
 /// Who calls.
-const CALLER: &str = "600123456";
+pub(super) const CALLER: &str = "600123456";
 
 /// Nothing in the story takes longer than this.
-const WAIT: Duration = Duration::from_secs(25);
+pub(super) const WAIT: Duration = Duration::from_secs(25);
 
 const DIALOGUE: &str = include_str!("dialogue.toml");

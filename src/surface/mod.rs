@@ -7,3 +7,4 @@ pub mod listen;
 pub mod media;
 pub mod sip;
 pub mod speech;
+pub mod voice;

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use recado_core::conversation::{AcousticEpoch, Content, PlaybackEvent, SegmentRef, Word};
 use recado_core::ids::PlaybackId;
+use recado_core::policy::Language;
 use tokio::task::JoinSet;
 
 use super::media::{Codec, Command, Mouth};
-use super::speech::{SpeechAudio, Synthesiser, Utterance};
+use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
 pub struct Speaker {
     engine: Arc<dyn Synthesiser>,
-    voices: BTreeMap<recado_core::policy::Language, super::speech::Voice>,
+    voices: BTreeMap<Language, super::speech::Voice>,
     prompts: BTreeMap<String, SpeechAudio>,
 }
 
@@ -24,14 +25,22 @@ impl Speaker {
     /// A speaker with this engine, these voices per language and these recorded prompts.
     pub fn new(
         engine: Arc<dyn Synthesiser>,
-        voices: BTreeMap<recado_core::policy::Language, super::speech::Voice>,
+        voices: BTreeMap<Language, super::speech::Voice>,
         prompts: BTreeMap<String, SpeechAudio>,
     ) -> Self {
         Self { engine, voices, prompts }
     }
 
+    /// Renders words beforehand, so that they are at hand when they are needed.
+    ///
+    /// # Errors
+    /// What keeps the engine from speaking.
+    pub async fn warm_up(&self, text: &str, language: Language) -> Result<(), SpeechError> {
+        self.engine.synthesise(&self.utterance(text, language)).await.map(drop)
+    }
+
     /// What the engine is asked for these words.
-    pub fn utterance(&self, text: &str, language: recado_core::policy::Language) -> Utterance {
+    fn utterance(&self, text: &str, language: Language) -> Utterance {
         let voice = self.voices.get(&language).cloned().unwrap_or_default();
         Utterance { text: text.into(), language, voice }
     }

@@ -1,11 +1,14 @@
-//! `recado check`: everything that would keep a box from starting, found without starting it.
+//! What a box needs before it starts: settings, tools, the dialogue and its recordings, read and checked.
+//!
+//! `recado check` stops there; `recado run` goes on with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::cognition::models::{Dialogue, DialogueError};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, ModelKind, Problems, Sources};
-use crate::surface::speech::{SpeechError, wav};
+use crate::surface::speech::{SpeechAudio, SpeechError, wav};
 
 /// A configuration that a box can start with.
 #[derive(Debug)]
@@ -58,6 +61,17 @@ pub enum CheckError {
     },
 }
 
+/// What a box starts with.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The tools' schemas.
+    pub schemas: Schemas,
+    /// The dialogue.
+    pub dialogue: Dialogue,
+    /// Its recordings, by name.
+    pub prompts: BTreeMap<String, SpeechAudio>,
+}
+
 /// Checks the settings, and then what they point at: tools with their files, the dialogue with its recordings.
 ///
 /// # Errors
@@ -65,31 +79,38 @@ pub enum CheckError {
 pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
     let (config, warnings) = Config::load(sources)?;
     let file = sources.file.display().to_string();
-    let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.clone(), error })?;
+    prepare(&config, &file)?;
     http_tools(&config.tools, None).map_err(|error| CheckError::Tool { file, error })?;
-    match config.model.kind {
-        ModelKind::Scripted => check_dialogue(&config.model.dialogue, &schemas)?,
-    }
     Ok(Checked { summary: config.summary().to_string(), warnings })
 }
 
-fn check_dialogue(path: &Path, schemas: &Schemas) -> Result<(), CheckError> {
+/// Reads what the settings, which stand in `file`, point at.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
+    let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
+    let path = match config.model.kind {
+        ModelKind::Scripted => &config.model.dialogue,
+    };
     let file = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) => return Err(CheckError::DialogueUnreadable { file, error }),
     };
-    let dialogue = match Dialogue::parse(&text, schemas) {
+    let dialogue = match Dialogue::parse(&text, &schemas) {
         Ok(dialogue) => dialogue,
         Err(error) => return Err(CheckError::Dialogue { file, error }),
     };
     let directory = path.parent().unwrap_or(Path::new(""));
+    let mut prompts = BTreeMap::new();
     for (name, prompt) in dialogue.prompts() {
-        if let Err(error) = wav::load(&directory.join(&prompt.file)) {
-            return Err(CheckError::Recording { file, prompt: name.clone(), error });
-        }
+        match wav::load(&directory.join(&prompt.file)) {
+            Ok(samples) => prompts.insert(name.clone(), SpeechAudio::from_recording(prompt.text.as_str().into(), samples)),
+            Err(error) => return Err(CheckError::Recording { file, prompt: name.clone(), error }),
+        };
     }
-    Ok(())
+    Ok(Prepared { schemas, dialogue, prompts })
 }
 
 #[cfg(test)]
