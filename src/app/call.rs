@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Purpose, Settings, ToolStatus};
+use recado_core::conversation::{
+    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Purpose, Settings, ToolStatus,
+};
 use recado_core::ids::{PartyId, SessionId};
 use recado_core::ledger::News;
 use recado_core::policy::Language;
@@ -84,7 +86,8 @@ async fn run_in_span(house: &House, call: Call) {
     let capabilities = house.model.capabilities();
     let model = house.model.open(Opening { session, party: party.clone(), language: house.language });
     let settings = Settings { silence_ms: capabilities.silence_after_ms, ..house.settings.clone() };
-    let channel = Channel { session, party: party.clone(), language: house.language, best: Evidence::Received, far_buffer_ms: FAR_BUFFER_MS };
+    let channel =
+        Channel { session, party: party.clone(), language: house.language, best: Evidence::Received, far_buffer_ms: FAR_BUFFER_MS };
     info!(party_id = ?party.as_ref().map(|party| &party.0), "call up");
     let (conversation, effects) = Conversation::begin(&mut house.clock.step(), settings, channel);
     let mut running = Running {
@@ -183,7 +186,6 @@ impl Running<'_> {
         info!(on_hold, rtp = %remote.rtp, "media renegotiated");
         changed.then_some(Input::Hold(on_hold))
     }
-
 
     /// What the model said. Its clauses are split, so that the first is heard while the next are rendered.
     async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {

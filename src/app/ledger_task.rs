@@ -54,10 +54,28 @@ struct Running {
 impl LedgerTask {
     /// Runs until told to stop, then until everything that was asked of the store is answered.
     pub async fn run(self) {
-        let Self { clock, mut ledger, recovery, store, executor, mut from_calls, mut from_tools, mut from_store, mut callbacks, measures, mut stop } =
-            self;
-        let mut running =
-            Running { measures, store, executor, sessions: BTreeMap::new(), waiting: BTreeMap::new(), open: BTreeMap::new(), again: VecDeque::new() };
+        let Self {
+            clock,
+            mut ledger,
+            recovery,
+            store,
+            executor,
+            mut from_calls,
+            mut from_tools,
+            mut from_store,
+            mut callbacks,
+            measures,
+            mut stop,
+        } = self;
+        let mut running = Running {
+            measures,
+            store,
+            executor,
+            sessions: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            open: BTreeMap::new(),
+            again: VecDeque::new(),
+        };
         running.carry_out(recovery);
         let mut stopping = false;
         loop {

@@ -70,8 +70,7 @@ pub enum AppError {
 /// What keeps it from starting. Nothing has been served then.
 pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
     let system = |what| move |error| AppError::System { what, error };
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
     let ended = runtime.block_on(serve(config, file));
     // A thread that is stuck in a name look-up must not keep the box from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));

@@ -167,7 +167,8 @@ fn receive(state: &mut State, rtp: &UdpSocket) {
         let timestamp = u32::from_be_bytes([*t1, *t2, *t3, *t4]);
         let ssrc = u32::from_be_bytes([*c1, *c2, *c3, *c4]);
         let here = state.said.len();
-        let reception = state.reception.get_or_insert(Reception { ssrc, first: sequence, highest: sequence, packets: 0, origin: (timestamp, here) });
+        let reception =
+            state.reception.get_or_insert(Reception { ssrc, first: sequence, highest: sequence, packets: 0, origin: (timestamp, here) });
         reception.packets += 1;
         // Extended by the cycle in which it is nearest to the highest one.
         let cycles = reception.highest & !0xffff;

@@ -100,13 +100,7 @@ impl Timeline {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let operations: Vec<&str> = seen.operations.values().map(String::as_str).collect();
         let at = self.began.elapsed().as_secs_f64();
-        let clocks = format!(
-            "{at:>7.2}  {:<10} {:<11} {:<9} {:<22}",
-            seen.acoustic,
-            seen.generation,
-            seen.playback,
-            operations.join(", ")
-        );
+        let clocks = format!("{at:>7.2}  {:<10} {:<11} {:<9} {:<22}", seen.acoustic, seen.generation, seen.playback, operations.join(", "));
         let what = if self.colour && !what.is_empty() { format!("\x1b[{colour}m{what}\x1b[0m") } else { what.to_owned() };
         let _ = writeln!(std::io::stdout(), "{clocks} {what}");
     }

@@ -23,7 +23,8 @@ pub async fn run() -> Result<(), DemoError> {
     let folder = Temporary::create()?;
     let (config, tools) = (folder.0.join("recado.toml"), Tools::start().await?);
     let system = |error| DemoError::System { what: "the test's configuration", error };
-    let tool = format!("[[tools]]\nname = \"table\"\nurl = \"http://{}/table\"\nidempotent = true\nsay_done.en = \"Done.\"\n", tools.address);
+    let tool =
+        format!("[[tools]]\nname = \"table\"\nurl = \"http://{}/table\"\nidempotent = true\nsay_done.en = \"Done.\"\n", tools.address);
     std::fs::write(&config, settings("en", &folder.0) + &tool).map_err(system)?;
     std::fs::write(folder.0.join("dialogue.toml"), DIALOGUE).map_err(system)?;
     std::fs::write(folder.0.join("prompt.wav"), PROMPT).map_err(system)?;

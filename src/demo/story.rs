@@ -176,7 +176,14 @@ impl Phrases {
     }
 }
 
-fn verdict(phrases: &Phrases, ears: [&Ear; 2], tools: &Tools, answers: &[u16], told: &[(DeliveryState, String)], ended_well: bool) -> Vec<Check> {
+fn verdict(
+    phrases: &Phrases,
+    ears: [&Ear; 2],
+    tools: &Tools,
+    answers: &[u16],
+    told: &[(DeliveryState, String)],
+    ended_well: bool,
+) -> Vec<Check> {
     let heard = |phrase: &[i16]| ears.map(|ear| ear.find(phrase).len());
     let [table, short, taxi, invoice] = [&phrases.table, &phrases.table_short, &phrases.taxi, &phrases.invoice].map(|phrase| heard(phrase));
     let check = |what: &str, found: String, holds: bool| Check { what: what.to_owned(), found, holds };

@@ -75,15 +75,7 @@ struct Rendered {
 impl Voice {
     /// The voice of a call that speaks `codec` through `mouth`.
     pub fn new(mouth: Mouth, codec: Codec, speaker: Arc<Speaker>) -> Self {
-        Self {
-            mouth,
-            codec,
-            speaker,
-            queue: VecDeque::new(),
-            rendering: JoinSet::new(),
-            told: VecDeque::new(),
-            held_back: VecDeque::new(),
-        }
+        Self { mouth, codec, speaker, queue: VecDeque::new(), rendering: JoinSet::new(), told: VecDeque::new(), held_back: VecDeque::new() }
     }
 
     /// Says a segment after those already asked for, unless the acoustic clock has left `epoch` when it could begin.

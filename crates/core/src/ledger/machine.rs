@@ -11,7 +11,7 @@ use super::record::{DeliveryRecord, DeliveryState, OperationState};
 use super::say::{Sayer, Standing};
 use super::session::{Listener, Offers, may_hear};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
-use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
+use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
 
@@ -35,6 +35,15 @@ pub struct Ledger {
     retained: VecDeque<u64>,
     /// Requests that are asked again from the start: what they repeated is gone.
     again: VecDeque<Ask>,
+    /// The newest lane on each topic of a caller: closings of older ones are obsolete.
+    newest_on_topic: BTreeMap<(Owner, String), u64>,
+}
+
+/// Whose operations are compared: the party's where it is known, otherwise the conversation's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Party(PartyId),
+    Session(SessionId),
 }
 
 /// What every batch's changes are judged by.
@@ -83,6 +92,7 @@ impl Ledger {
             offers: Offers::default(),
             retained: VecDeque::new(),
             again: VecDeque::new(),
+            newest_on_topic: BTreeMap::new(),
         }
     }
 
@@ -391,6 +401,37 @@ impl Ledger {
             new.operations.iter().for_each(|operation| self.intents.close(&operation.record));
         }
         self.offers.renew(new, &self.world.sessions, step, effects);
+        self.supersede_older(number, step, effects);
+    }
+
+    /// A closing that is to be told, and whose caller has asked for something newer on the same topic, is told no more. Asked
+    /// whenever a batch has changed durably, so that it holds for results that come later, and after a restart.
+    fn supersede_older(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
+        let Some((owner, topics)) = self.topics(number) else { return };
+        for topic in &topics {
+            let newest = self.newest_on_topic.entry((owner.clone(), topic.clone())).or_insert(number);
+            *newest = (*newest).max(number);
+        }
+        let obsolete: Vec<u64> = self.lanes.keys().copied().filter(|&older| older <= number && self.obsolete(older)).collect();
+        for older in obsolete {
+            self.put(older, Work::Obsolete, step, effects);
+        }
+    }
+
+    /// The topics of a lane's operations, where each of them has one.
+    fn topics(&self, number: u64) -> Option<(Owner, Vec<String>)> {
+        let lane = self.lanes.get(&number)?;
+        let owner = lane.party.clone().map_or(Owner::Session(lane.session), Owner::Party);
+        let topics = lane.batch.as_ref()?.operations.iter().map(|operation| self.world.policy(&operation.record.tool).topic.clone());
+        Some((owner, topics.collect::<Option<Vec<String>>>()?))
+    }
+
+    /// Whether a lane's closing is still to be told, and something newer was asked for on every topic of it.
+    fn obsolete(&self, number: u64) -> bool {
+        let to_be_told = |batch: &Batch| batch.deliveries.iter().any(|delivery| !delivery.record.state.terminal());
+        let Some((owner, topics)) = self.topics(number) else { return false };
+        let newer = |topic: &String| self.newest_on_topic.get(&(owner.clone(), topic.clone())).is_some_and(|&newest| newest > number);
+        self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(to_be_told) && topics.iter().all(newer)
     }
 
     /// A draft was not kept: senders are told, facts are kept for another try.
@@ -458,6 +499,9 @@ impl Ledger {
             self.offers.forget(delivery.record.id);
         }
         self.retained.retain(|&retained| retained != number);
+        // What no older lane is left for can make nothing obsolete.
+        let oldest = self.lanes.keys().next().copied().unwrap_or(u64::MAX);
+        self.newest_on_topic.retain(|_, newest| oldest < *newest);
     }
 
     /// What is told to a conversation that is over is told to nobody.

@@ -51,6 +51,8 @@ pub(super) enum Work {
     Settled { session: SessionId, delivery: DeliveryId, clauses: Vec<ClauseEvidence> },
     /// A delivery is stale.
     Suppress { delivery: DeliveryId },
+    /// Something newer was asked for on the same topic.
+    Obsolete,
     /// A conversation is over.
     Lost { session: SessionId },
     /// The process started.
@@ -161,6 +163,12 @@ impl Work {
             Work::Suppress { delivery } => {
                 let stopped = batch.delivery(*delivery).and_then(|found| found.end(DeliveryState::Suppressed, None));
                 then.extend(stopped.map(|session| withdrawn(session, *delivery)));
+            }
+            Work::Obsolete => {
+                for delivery in batch.deliveries.iter_mut().filter(|delivery| !delivery.record.state.terminal()) {
+                    let (id, stopped) = (delivery.record.id, delivery.end(DeliveryState::Superseded, None));
+                    then.extend(stopped.map(|session| withdrawn(session, id)));
+                }
             }
             Work::Lost { session } => batch.deliveries.iter_mut().for_each(|delivery| delivery.lose(*session)),
             Work::Recover => {
