@@ -86,7 +86,7 @@ impl Scene {
             (0, ..) => Some(Input::SessionUp { session, party: Some(party), language: Language::En }),
             (1, ..) => Some(Input::SessionOver { session }),
             (2..=4, ..) => {
-                let tool = if how % 2 == 0 { "query" } else { "effect" };
+                let tool = if how < 2 { "query" } else { "effect" };
                 let call = ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": which, "x": 0.1 + 0.2 }) };
                 Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
             }
