@@ -7,9 +7,9 @@ use super::rows::{self, Claim, RowError};
 
 /// The ledger as the store holds it, in order of sequence.
 ///
-/// It holds the batches that are not closed, or have a delivery that waits or an operation under way, whole; and of those
-/// that are over the most recent ([`super::Options::recent_batches_max`]), so that a late callback or a repeated request
-/// finds what it repeats.
+/// It holds the batches that are not closed, or have a delivery that waits or an operation that is not terminal, whole. Of
+/// those that are over it holds the batches of the latest operations ([`super::Options::recent_operations_max`]), so that a
+/// late callback or a repeated request finds what it repeats.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Recovered {
     /// The operations of these batches.
@@ -28,9 +28,9 @@ pub struct Recovered {
 }
 
 /// Reads it.
-pub(super) fn load(connection: &Connection, recent_batches_max: u32) -> Result<Recovered, RowError> {
+pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Result<Recovered, RowError> {
     connection.execute_batch("CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
-    connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_batches_max])?;
+    connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_operations_max])?;
     let kept_rows = |table: &str| format!("SELECT {table}.* FROM {table} JOIN temp.kept USING (batch_id) ORDER BY {table}.sequence");
     let recovered = Recovered {
         operations: rows::operations(connection, &kept_rows("operation"), [])?,
@@ -45,13 +45,11 @@ pub(super) fn load(connection: &Connection, recent_batches_max: u32) -> Result<R
 }
 
 fn kept() -> String {
-    // The last two are bounded: operations that nobody ever reconciles must not make each start slower than the one before.
     format!(
         "SELECT batch_id FROM batch WHERE state <> 'closed'
          UNION SELECT batch_id FROM delivery WHERE {waiting}
-         UNION SELECT batch_id FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')
-         UNION SELECT * FROM (SELECT batch_id FROM operation WHERE state = 'unknown' ORDER BY sequence DESC LIMIT ?1)
-         UNION SELECT * FROM (SELECT batch_id FROM batch WHERE state = 'closed' ORDER BY sequence DESC LIMIT ?1)",
+         UNION SELECT batch_id FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling', 'unknown')
+         UNION SELECT * FROM (SELECT batch_id FROM operation ORDER BY sequence DESC LIMIT ?1)",
         waiting = rows::WAITING
     )
 }

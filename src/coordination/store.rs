@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use recado_core::ids::BootId;
-use recado_core::ledger::{CommitId, Write};
+use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -24,14 +24,14 @@ pub struct Options {
     pub boot: BootId,
     /// When it began.
     pub started: Wall,
-    /// How many batches that are over are read back, so that a repeat is recognised.
-    pub recent_batches_max: u32,
+    /// How many of the latest operations are read back although they are over, so that a repeat is recognised.
+    pub recent_operations_max: u32,
 }
 
 impl Options {
     /// The options of this boot.
     pub fn new(boot: BootId, started: Wall) -> Self {
-        Self { boot, started, recent_batches_max: RECENT_BATCHES_MAX }
+        Self { boot, started, recent_operations_max: u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX) }
     }
 }
 
@@ -57,7 +57,7 @@ impl Store {
         files::create_file(path)?;
         let connection = connection::open(path)?;
         let callback_secret = take_up(&connection, path, options)?;
-        let recovered = recovery::load(&connection, options.recent_batches_max).map_err(|error| match error {
+        let recovered = recovery::load(&connection, options.recent_operations_max).map_err(|error| match error {
             RowError::Engine(error) => from_engine(&error, path),
             RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
         })?;
@@ -122,9 +122,6 @@ fn take_up(connection: &Connection, path: &Path, options: &Options) -> Result<Ca
     transaction.commit().map_err(about)?;
     Ok(CallbackSecret(secret))
 }
-
-/// Some weeks of a busy box; 2 KiB each.
-const RECENT_BATCHES_MAX: u32 = 2_000;
 
 /// Boots that are remembered: a box that restarts every second must not fill its disk with them.
 const BOOTS_MAX: i64 = 1_000;

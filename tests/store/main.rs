@@ -3,6 +3,7 @@
 mod constraints;
 mod faults;
 mod fixtures;
+mod ledger;
 mod model;
 mod opening;
 mod power;

@@ -63,10 +63,18 @@ impl Model {
     }
 
     fn recovered(&self) -> Recovered {
+        // So few operations are all recent; a closed batch that never had one is of no use to anybody.
+        let kept = |batch: &BatchRecord| {
+            batch.state != BatchState::Closed
+                || self.operations.iter().any(|operation| operation.batch == batch.id)
+                || self.deliveries.values().any(|delivery| delivery.batch == batch.id && !delivery.state.terminal())
+        };
+        let batches: Vec<BatchRecord> = self.batches.iter().filter(|batch| kept(batch)).cloned().collect();
+        let of_kept = |delivery: &&DeliveryRecord| batches.iter().any(|batch| batch.id == delivery.batch);
         Recovered {
             operations: self.operations.clone(),
-            batches: self.batches.clone(),
-            deliveries: self.deliveries.values().cloned().collect(),
+            deliveries: self.deliveries.values().filter(of_kept).cloned().collect(),
+            batches: batches.clone(),
             claims: self.claims.iter().map(|(delivery, (session, boot, route))| (*delivery, *session, *boot, *route)).collect(),
             next_sequence: self.deliveries.keys().next_back().map_or(1, |last| last + 1),
             occurrence_floor: 0,

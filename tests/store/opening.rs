@@ -234,7 +234,7 @@ fn a_restart_reads_back_what_is_not_over_and_the_most_recent_of_the_rest() {
     let closed = BatchRecord { state: BatchState::Closed, ..batch(12) };
     assert_eq!(commit(&mut store, vec![claim(12, 1), Write::UpdateBatch(closed)]), Ok(()));
     drop(store);
-    let options = Options { recent_batches_max: 2, ..Options::new(BootId(2), wall(5)) };
+    let options = Options { recent_operations_max: 3, ..Options::new(BootId(2), wall(5)) };
     let (_store, recovered) = Store::open(&path, &options).expect("opens");
     assert_eq!(recovered.batches.iter().map(|record| record.id.0).collect::<Vec<_>>(), [10, 11, 12]);
     assert_eq!(recovered.operations.iter().map(|record| record.id.0).collect::<Vec<_>>(), [10, 11, 12]);
