@@ -121,7 +121,6 @@ CREATE TABLE delivery (
     ready_unix_ms        INTEGER NOT NULL,
     ready_synchronised   INTEGER NOT NULL CHECK (ready_synchronised IN (0, 1)),
     superseded_by        TEXT REFERENCES delivery (delivery_id),
-    CHECK (state <> 'superseded' OR superseded_by IS NOT NULL),
     CHECK (superseded_by IS NOT delivery_id)
 ) STRICT;
 

@@ -193,7 +193,7 @@ pub struct DeliveryRecord {
     pub stale_after_ms: Option<u64>,
     /// When it became ready.
     pub ready: Wall,
-    /// The delivery that took its place.
+    /// The delivery that took its place; none where a newer request did, which has no delivery yet.
     pub superseded_by: Option<DeliveryId>,
 }
 
