@@ -153,8 +153,7 @@ impl Model {
     }
 
     fn superseded_well(&self, new: &DeliveryRecord) -> bool {
-        (new.state != DeliveryState::Superseded || new.superseded_by.is_some())
-            && new.superseded_by.is_none_or(|by| by != new.id && self.deliveries.values().any(|old| old.id == by))
+        new.superseded_by.is_none_or(|by| by != new.id && self.deliveries.values().any(|old| old.id == by))
     }
 }
 
