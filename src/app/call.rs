@@ -8,7 +8,6 @@ use recado_core::conversation::{
     Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Purpose, Settings, ToolStatus,
 };
 use recado_core::ids::{PartyId, SessionId};
-use recado_core::ledger::News;
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, debug, info, info_span, warn};
@@ -78,7 +77,7 @@ pub async fn run(house: Arc<House>, call: Call) {
 
 async fn run_in_span(house: &House, call: Call) {
     let Call { session, party, media, remote, mut signalling, hang_up } = call;
-    let CallMedia { mouth, mut events, .. } = media;
+    let (voice, mut events) = Voice::new(media, remote.codec, Arc::clone(&house.speaker));
     let (news, mut told) = mpsc::channel(NEWS_MAX);
     if house.to_ledger.send(FromCalls::Begin(session, news)).await.is_err() {
         return; // The box is stopping.
@@ -92,7 +91,7 @@ async fn run_in_span(house: &House, call: Call) {
     let (conversation, effects) = Conversation::begin(&mut house.clock.step(), settings, channel);
     let mut running = Running {
         house,
-        voice: Voice::new(mouth, remote.codec, Arc::clone(&house.speaker)),
+        voice,
         model: Some(model),
         conversation,
         hang_up,
@@ -106,14 +105,14 @@ async fn run_in_span(house: &House, call: Call) {
     }
     let ends = tokio::time::sleep(Duration::from_millis(house.call_ms_max));
     tokio::pin!(ends);
-    let mut over = false;
+    let (mut over, mut media_ended) = (false, false);
     while !running.conversation.finished() {
         let deadline = running.conversation.deadline().map(|at| house.clock.instant(at).into());
         let input = tokio::select! {
             biased;
-            event = events.recv(), if !events.is_closed() => match event {
+            event = events.recv(), if !media_ended => match event {
                 Some(event) => running.heard(event),
-                None => { warn!("the media path of this call has ended"); Some(Input::ChannelOver) }
+                None => { media_ended = true; Some(Input::ChannelOver) }
             },
             signal = signalling.recv(), if !over => match signal {
                 Some(Signal::Renegotiated(remote)) => running.renegotiated(remote),
@@ -162,7 +161,8 @@ impl Running<'_> {
         Some(match event {
             MediaEvent::Acoustic(edge) => {
                 if let Some(model) = &self.model {
-                    let _ = model.tell(Command::Acoustic(edge));
+                    // One that does not listen is found out with the next command that matters.
+                    let _ = model.handle.tell(Command::Acoustic(edge));
                 }
                 Input::Acoustic(edge)
             }
@@ -216,7 +216,7 @@ impl Running<'_> {
 
     fn tell_model(&mut self, command: Command) {
         let Some(model) = &self.model else { return };
-        if let Err(error) = model.tell(command) {
+        if let Err(error) = model.handle.tell(command) {
             warn!(%error, "the model does not listen");
             self.model = None;
         }

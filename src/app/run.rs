@@ -22,8 +22,8 @@ use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
-use crate::surface::media::{Media, MediaError};
-use crate::surface::sip::{EndpointConfig, Network, Server, SipError, Users};
+use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
+use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
@@ -123,10 +123,12 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     };
     let ledger_task = tokio::spawn(ledger_task.run());
 
-    let media = Media::start(&config.media.ports, clock.origin(), config.media.realtime)?;
-    if let Some(problem) = media.realtime_refused() {
-        warn!(problem, "the media path runs without real-time priority");
-    }
+    let media = MediaHandle::start(MediaConfig {
+        address: config.sip.listen.ip(),
+        ports: config.media.ports.first..=config.media.ports.last,
+        calls_max: config.sip.calls_max as usize,
+        origin: clock.origin(),
+    })?;
     let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
     let listening = sip.address();
     let capabilities = model.capabilities();
@@ -207,9 +209,9 @@ async fn warm_up(config: &Config, speaker: &Speaker, health: &HealthState) {
 fn endpoint(config: &Config) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new((config.sip.advertised(), config.sip.listen.port()).into());
     if !config.sip.users.is_empty() {
-        endpoint.users = Users::Only(config.sip.users.iter().cloned().collect());
+        endpoint.users = Users::Listed(config.sip.users.clone());
     }
-    endpoint.allowed_sources = config.sip.allow.iter().map(|cidr| Network::from(*cidr)).collect();
+    endpoint.allowed_sources = config.sip.allow.clone();
     endpoint.calls_max = config.sip.calls_max as usize;
     endpoint
 }

@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use super::call::{self, Call, House, Signal};
 use super::clock::random;
 use crate::admin::HealthState;
-use crate::surface::media::{Media, Plan, Remote, Reserved};
+use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
 use crate::surface::sip::{CallHandle, Command, Event, Incoming, LocalMedia, MediaPlan, Server};
 use crate::telemetry::Measures;
 
@@ -36,7 +36,7 @@ pub struct Switchboard {
     pub house: Arc<House>,
     pub settings: Settings,
     pub sip: Server,
-    pub media: Media,
+    pub media: MediaHandle,
     pub health: HealthState,
     pub measures: Measures,
 }
@@ -44,7 +44,7 @@ pub struct Switchboard {
 /// A call as the signalling knows it.
 enum Line {
     /// Rings, or is answered and not yet acknowledged.
-    Rings { incoming: Box<Incoming>, reserved: Reserved },
+    Rings { incoming: Box<Incoming>, ports: PortPair },
     /// Is up.
     Up { signals: mpsc::Sender<Signal> },
 }
@@ -121,8 +121,8 @@ impl Switchboard {
         match event {
             Event::Incoming(incoming) => self.incoming(incoming, lines, calls, errand).await,
             Event::Established { call, media } => {
-                let Some(Line::Rings { incoming, reserved }) = lines.remove(&call) else { return };
-                match self.begin(call, &incoming, reserved, &media, errand) {
+                let Some(Line::Rings { incoming, ports }) = lines.remove(&call) else { return };
+                match self.begin(call, &incoming, ports, &media, errand) {
                     Ok((up, signals)) => {
                         lines.insert(call, Line::Up { signals });
                         calls.spawn(call::run(Arc::clone(&self.house), up));
@@ -151,15 +151,15 @@ impl Switchboard {
         errand: &mpsc::Sender<Errand>,
     ) {
         let call = incoming.call;
-        let reserved = match self.media.reserve() {
-            Ok(reserved) => reserved,
+        let ports = match self.media.reserve() {
+            Ok(ports) => ports,
             Err(error) => {
                 warn!(call_id = incoming.call_id, %error, "no media for a call: it is refused");
                 return self.command(Command::Reject { call, status: TEMPORARILY_UNAVAILABLE }).await;
             }
         };
         info!(call_id = incoming.call_id, source = %incoming.source, "call comes in");
-        lines.insert(call, Line::Rings { incoming: Box::new(incoming), reserved });
+        lines.insert(call, Line::Rings { incoming: Box::new(incoming), ports });
         if self.settings.ring.is_zero() {
             return self.answer(call, lines).await;
         }
@@ -173,11 +173,11 @@ impl Switchboard {
 
     async fn answer(&self, call: CallHandle, lines: &BTreeMap<CallHandle, Line>) {
         // The caller may have given up while it rang.
-        let Some(Line::Rings { reserved, .. }) = lines.get(&call) else { return };
+        let Some(Line::Rings { ports, .. }) = lines.get(&call) else { return };
         let local = LocalMedia {
             address: self.settings.advertised,
-            rtp_port: reserved.rtp_port(),
-            rtcp_port: reserved.rtcp_port(),
+            rtp_port: ports.rtp_port(),
+            rtcp_port: ports.rtcp_port(),
             rtcp_mux: true,
         };
         self.command(Command::Accept { call, local }).await;
@@ -187,10 +187,10 @@ impl Switchboard {
         &mut self,
         handle: CallHandle,
         incoming: &Incoming,
-        reserved: Reserved,
+        ports: PortPair,
         media: &MediaPlan,
         errand: &mpsc::Sender<Errand>,
-    ) -> Result<(Call, mpsc::Sender<Signal>), crate::surface::media::MediaError> {
+    ) -> Result<(Call, mpsc::Sender<Signal>), MediaError> {
         let remote = remote(media);
         let (random_a, random_b) = (random(), random());
         let [a, b, c, d] = [random_a as u64, (random_a >> 64) as u64, random_b as u64, (random_b >> 64) as u64];
@@ -202,12 +202,12 @@ impl Switchboard {
             seed: c,
             // Names nobody: RFC 7022's short-term persistent name.
             cname: format!("{d:016x}"),
-            ntp_at_origin: self.media.ntp_at_origin(),
+            ntp_at_origin: ntp(self.house.clock.origin()),
             profile: self.settings.profile.clone(),
             silent_after_s: self.settings.silent_after_s,
             latch_any_address: false,
         };
-        let media = self.media.open(reserved, plan)?;
+        let media = self.media.open_call(ports, plan, false)?;
         let (signals, signalling) = mpsc::channel(SIGNALS_MAX);
         let hang_up = HangUp { call: handle, errand: errand.clone() };
         let party = party(&self.settings.account, incoming);
@@ -246,6 +246,16 @@ fn party(account: &str, incoming: &Incoming) -> Option<PartyId> {
         || incoming.from.host.eq_ignore_ascii_case("anonymous.invalid");
     (!anonymous).then(|| PartyId(format!("{account}/{normal}")))
 }
+
+/// The NTP time of an instant (RFC 3550 4): seconds since 1900, in 32.32 fixed point.
+fn ntp(instant: std::time::Instant) -> u64 {
+    let unix_ms = i128::from(super::clock::wall().unix_ms) - instant.elapsed().as_millis() as i128;
+    let ntp_ms = (unix_ms + NTP_UNIX_MS).max(0) as u128;
+    (((ntp_ms / 1_000) << 32) | ((ntp_ms % 1_000) << 32) / 1_000) as u64
+}
+
+/// From 1900 to 1970 (ms).
+const NTP_UNIX_MS: i128 = 2_208_988_800_000;
 
 /// RFC 3261 21.4.18.
 const TEMPORARILY_UNAVAILABLE: u16 = 480;

@@ -11,7 +11,7 @@ use recado_core::ids::PlaybackId;
 use recado_core::policy::Language;
 use tokio::task::JoinSet;
 
-use super::media::{Codec, Command, Mouth};
+use super::media::{CallCommands, CallEvents, CallMedia, Codec, Command};
 use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
@@ -48,7 +48,7 @@ impl Speaker {
 
 /// The voice of one call. Not `Clone`, and the only one that holds the call's mouth.
 pub struct Voice {
-    mouth: Mouth,
+    mouth: CallCommands,
     codec: Codec,
     speaker: Arc<Speaker>,
     /// What was asked for and has not gone to the mouth, in order.
