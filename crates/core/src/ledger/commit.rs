@@ -73,9 +73,11 @@ impl Lane {
         self.waiting.len() >= WAITING_MAX
     }
 
-    /// Puts work at the end of the queue.
+    /// Puts work at the end of the queue. A fact that is told twice in a row is one.
     pub fn put(&mut self, work: Work) {
-        self.waiting.push_back(work);
+        if work.refusable() || self.waiting.back() != Some(&work) {
+            self.waiting.push_back(work);
+        }
     }
 
     /// Puts works back at the front of the queue: they go into the transaction after this one.

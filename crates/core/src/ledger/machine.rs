@@ -86,12 +86,17 @@ impl Ledger {
         }
     }
 
-    /// Takes one input; the effects are to be carried out in order, before the next input.
+    /// Takes one input, at a time not before the last one's; the effects are to be carried out in order, before the next input.
     pub fn handle(&mut self, step: &mut Step, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.take(step, input, &mut effects);
-        while let Some(ask) = self.again.pop_front() {
-            self.accept(ask, step, &mut effects);
+        while let Some(mut ask) = self.again.pop_front() {
+            ask.tries += 1;
+            if ask.tries > TRIES_MAX {
+                self.emit(refused(&ask, "what it repeats keeps changing", &self.world), &mut effects);
+            } else {
+                self.accept(ask, step, &mut effects);
+            }
         }
         effects
     }
@@ -117,14 +122,14 @@ impl Ledger {
             Input::Accept { session, turn, response, call } => {
                 let Some(listener) = self.world.sessions.get(&session) else { return };
                 let (party, language) = (listener.party.clone(), listener.language);
-                self.accept(Ask { session, party, language, turn, response, call }, step, effects);
+                self.accept(Ask { session, party, language, turn, response, call, tries: 0 }, step, effects);
             }
             Input::Seal { session, response } => {
                 if let Some(listener) = self.world.sessions.get_mut(&session) {
                     listener.seal(response);
                 }
                 if let Some(lane) = self.open.remove(&(session, response)) {
-                    self.seal(lane, step, effects);
+                    self.put(lane, Work::Seal, step, effects);
                 }
             }
             Input::Cancel { session, tool } => self.cancel(session, tool.as_ref(), step, effects),
@@ -212,12 +217,8 @@ impl Ledger {
         self.intents.open(base, operation, batch, number, ask.turn, occurrence);
         self.put(number, Work::Accept { ask, batch, operation, key }, step, effects);
         if late && let Some(number) = self.open.remove(&of) {
-            self.seal(number, step, effects);
+            self.put(number, Work::Seal, step, effects);
         }
-    }
-
-    fn seal(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
-        self.put(number, Work::Seal, step, effects);
     }
 
     /// The caller's operations: the party's where it is known, otherwise the conversation's.
@@ -253,7 +254,7 @@ impl Ledger {
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
         for of in open {
             if let Some(number) = self.open.remove(&of) {
-                self.seal(number, step, effects);
+                self.put(number, Work::Seal, step, effects);
             }
         }
         let has = |lane: &Lane| {
@@ -483,6 +484,9 @@ impl Ledger {
         }
     }
 }
+
+/// How often a request may be asked again from the start: once for each time that what it repeats fails under it.
+const TRIES_MAX: u8 = 8;
 
 /// Operations held in memory, told or not: beyond it new ones are refused. At about 3 kB each, 30 MB.
 const OPERATIONS_HELD_MAX: usize = 10_000;
