@@ -329,8 +329,13 @@ fn uncertain() -> impl Strategy<Value = UncertainPolicy> {
     prop_oneof![Just(UncertainPolicy::Check), Just(UncertainPolicy::Repeat), Just(UncertainPolicy::Suppress)]
 }
 
+/// As many as take a few seconds; `PROPTEST_CASES` asks for more.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(64)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, cases: cases(), ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_in_whatever_order_nothing_is_lost_repeated_or_stuck(

@@ -23,6 +23,16 @@ fn a_restart_sends_an_idempotent_operation_again_under_the_same_key() {
 }
 
 #[test]
+fn what_was_out_at_a_restart_may_have_taken_effect_whatever_the_next_attempt_says() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.crash(0);
+    let outcome = AttemptOutcome::Failed { error: "bad request".into(), executed: Executed::No, retryable: false, retry_after_ms: None };
+    rig.attempted(operation, 2, outcome);
+    assert_eq!(rig.operation(operation), OperationState::Unknown);
+}
+
+#[test]
 fn a_restart_leaves_unknown_what_may_not_be_sent_again_and_the_closing_says_so() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
@@ -213,14 +223,11 @@ fn an_effect_that_is_known_to_have_happened_twice_is_counted() {
 #[test]
 fn callers_without_a_name_who_hang_up_do_not_fill_the_box() {
     let mut rig = Rig::new();
-    for call in 0..1_200_u128 {
-        let session = recado_core::SessionId(100 + call);
-        rig.up(session, "");
-        rig.ask(session, call, call, "ticket", json!({}));
-        let operation = rig.accepted().operation;
-        rig.over(session);
+    rig.up(CALL, "");
+    let operations: Vec<_> = (0..1_200).map(|number| rig.order("ticket", number)).collect();
+    rig.over(CALL);
+    for operation in operations {
         rig.done(operation);
-        rig.news.clear();
     }
     assert_eq!(rig.ledger.operations().count(), 1_000);
     assert!(rig.store.deliveries.values().all(|row| row.state == DeliveryState::Ready), "the store keeps them");
