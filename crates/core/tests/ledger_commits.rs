@@ -349,6 +349,20 @@ fn the_same_thing_asked_without_end_while_the_store_is_stuck_is_answered_every_t
 }
 
 #[test]
+fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.prompt = false;
+    rig.done(operation);
+    let before = rig.commits;
+    for _ in 0..500 {
+        rig.give(Input::Cancel { session: CALL, tool: None });
+    }
+    rig.durable();
+    assert_eq!((rig.operation(operation), rig.commits), (OperationState::Succeeded, before));
+}
+
+#[test]
 fn a_response_that_asks_for_too_much_is_refused_the_rest() {
     let mut rig = prompt();
     for number in 0..20 {

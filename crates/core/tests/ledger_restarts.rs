@@ -23,6 +23,16 @@ fn a_restart_sends_an_idempotent_operation_again_under_the_same_key() {
 }
 
 #[test]
+fn what_was_out_at_a_restart_may_have_taken_effect_whatever_the_next_attempt_says() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.crash(0);
+    let outcome = AttemptOutcome::Failed { error: "bad request".into(), executed: Executed::No, retryable: false, retry_after_ms: None };
+    rig.attempted(operation, 2, outcome);
+    assert_eq!(rig.operation(operation), OperationState::Unknown);
+}
+
+#[test]
 fn a_restart_leaves_unknown_what_may_not_be_sent_again_and_the_closing_says_so() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
@@ -195,6 +205,32 @@ fn a_callback_that_overtakes_the_answer_of_its_attempt_wins() {
     rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!({"id": 8})));
     assert_eq!(rig.count(&LedgerMeasure::RepeatedResult), 1);
     assert_eq!(rig.store.operations[&operation].result, Some(json!({"id": 7})));
+}
+
+#[test]
+fn an_effect_that_is_known_to_have_happened_twice_is_counted() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.attempt_failed(operation, 1, Executed::No);
+    rig.pass(1_000);
+    rig.attempted(operation, 2, AttemptOutcome::Succeeded(json!({"id": 7})));
+    assert_eq!(rig.count(&LedgerMeasure::DuplicateSideEffect), 0);
+    rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!({"id": 6})));
+    assert_eq!(rig.count(&LedgerMeasure::DuplicateSideEffect), 1, "the executor was wrong about the first");
+    assert_eq!(rig.store.operations[&operation].result, Some(json!({"id": 7})));
+}
+
+#[test]
+fn callers_without_a_name_who_hang_up_do_not_fill_the_box() {
+    let mut rig = Rig::new();
+    rig.up(CALL, "");
+    let operations: Vec<_> = (0..1_200).map(|number| rig.order("ticket", number)).collect();
+    rig.over(CALL);
+    for operation in operations {
+        rig.done(operation);
+    }
+    assert_eq!(rig.ledger.operations().count(), 1_000);
+    assert!(rig.store.deliveries.values().all(|row| row.state == DeliveryState::Ready), "the store keeps them");
 }
 
 #[test]

@@ -54,6 +54,12 @@ impl Batch {
         self.closed() && self.deliveries.iter().all(|delivery| delivery.record.state.terminal())
     }
 
+    /// Whether everything is settled and nothing is being told.
+    pub fn resting(&self) -> bool {
+        matches!(self.record.state, BatchState::Drained | BatchState::Closed)
+            && self.deliveries.iter().all(|delivery| delivery.claim.is_none())
+    }
+
     /// What follows within the batch when everything of a transaction has been applied: drained, closed. Not before: a closing
     /// is made once, from what is known then. `before` is the batch's state in the store: it takes one edge at a time, and only
     /// what is sealed durably drains.

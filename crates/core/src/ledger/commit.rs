@@ -11,10 +11,10 @@ use std::collections::VecDeque;
 
 use super::batch::Batch;
 use super::delivery::Delivery;
-use super::effect::Write;
+use super::effect::{Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
-use super::record::DeliveryState;
+use super::record::{DeliveryState, OperationState};
 use super::work::{Outcome, Work};
 use crate::ids::{BatchId, PartyId, SessionId};
 use crate::time::{Step, Time};
@@ -73,9 +73,11 @@ impl Lane {
         self.waiting.len() >= WAITING_MAX
     }
 
-    /// Puts work at the end of the queue.
+    /// Puts work at the end of the queue. A fact that is told twice in a row is one.
     pub fn put(&mut self, work: Work) {
-        self.waiting.push_back(work);
+        if work.refusable() || self.waiting.back() != Some(&work) {
+            self.waiting.push_back(work);
+        }
     }
 
     /// Puts works back at the front of the queue: they go into the transaction after this one.
@@ -201,6 +203,51 @@ pub(super) fn writes(durable: Option<&Batch>, draft: &Batch) -> Vec<Write> {
         writes.push(Write::UpdateBatch(draft.record.clone()));
     }
     writes
+}
+
+/// What follows from the difference that has become durable: attempts leave (R2), measures are known.
+pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: &mut Vec<Effect>) {
+    for operation in &new.operations {
+        let record = &operation.record;
+        let before = old.and_then(|batch| batch.operations.iter().find(|before| before.record.id == record.id));
+        if record.state == OperationState::Running && before.map_or(0, |before| before.record.attempt) < record.attempt {
+            let accepted = operation.accepted_at.filter(|_| record.attempt == 1);
+            effects.extend(accepted.map(|at| Effect::Measured(LedgerMeasure::AcceptToStartMs(step.now.since(at)))));
+            effects.push(Effect::Dispatch(Dispatch {
+                operation: record.id,
+                attempt: record.attempt,
+                tool: record.tool.clone(),
+                arguments: record.arguments.clone(),
+                intent_key: record.intent_key.clone(),
+            }));
+        }
+        let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
+        if let (true, Some(from), Some(to)) = (ended, operation.accepted_at, operation.settled_at) {
+            effects.push(Effect::Measured(LedgerMeasure::OperationDurationMs(to.since(from))));
+        }
+    }
+    for delivery in &new.deliveries {
+        let before = old.and_then(|batch| batch.deliveries.iter().find(|before| before.record.id == delivery.record.id));
+        if before.is_none()
+            && let Some(at) = new.operations.iter().filter_map(|operation| operation.settled_at).max()
+        {
+            effects.push(Effect::Measured(LedgerMeasure::CompleteToDeliveryReadyMs(step.now.since(at))));
+        }
+        // A doubt that was there before the claim is not counted again.
+        let doubted = |delivery: &Delivery| {
+            delivery.record.state == DeliveryState::Uncertain || delivery.claim.as_ref().is_some_and(|claim| claim.doubted)
+        };
+        let state = delivery.record.state;
+        let measure = match state {
+            DeliveryState::Spoken => LedgerMeasure::Spoken,
+            DeliveryState::Suppressed => LedgerMeasure::Suppressed,
+            DeliveryState::Uncertain if !before.is_some_and(doubted) => LedgerMeasure::Uncertain,
+            _ => continue,
+        };
+        if before.is_none_or(|before| before.record.state != state) {
+            effects.push(Effect::Measured(measure));
+        }
+    }
 }
 
 fn before<'a>(durable: Option<&'a Batch>, delivery: &Delivery) -> Option<&'a Delivery> {

@@ -140,7 +140,7 @@ pub enum News {
 /// One segment of a delivery, as it will be spoken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpokenClause {
-    /// The clause that it tells; none for the hedge before them.
+    /// The clause that it tells; none for the hedge before them; [`Self::SHORT`] for the short form of all of them.
     pub clause: Option<u32>,
     /// The words.
     pub text: String,

@@ -100,6 +100,12 @@ pub enum Input {
         delivery: DeliveryId,
     },
     /// The evidence for a claimed delivery is settled, or was cut short.
+    ///
+    /// It ends the conversation's claim. A clause of the claim that is not listed was not heard. A short form is listed under
+    /// [`super::SpokenClause::SHORT`]. What becomes known later, of a claim that has ended, is told by another `Settled` that
+    /// lists only what was heard: it credits those clauses, and where that is all of them the delivery is `Spoken` and whoever
+    /// tells it again is stopped. While the same conversation has claimed the delivery once more, evidence that lists only
+    /// clauses of the present claim ends that claim.
     Settled {
         /// The conversation.
         session: SessionId,

@@ -138,6 +138,15 @@ impl Intents {
         self.known.insert(base, Known { operation, batch, lane, turn, occurrence, closed: false, before });
     }
 
+    /// What the store knows of an operation at a restart. The latest occurrence counts, in whatever order they come.
+    pub fn restore(&mut self, record: &OperationRecord, lane: u64, closed: bool) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        if self.known.get(base).is_none_or(|known| known.occurrence < occurrence) {
+            let known = Known { operation: record.id, batch: record.batch, lane, turn: record.turn, occurrence, closed, before: None };
+            self.known.insert(base.to_owned(), known);
+        }
+    }
+
     /// The acceptance failed: nothing was done.
     pub fn retract(&mut self, base: &str, operation: OperationId) {
         if let Some(known) = self.known.get(base)

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::{Batch, OPERATIONS_MAX};
-use super::commit::{Lane, Part, Transaction, drop_unseen, writes};
-use super::effect::{CallbackAnswer, Dispatch, Effect, LedgerMeasure, News};
+use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
+use super::effect::{CallbackAnswer, Effect, News};
 use super::input::{CommitId, Input, OperationResult, RequestId};
 use super::intent::{Intents, Judgement, base, split};
-use super::record::{DeliveryRecord, DeliveryState, OperationState};
+use super::record::DeliveryRecord;
 use super::say::{Sayer, Standing};
 use super::session::{Listener, Offers, may_hear};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
@@ -31,7 +31,7 @@ pub struct Ledger {
     /// The lane that takes the operations of a response.
     open: BTreeMap<(SessionId, ResponseId), u64>,
     offers: Offers,
-    /// Lanes with nothing left to be told that are kept because an operation is `Unknown`, oldest first.
+    /// Lanes that are dormant and kept for a while, oldest first.
     retained: VecDeque<u64>,
     /// Requests that are asked again from the start: what they repeated is gone.
     again: VecDeque<Ask>,
@@ -96,12 +96,17 @@ impl Ledger {
         }
     }
 
-    /// Takes one input; the effects are to be carried out in order, before the next input.
+    /// Takes one input, at a time not before the last one's; the effects are to be carried out in order, before the next input.
     pub fn handle(&mut self, step: &mut Step, input: Input) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.take(step, input, &mut effects);
-        while let Some(ask) = self.again.pop_front() {
-            self.accept(ask, step, &mut effects);
+        while let Some(mut ask) = self.again.pop_front() {
+            ask.tries += 1;
+            if ask.tries > TRIES_MAX {
+                self.emit(refused(&ask, "what it repeats keeps changing", &self.world), &mut effects);
+            } else {
+                self.accept(ask, step, &mut effects);
+            }
         }
         effects
     }
@@ -127,14 +132,14 @@ impl Ledger {
             Input::Accept { session, turn, response, call } => {
                 let Some(listener) = self.world.sessions.get(&session) else { return };
                 let (party, language) = (listener.party.clone(), listener.language);
-                self.accept(Ask { session, party, language, turn, response, call }, step, effects);
+                self.accept(Ask { session, party, language, turn, response, call, tries: 0 }, step, effects);
             }
             Input::Seal { session, response } => {
                 if let Some(listener) = self.world.sessions.get_mut(&session) {
                     listener.seal(response);
                 }
                 if let Some(lane) = self.open.remove(&(session, response)) {
-                    self.seal(lane, step, effects);
+                    self.put(lane, Work::Seal, step, effects);
                 }
             }
             Input::Cancel { session, tool } => self.cancel(session, tool.as_ref(), step, effects),
@@ -222,12 +227,8 @@ impl Ledger {
         self.intents.open(base, operation, batch, number, ask.turn, occurrence);
         self.put(number, Work::Accept { ask, batch, operation, key }, step, effects);
         if late && let Some(number) = self.open.remove(&of) {
-            self.seal(number, step, effects);
+            self.put(number, Work::Seal, step, effects);
         }
-    }
-
-    fn seal(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
-        self.put(number, Work::Seal, step, effects);
     }
 
     /// The caller's operations: the party's where it is known, otherwise the conversation's.
@@ -263,7 +264,7 @@ impl Ledger {
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
         for of in open {
             if let Some(number) = self.open.remove(&of) {
-                self.seal(number, step, effects);
+                self.put(number, Work::Seal, step, effects);
             }
         }
         let has = |lane: &Lane| {
@@ -275,6 +276,10 @@ impl Ledger {
         let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| has(lane)).map(|(&number, _)| number).collect();
         for number in lanes {
             self.put(number, Work::Lost { session }, step, effects);
+        }
+        let theirs: Vec<u64> = self.lanes.iter().filter(|(_, lane)| lane.session == session).map(|(&number, _)| number).collect();
+        for number in theirs {
+            self.tidy(number);
         }
         self.offer_all(step, effects);
     }
@@ -466,7 +471,8 @@ impl Ledger {
         }
     }
 
-    /// Lets go of a lane that has nothing left to do.
+    /// Lets go of a lane that has nothing left to do. One in which something may still be learnt, or told to nobody any more,
+    /// goes when too many others have come after it; its rows stay in the store.
     fn tidy(&mut self, number: u64) {
         let Some(lane) = self.lanes.get(&number).filter(|lane| lane.idle()) else { return };
         match &lane.batch {
@@ -475,11 +481,13 @@ impl Ledger {
                 self.open.retain(|_, open| *open != number);
             }
             Some(batch) if batch.finished() => self.retire(number),
-            Some(batch) if batch.quiet() && !self.retained.contains(&number) => {
+            Some(batch) if self.dormant(batch) && !self.retained.contains(&number) => {
                 self.retained.push_back(number);
                 if self.retained.len() > RETAINED_MAX
                     && let Some(oldest) = self.retained.pop_front()
-                    && self.lanes.get(&oldest).is_some_and(|lane| lane.idle() && lane.batch.as_ref().is_some_and(Batch::quiet))
+                    && let Some(lane) = self.lanes.get(&oldest)
+                    && lane.idle()
+                    && lane.batch.as_ref().is_some_and(|batch| self.dormant(batch))
                 {
                     self.retire(oldest);
                 }
@@ -488,10 +496,18 @@ impl Ledger {
         }
     }
 
+    /// Whether nothing of a batch runs and nobody will ever be told: its closing is over, or it belongs to a conversation
+    /// without a party that is over.
+    fn dormant(&self, batch: &Batch) -> bool {
+        let nobody = batch.record.party.is_none() && !self.world.sessions.contains_key(&batch.record.session);
+        batch.quiet() || (nobody && batch.resting())
+    }
+
     fn retire(&mut self, number: u64) {
         let Some(batch) = self.lanes.remove(&number).and_then(|lane| lane.batch) else { return };
         for operation in &batch.operations {
             self.by_operation.remove(&operation.record.id);
+            self.intents.close(&operation.record);
             self.intents.retire(&operation.record);
         }
         for delivery in &batch.deliveries {
@@ -513,53 +529,12 @@ impl Ledger {
     }
 }
 
-/// What follows from the difference that has become durable: attempts leave (R2), measures are known.
-fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: &mut Vec<Effect>) {
-    for operation in &new.operations {
-        let record = &operation.record;
-        let before = old.and_then(|batch| batch.operations.iter().find(|before| before.record.id == record.id));
-        if record.state == OperationState::Running && before.map_or(0, |before| before.record.attempt) < record.attempt {
-            let accepted = operation.accepted_at.filter(|_| record.attempt == 1);
-            effects.extend(accepted.map(|at| Effect::Measured(LedgerMeasure::AcceptToStartMs(step.now.since(at)))));
-            effects.push(Effect::Dispatch(Dispatch {
-                operation: record.id,
-                attempt: record.attempt,
-                tool: record.tool.clone(),
-                arguments: record.arguments.clone(),
-                intent_key: record.intent_key.clone(),
-            }));
-        }
-        let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
-        if let (true, Some(from), Some(to)) = (ended, operation.accepted_at, operation.settled_at) {
-            effects.push(Effect::Measured(LedgerMeasure::OperationDurationMs(to.since(from))));
-        }
-    }
-    for delivery in &new.deliveries {
-        let before = old.and_then(|batch| batch.deliveries.iter().find(|before| before.record.id == delivery.record.id));
-        if before.is_none()
-            && let Some(at) = new.operations.iter().filter_map(|operation| operation.settled_at).max()
-        {
-            effects.push(Effect::Measured(LedgerMeasure::CompleteToDeliveryReadyMs(step.now.since(at))));
-        }
-        // A doubt that was there before the claim is not counted again.
-        let doubted = |delivery: &super::delivery::Delivery| {
-            delivery.record.state == DeliveryState::Uncertain || delivery.claim.as_ref().is_some_and(|claim| claim.doubted)
-        };
-        let state = delivery.record.state;
-        let measure = match state {
-            DeliveryState::Spoken => LedgerMeasure::Spoken,
-            DeliveryState::Suppressed => LedgerMeasure::Suppressed,
-            DeliveryState::Uncertain if !before.is_some_and(doubted) => LedgerMeasure::Uncertain,
-            _ => continue,
-        };
-        if before.is_none_or(|before| before.record.state != state) {
-            effects.push(Effect::Measured(measure));
-        }
-    }
-}
+/// How often a request may be asked again from the start: once for each time that what it repeats fails under it.
+const TRIES_MAX: u8 = 8;
 
 /// Operations held in memory, told or not: beyond it new ones are refused. At about 3 kB each, 30 MB.
 const OPERATIONS_HELD_MAX: usize = 10_000;
 
-/// Batches that are kept after their closing because an operation of theirs is `Unknown` and may still be reconciled.
+/// Dormant batches that are kept: an operation of theirs is `Unknown` and may still be reconciled, or their closing belongs to
+/// nobody who could call again.
 const RETAINED_MAX: usize = 1_000;

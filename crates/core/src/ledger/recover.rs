@@ -10,7 +10,6 @@ use super::claim::Claim;
 use super::commit::Lane;
 use super::delivery::Delivery;
 use super::effect::Effect;
-use super::intent::split;
 use super::machine::{Ledger, World};
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, Route};
@@ -82,12 +81,7 @@ impl Ledger {
         let closed = batch.closed();
         for operation in &batch.operations {
             let record = &operation.record;
-            if let Some((base, occurrence)) = split(&record.intent_key) {
-                self.intents.open(base.to_owned(), record.id, record.batch, number, record.turn, occurrence);
-                if closed {
-                    self.intents.close(record);
-                }
-            }
+            self.intents.restore(record, number, closed);
             self.by_operation.insert(record.id, number);
         }
         for delivery in &batch.deliveries {

@@ -16,7 +16,7 @@ use crate::policy::Language;
 use crate::time::Step;
 
 /// A request for an operation.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Ask {
     pub session: SessionId,
     pub party: Option<PartyId>,
@@ -24,10 +24,12 @@ pub(super) struct Ask {
     pub turn: TurnId,
     pub response: ResponseId,
     pub call: ToolCall,
+    /// How often it has been asked again from the start.
+    pub tries: u8,
 }
 
 /// One thing asked of a batch.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
     /// A new operation, in this batch.
     Accept { ask: Ask, batch: BatchId, operation: OperationId, key: IntentKey },

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ledger::*;
-use recado_core::{BatchId, BootId, DeliveryId, OperationId, SessionId};
+use recado_core::{BatchId, BootId, DeliveryId, IntentKey, OperationId, SessionId};
 
 #[derive(Debug, Clone, Default)]
 pub struct Store {
@@ -16,18 +16,16 @@ pub struct Store {
     /// Edges of the contract's machines that have been taken, by their names.
     pub edges: BTreeSet<String>,
     order: Vec<BatchId>,
+    keys: BTreeSet<IntentKey>,
+    finals: BTreeSet<BatchId>,
+    sequences: BTreeSet<u64>,
     routes: BTreeMap<DeliveryId, Route>,
 }
 
 impl Store {
-    /// All or nothing.
+    /// Applies a transaction; what its constraints refuse ends the test, so nothing is ever half applied and used.
     pub fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
-        let mut next = self.clone();
-        for write in writes {
-            next.write(write)?;
-        }
-        *self = next;
-        Ok(())
+        writes.iter().try_for_each(|write| self.write(write))
     }
 
     pub fn snapshot(&self) -> Snapshot {
@@ -50,14 +48,12 @@ impl Store {
                 unique(self.batches.insert(row.id, row.clone()).is_none(), "batch")
             }
             Write::CreateOperation(row) => {
-                let key = self.operations.values().all(|other| other.intent_key != row.intent_key);
-                unique(key && self.batches.contains_key(&row.batch), "intent key")?;
+                unique(self.keys.insert(row.intent_key.clone()) && self.batches.contains_key(&row.batch), "intent key")?;
                 unique(self.operations.insert(row.id, row.clone()).is_none(), "operation")
             }
             Write::CreateDelivery(row) => {
-                let first = self.deliveries.values().all(|other| other.batch != row.batch || other.kind != DeliveryKind::Final);
-                unique(row.kind != DeliveryKind::Final || first, "I1: final delivery")?;
-                unique(self.deliveries.values().all(|other| other.sequence != row.sequence), "sequence")?;
+                unique(row.kind != DeliveryKind::Final || self.finals.insert(row.batch), "I1: final delivery")?;
+                unique(self.sequences.insert(row.sequence), "sequence")?;
                 unique(self.deliveries.insert(row.id, row.clone()).is_none(), "delivery")
             }
             Write::UpdateOperation(row) => {
