@@ -57,6 +57,9 @@ pub struct Tool {
     /// Age after which its closing is not told (ms).
     #[serde(default)]
     pub stale_after_ms: Option<u64>,
+    /// What it is about: a newer request of the same caller on the same topic makes an untold closing obsolete.
+    #[serde(default)]
+    pub topic: Option<String>,
     /// Where its closing stands when it rides on a response.
     #[serde(default)]
     pub ride: RidePosition,
@@ -94,6 +97,7 @@ impl Tool {
             stale_after_ms: self.stale_after_ms,
             deadline_ms: self.deadline_ms,
             retry: self.retry.clone(),
+            topic: self.topic.clone(),
             ride: self.ride,
             uncertain: self.uncertain,
             strict: self.strict,

@@ -144,6 +144,8 @@ pub struct ToolPolicy {
     pub deadline_ms: u64,
     /// How failed attempts are repeated.
     pub retry: Retry,
+    /// What the operation is about: a newer operation of the same party and topic makes an untold closing obsolete.
+    pub topic: Option<String>,
     /// Where the closing stands when it rides.
     pub ride: RidePosition,
     /// What is done when nobody knows whether the closing was heard.
@@ -164,6 +166,7 @@ impl Default for ToolPolicy {
             stale_after_ms: None,
             deadline_ms: 300_000,
             retry: Retry::default(),
+            topic: None,
             ride: RidePosition::First,
             uncertain: UncertainPolicy::Check,
             strict: false,

@@ -11,8 +11,6 @@ use crate::time::Time;
 /// One input of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Input {
-    /// The call is up and audio flows.
-    ChannelUp(Channel),
     /// The call is over: nothing more will be heard, and evidence still comes for [`crate::timers::EVIDENCE_AFTER_END`].
     ChannelOver,
     /// The far end put the call on hold, or took it back.

@@ -1,0 +1,9 @@
+//! The store on real files: constraints, restarts, kills, full and failing disks.
+
+mod constraints;
+mod faults;
+mod fixtures;
+mod model;
+mod opening;
+mod power;
+mod writing;
