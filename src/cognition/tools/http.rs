@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
 use super::executor::Slot;
-use super::port::{AttemptFuture, Sent, ToolPort};
+use super::port::{AttemptFuture, Sent, ToolPort, failed};
 use super::reply::{RESULT_BYTES_MAX, Verdict, bounded_text, judge, reason_given, result_object, retry_after_ms};
 use super::tls::{Clients, SystemAuthorities, distrust};
 use super::token::hex;
@@ -58,7 +58,7 @@ impl HttpTool {
     pub(super) fn new(tool: &Tool, clients: &mut Clients, callback: Option<CallbackAddress>) -> Result<Self, ToolError> {
         let url = address(tool)?;
         let client = clients.client(tool, url.scheme() == "https")?;
-        Ok(Self { url, client, headers: headers(tool)?, timeout: Duration::from_millis(tool.timeout_ms), callback })
+        Ok(Self { url, client, headers: headers(tool)?, timeout: Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)), callback })
     }
 }
 
@@ -121,7 +121,7 @@ impl Exchange {
             Verdict::Deferred if self.takes_callbacks => AttemptOutcome::Deferred,
             Verdict::Deferred => {
                 let error = "the tool answered 202, that its result comes later, but this box has no address for callbacks";
-                failed(error.to_owned(), Executed::Maybe, false)
+                failed(error, Executed::Maybe, false)
             }
             Verdict::Failed { executed, retryable } => self.refusal(response, executed, retryable).await,
         }
@@ -133,7 +133,7 @@ impl Exchange {
             Ok(Body::TooLarge) => {
                 return failed(format!("the tool's answer is larger than {RESULT_BYTES_MAX} bytes"), Executed::Maybe, false);
             }
-            Ok(Body::BrokenOff(_)) => return failed("the tool's answer broke off in the middle".to_owned(), Executed::Maybe, true),
+            Ok(Body::BrokenOff(_)) => return failed("the tool's answer broke off in the middle", Executed::Maybe, true),
             Err(_) => return failed(self.too_slow(), Executed::Maybe, true),
         };
         match serde_json::from_slice::<Value>(&body) {
@@ -224,10 +224,6 @@ async fn read(mut response: Response, bytes_max: usize) -> Body {
             Err(_) => return Body::BrokenOff(body),
         }
     }
-}
-
-fn failed(error: String, executed: Executed, retryable: bool) -> AttemptOutcome {
-    AttemptOutcome::Failed { error, executed, retryable, retry_after_ms: None }
 }
 
 fn transport_fault(error: &reqwest::Error, url: &Url) -> String {
@@ -326,6 +322,9 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Headers that say what the request is, or how it is framed.
 const RESERVED_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
+
+/// No attempt takes longer, whatever is configured: what does answers 202 and calls back (ms).
+const ATTEMPT_MS_MAX: u64 = 3_600_000;
 
 /// A reason is in the first lines of an answer that failed (bytes).
 const REASON_BYTES_MAX: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::any;
-use recado_core::ledger::{AttemptOutcome, Dispatch, Executed};
+use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, Input};
 use recado_core::{IntentKey, OperationId};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
-use super::http::HttpTool;
+use super::executor::Executor;
+use super::http::{HttpTool, http_tools};
 use super::port::{Sent, ToolPort};
 use super::tls::{Clients, SystemAuthorities};
 use super::token::BoxSecret;
@@ -239,6 +240,26 @@ async fn idempotent_tools_keep_their_connection_and_others_get_a_new_one_each_ti
     assert_eq!(connections(false).await, 10);
     // A connection returns to the pool when its task gets around to it, which may be after the next attempt began.
     assert!(connections(true).await < 10);
+}
+
+#[tokio::test]
+async fn configured_tools_run_in_an_executor_and_report_to_the_ledger() {
+    let service = Service::start(|path| (StatusCode::OK, format!(r#"{{"path": "{path}"}}"#)).into_response()).await;
+    let mut tools = [tool(&service.url("/book")), tool(&service.url("/order"))];
+    tools[1].name = "order".to_owned();
+    let (sender, mut reports) = tokio::sync::mpsc::channel(8);
+    let executor = Executor::start(http_tools(&tools, None).unwrap(), 4.try_into().unwrap(), sender);
+    let of = |tool: &str, operation| Dispatch { tool: tool.to_owned(), operation, ..dispatch(1) };
+    executor.dispatch(of("book_table", OperationId(1))).unwrap();
+    executor.dispatch(of("order", OperationId(2))).unwrap();
+    let mut told = [reports.recv().await.unwrap(), reports.recv().await.unwrap()];
+    told.sort_by_key(|report| if let Input::Attempted { operation, .. } = report { Some(*operation) } else { None });
+    let expected =
+        |operation, path| Input::Attempted { operation, attempt: 1, outcome: AttemptOutcome::Succeeded(json!({ "path": path })) };
+    assert_eq!(told, [expected(OperationId(1), "/book"), expected(OperationId(2), "/order")]);
+    executor.stop(Duration::ZERO).await;
+    assert_eq!(reports.recv().await, None);
+    assert!(matches!(http_tools(&[tools[0].clone(), tools[0].clone()], None), Err(ToolError::Duplicate { .. })));
 }
 
 #[tokio::test]
