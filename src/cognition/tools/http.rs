@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use recado_core::IntentKey;
 use recado_core::ledger::{AttemptOutcome, Dispatch, Executed};
+use recado_core::{IntentKey, OperationId};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
@@ -66,6 +66,7 @@ impl ToolPort for HttpTool {
     fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let exchange = Exchange {
+            operation: dispatch.operation,
             attempt: dispatch.attempt,
             takes_callbacks: self.callback.is_some(),
             url: self.url.clone(),
@@ -100,6 +101,7 @@ impl HttpTool {
 
 /// One request and its answer.
 struct Exchange {
+    operation: OperationId,
     attempt: u32,
     takes_callbacks: bool,
     url: Url,
@@ -142,7 +144,7 @@ impl Exchange {
         }
     }
 
-    /// The status decides; what the body adds are words.
+    /// The status decides; what the body adds are words. They may be spoken: a tool's reason should be fit for that.
     async fn refusal(&self, response: Response, executed: Executed, retryable: bool) -> AttemptOutcome {
         let status = response.status();
         let retry_after_ms = retry_after_ms(response.headers(), SystemTime::now());
@@ -154,7 +156,10 @@ impl Exchange {
                 Ok(Body::TooLarge) | Err(_) => None,
             },
         };
+        tracing::info!(operation_id = %self.operation, attempt = self.attempt, status = status.as_u16(), "the tool did not carry it out");
         let error = match reason {
+            // What a tool itself says about a request is what the caller is told; the number is for the log.
+            Some(reason) if status.is_client_error() => reason,
             Some(reason) => format!("the tool answered {}: {reason}", status_words(status)),
             None => format!("the tool answered {}", status_words(status)),
         };

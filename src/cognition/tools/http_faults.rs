@@ -197,7 +197,10 @@ async fn a_status_that_fails_says_what_is_known_and_brings_the_tools_words() {
     expect(&attempt(&service.url("/500")).await, Executed::Maybe, true, None, "500 Internal Server Error");
     expect(&attempt(&service.url("/503")).await, Executed::Maybe, true, Some(3_000), "503");
     expect(&attempt(&service.url("/429")).await, Executed::No, true, Some(7_000), "slow down");
-    expect(&attempt(&service.url("/422")).await, Executed::No, false, None, "422 Unprocessable Entity: no table for 4");
+    let refused = attempt(&service.url("/422")).await;
+    expect(&refused, Executed::No, false, None, "no table for 4");
+    let AttemptOutcome::Failed { error, .. } = refused else { panic!() };
+    assert_eq!(error, "no table for 4", "the tool's own words, and nothing before them: they may be spoken");
     let port = HttpTool::new(&tool(&service.url("/409")), &mut clients(), None).unwrap();
     expect(&port.attempt(dispatch(1), Sent::default()).await, Executed::No, false, None, "in progress");
     expect(&port.attempt(dispatch(2), Sent::default()).await, Executed::Maybe, true, None, "in progress");
