@@ -112,7 +112,7 @@ async fn a_malformed_result_is_refused_with_what_is_wrong() {
     let mut desk = Desk::start(8).await;
     for (body, words) in [
         ("", "EOF"),
-        ("nonsense", "expected value at line 1"),
+        ("nonsense", "expected ident at line 1"),
         ("[]", "the body must be"),
         ("{}", "missing field `status`"),
         (r#"{"status":"done"}"#, "unknown variant `done`"),

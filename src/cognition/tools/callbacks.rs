@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
@@ -97,7 +98,9 @@ enum Status {
     Failed,
 }
 
-async fn take(State(desk): State<Arc<Desk>>, Path(name): Path<String>, request: Request<Body>) -> Response {
+async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathRejection>, request: Request<Body>) -> Response {
+    // A name that can't even be decoded is like any other that no token was issued for.
+    let name = name.map(|Path(name)| name).unwrap_or_default();
     let admitted = bearer(request.headers()).is_some_and(|token| desk.secret.admits(&name, token));
     // A name that is no identifier never had a token: to who asks, it is the same as any other.
     let (true, Ok(operation)) = (admitted, name.parse::<OperationId>()) else {

@@ -17,7 +17,7 @@ use recado_core::ledger::{self, AttemptOutcome, Dispatch, Executed};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::port::{Sent, ToolPort};
+use super::port::{Sent, ToolPort, failed};
 
 /// Runs the attempts of all tools.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl Executor {
             Err(mpsc::error::TrySendError::Full(dispatch)) => (dispatch, "too many attempts wait on this box already"),
             Err(mpsc::error::TrySendError::Closed(dispatch)) => (dispatch, STOPPING),
         };
-        Err(Box::new(report(dispatch.operation, dispatch.attempt, not_executed(error, true))))
+        Err(Box::new(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, true))))
     }
 
     /// Stops: what has not begun is reported as not executed, what is under way gets `grace` to end and is then given
@@ -132,7 +132,7 @@ impl Work {
             self.waiting.push_back(dispatch);
         }
         for dispatch in std::mem::take(&mut self.waiting) {
-            self.report_only(&dispatch, not_executed(STOPPING, true));
+            self.report_only(&dispatch, failed(STOPPING, Executed::No, true));
         }
         while self.running.join_next().await.is_some() {}
     }
@@ -143,7 +143,7 @@ impl Work {
         for dispatch in std::mem::take(&mut self.waiting) {
             let Some(lane) = self.tools.get(&dispatch.tool) else {
                 let error = format!("the tool `{}` is no longer configured on this box", dispatch.tool);
-                self.report_only(&dispatch, not_executed(&error, false));
+                self.report_only(&dispatch, failed(error, Executed::No, false));
                 continue;
             };
             let Ok(of_tool) = lane.free.clone().try_acquire_owned() else {
@@ -190,9 +190,9 @@ async fn carry_out(port: Arc<dyn ToolPort>, dispatch: Dispatch, mut phase: watch
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => {
             tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
-            failed("a fault in the box's own software broke the attempt off".to_owned(), Executed::Maybe, false)
+            failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
         }
-        Err(_) => failed("the box stopped before the tool answered".to_owned(), sent.executed(), true),
+        Err(_) => failed("the box stopped before the tool answered", sent.executed(), true),
     }
 }
 
@@ -211,14 +211,6 @@ async fn send(reports: &mpsc::Sender<ledger::Input>, report: ledger::Input) {
 
 fn report(operation: OperationId, attempt: u32, outcome: AttemptOutcome) -> ledger::Input {
     ledger::Input::Attempted { operation, attempt, outcome }
-}
-
-fn not_executed(error: &str, retryable: bool) -> AttemptOutcome {
-    failed(error.to_owned(), Executed::No, retryable)
-}
-
-fn failed(error: String, executed: Executed, retryable: bool) -> AttemptOutcome {
-    AttemptOutcome::Failed { error, executed, retryable, retry_after_ms: None }
 }
 
 const STOPPING: &str = "the box is stopping";

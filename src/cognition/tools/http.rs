@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use recado_core::IntentKey;
 use recado_core::ledger::{AttemptOutcome, Dispatch, Executed};
+use recado_core::{IntentKey, OperationId};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ use tokio::time::{Instant, timeout_at};
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
 use super::executor::Slot;
-use super::port::{AttemptFuture, Sent, ToolPort};
+use super::port::{AttemptFuture, Sent, ToolPort, failed};
 use super::reply::{RESULT_BYTES_MAX, Verdict, bounded_text, judge, reason_given, result_object, retry_after_ms};
 use super::tls::{Clients, SystemAuthorities, distrust};
 use super::token::hex;
@@ -58,7 +58,7 @@ impl HttpTool {
     pub(super) fn new(tool: &Tool, clients: &mut Clients, callback: Option<CallbackAddress>) -> Result<Self, ToolError> {
         let url = address(tool)?;
         let client = clients.client(tool, url.scheme() == "https")?;
-        Ok(Self { url, client, headers: headers(tool)?, timeout: Duration::from_millis(tool.timeout_ms), callback })
+        Ok(Self { url, client, headers: headers(tool)?, timeout: Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)), callback })
     }
 }
 
@@ -66,6 +66,7 @@ impl ToolPort for HttpTool {
     fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
         let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let exchange = Exchange {
+            operation: dispatch.operation,
             attempt: dispatch.attempt,
             takes_callbacks: self.callback.is_some(),
             url: self.url.clone(),
@@ -100,6 +101,7 @@ impl HttpTool {
 
 /// One request and its answer.
 struct Exchange {
+    operation: OperationId,
     attempt: u32,
     takes_callbacks: bool,
     url: Url,
@@ -121,7 +123,7 @@ impl Exchange {
             Verdict::Deferred if self.takes_callbacks => AttemptOutcome::Deferred,
             Verdict::Deferred => {
                 let error = "the tool answered 202, that its result comes later, but this box has no address for callbacks";
-                failed(error.to_owned(), Executed::Maybe, false)
+                failed(error, Executed::Maybe, false)
             }
             Verdict::Failed { executed, retryable } => self.refusal(response, executed, retryable).await,
         }
@@ -133,7 +135,7 @@ impl Exchange {
             Ok(Body::TooLarge) => {
                 return failed(format!("the tool's answer is larger than {RESULT_BYTES_MAX} bytes"), Executed::Maybe, false);
             }
-            Ok(Body::BrokenOff(_)) => return failed("the tool's answer broke off in the middle".to_owned(), Executed::Maybe, true),
+            Ok(Body::BrokenOff(_)) => return failed("the tool's answer broke off in the middle", Executed::Maybe, true),
             Err(_) => return failed(self.too_slow(), Executed::Maybe, true),
         };
         match serde_json::from_slice::<Value>(&body) {
@@ -142,7 +144,7 @@ impl Exchange {
         }
     }
 
-    /// The status decides; what the body adds are words.
+    /// The status decides; what the body adds are words. They may be spoken: a tool's reason should be fit for that.
     async fn refusal(&self, response: Response, executed: Executed, retryable: bool) -> AttemptOutcome {
         let status = response.status();
         let retry_after_ms = retry_after_ms(response.headers(), SystemTime::now());
@@ -154,7 +156,10 @@ impl Exchange {
                 Ok(Body::TooLarge) | Err(_) => None,
             },
         };
+        tracing::info!(operation_id = %self.operation, attempt = self.attempt, status = status.as_u16(), "the tool did not carry it out");
         let error = match reason {
+            // What a tool itself says about a request is what the caller is told; the number is for the log.
+            Some(reason) if status.is_client_error() => reason,
             Some(reason) => format!("the tool answered {}: {reason}", status_words(status)),
             None => format!("the tool answered {}", status_words(status)),
         };
@@ -224,10 +229,6 @@ async fn read(mut response: Response, bytes_max: usize) -> Body {
             Err(_) => return Body::BrokenOff(body),
         }
     }
-}
-
-fn failed(error: String, executed: Executed, retryable: bool) -> AttemptOutcome {
-    AttemptOutcome::Failed { error, executed, retryable, retry_after_ms: None }
 }
 
 fn transport_fault(error: &reqwest::Error, url: &Url) -> String {
@@ -326,6 +327,9 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Headers that say what the request is, or how it is framed.
 const RESERVED_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
+
+/// No attempt takes longer, whatever is configured: what does answers 202 and calls back (ms).
+const ATTEMPT_MS_MAX: u64 = 3_600_000;
 
 /// A reason is in the first lines of an answer that failed (bytes).
 const REASON_BYTES_MAX: usize = 64 * 1024;

@@ -10,7 +10,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::any;
-use recado_core::ledger::{AttemptOutcome, Dispatch, Executed};
+use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, Input};
 use recado_core::{IntentKey, OperationId};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,8 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
-use super::http::HttpTool;
+use super::executor::Executor;
+use super::http::{HttpTool, http_tools};
 use super::port::{Sent, ToolPort};
 use super::tls::{Clients, SystemAuthorities};
 use super::token::BoxSecret;
@@ -95,37 +96,37 @@ async fn a_refused_connection_and_a_name_that_does_not_resolve_provably_executed
 
 #[tokio::test]
 async fn a_connection_that_closes_or_breaks_after_the_request_leaves_doubt() {
-    let silent_close = raw(|stream, _| async move { drop(stream) }).await;
+    let silent_close = raw(|stream| async move { drop(stream) }).await;
     expect(&attempt(&silent_close).await, Executed::Maybe, true, None, "broke");
 
-    let reset = raw(|stream, _| async move { stream.set_zero_linger().unwrap() }).await;
+    let reset = raw(|stream| async move { stream.set_zero_linger().unwrap() }).await;
     expect(&attempt(&reset).await, Executed::Maybe, true, None, "broke");
 
-    let reset_in_the_body = raw(|mut stream, _| async move {
+    let reset_in_the_body = raw(|mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{\"table\":").await.unwrap();
         stream.set_zero_linger().unwrap();
     })
     .await;
     expect(&attempt(&reset_in_the_body).await, Executed::Maybe, true, None, "broke");
 
-    let chunks_cut_short = raw(|mut stream, _| async move {
+    let chunks_cut_short = raw(|mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n").await.unwrap();
     })
     .await;
     expect(&attempt(&chunks_cut_short).await, Executed::Maybe, true, None, "broke off in the middle");
 
-    let no_http = raw(|mut stream, _| async move { stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap() }).await;
+    let no_http = raw(|mut stream| async move { stream.write_all(b"SSH-2.0-OpenSSH_9.2\r\n").await.unwrap() }).await;
     expect(&attempt(&no_http).await, Executed::Maybe, true, None, "broke");
 }
 
 #[tokio::test]
 async fn no_answer_in_time_and_a_slow_drip_end_within_the_attempts_whole_time() {
-    let mute = raw(|stream, _| async move {
+    let mute = raw(|stream| async move {
         std::future::pending::<()>().await;
         drop(stream);
     })
     .await;
-    let drip = raw(|mut stream, _| async move {
+    let drip = raw(|mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\n").await.unwrap();
         // The fault itself: a byte now and then, for ever.
         let mut pace = tokio::time::interval(Duration::from_millis(10));
@@ -134,7 +135,7 @@ async fn no_answer_in_time_and_a_slow_drip_end_within_the_attempts_whole_time() 
         }
     })
     .await;
-    let drip_of_a_refusal = raw(|mut stream, _| async move {
+    let drip_of_a_refusal = raw(|mut stream| async move {
         stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 1000\r\n\r\n").await.unwrap();
         std::future::pending::<()>().await;
     })
@@ -157,7 +158,7 @@ async fn no_answer_in_time_and_a_slow_drip_end_within_the_attempts_whole_time() 
 async fn an_answer_that_is_too_large_is_not_read_to_its_end() {
     let announced = Service::start(|_| (StatusCode::OK, vec![b' '; 10_000_000]).into_response()).await;
     expect(&attempt(&announced.url("/")).await, Executed::Maybe, false, None, "larger than 1048576 bytes");
-    let unannounced = raw(|mut stream, _| async move {
+    let unannounced = raw(|mut stream| async move {
         stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await.unwrap();
         let megabyte = vec![b' '; 1_000_000];
         for _ in 0..10 {
@@ -196,7 +197,10 @@ async fn a_status_that_fails_says_what_is_known_and_brings_the_tools_words() {
     expect(&attempt(&service.url("/500")).await, Executed::Maybe, true, None, "500 Internal Server Error");
     expect(&attempt(&service.url("/503")).await, Executed::Maybe, true, Some(3_000), "503");
     expect(&attempt(&service.url("/429")).await, Executed::No, true, Some(7_000), "slow down");
-    expect(&attempt(&service.url("/422")).await, Executed::No, false, None, "422 Unprocessable Entity: no table for 4");
+    let refused = attempt(&service.url("/422")).await;
+    expect(&refused, Executed::No, false, None, "no table for 4");
+    let AttemptOutcome::Failed { error, .. } = refused else { panic!() };
+    assert_eq!(error, "no table for 4", "the tool's own words, and nothing before them: they may be spoken");
     let port = HttpTool::new(&tool(&service.url("/409")), &mut clients(), None).unwrap();
     expect(&port.attempt(dispatch(1), Sent::default()).await, Executed::No, false, None, "in progress");
     expect(&port.attempt(dispatch(2), Sent::default()).await, Executed::Maybe, true, None, "in progress");
@@ -239,6 +243,26 @@ async fn idempotent_tools_keep_their_connection_and_others_get_a_new_one_each_ti
     assert_eq!(connections(false).await, 10);
     // A connection returns to the pool when its task gets around to it, which may be after the next attempt began.
     assert!(connections(true).await < 10);
+}
+
+#[tokio::test]
+async fn configured_tools_run_in_an_executor_and_report_to_the_ledger() {
+    let service = Service::start(|path| (StatusCode::OK, format!(r#"{{"path": "{path}"}}"#)).into_response()).await;
+    let mut tools = [tool(&service.url("/book")), tool(&service.url("/order"))];
+    tools[1].name = "order".to_owned();
+    let (sender, mut reports) = tokio::sync::mpsc::channel(8);
+    let executor = Executor::start(http_tools(&tools, None).unwrap(), 4.try_into().unwrap(), sender);
+    let of = |tool: &str, operation| Dispatch { tool: tool.to_owned(), operation, ..dispatch(1) };
+    executor.dispatch(of("book_table", OperationId(1))).unwrap();
+    executor.dispatch(of("order", OperationId(2))).unwrap();
+    let mut told = [reports.recv().await.unwrap(), reports.recv().await.unwrap()];
+    told.sort_by_key(|report| if let Input::Attempted { operation, .. } = report { Some(*operation) } else { None });
+    let expected =
+        |operation, path| Input::Attempted { operation, attempt: 1, outcome: AttemptOutcome::Succeeded(json!({ "path": path })) };
+    assert_eq!(told, [expected(OperationId(1), "/book"), expected(OperationId(2), "/order")]);
+    executor.stop(Duration::ZERO).await;
+    assert_eq!(reports.recv().await, None);
+    assert!(matches!(http_tools(&[tools[0].clone(), tools[0].clone()], None), Err(ToolError::Duplicate { .. })));
 }
 
 #[tokio::test]
@@ -325,24 +349,33 @@ impl Service {
 }
 
 /// A service that reads one whole request and then does what it is told with the connection. Gives its address.
-async fn raw<F: Future<Output = ()> + Send + 'static>(then: impl Fn(TcpStream, String) -> F + Send + 'static) -> String {
+async fn raw<F: Future<Output = ()> + Send + 'static>(then: impl Fn(TcpStream) -> F + Send + 'static) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         while let Ok((mut stream, _)) = listener.accept().await {
-            let mut request = String::new();
-            let mut piece = [0; 4096];
-            // The body is JSON and the only thing in braces.
-            while !request.ends_with("}}") {
-                match stream.read(&mut piece).await {
-                    Ok(0) | Err(_) => break,
-                    Ok(length) => request.push_str(&String::from_utf8_lossy(&piece[..length])),
-                }
-            }
-            tokio::spawn(then(stream, request));
+            read_request(&mut stream).await;
+            tokio::spawn(then(stream));
         }
     });
     format!("http://{address}/")
+}
+
+async fn read_request(stream: &mut TcpStream) {
+    let mut request = Vec::new();
+    let mut missing = None;
+    while missing != Some(0) {
+        let mut piece = [0; 4096];
+        match stream.read(&mut piece).await {
+            Ok(0) | Err(_) => return,
+            Ok(length) => request.extend_from_slice(&piece[..length]),
+        }
+        let text = String::from_utf8_lossy(&request).into_owned();
+        missing = text.split_once("\r\n\r\n").map(|(head, body)| {
+            let length = head.split_once("content-length: ").unwrap().1.split("\r\n").next().unwrap();
+            length.parse::<usize>().unwrap() - body.len()
+        });
+    }
 }
 
 async fn attempt(url: &str) -> AttemptOutcome {

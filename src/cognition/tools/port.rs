@@ -34,3 +34,8 @@ impl Sent {
         if self.0.load(Ordering::Acquire) { Executed::Maybe } else { Executed::No }
     }
 }
+
+/// An attempt that failed.
+pub(super) fn failed(error: impl Into<String>, executed: Executed, retryable: bool) -> AttemptOutcome {
+    AttemptOutcome::Failed { error: error.into(), executed, retryable, retry_after_ms: None }
+}
