@@ -349,6 +349,39 @@ fn the_same_thing_asked_without_end_while_the_store_is_stuck_is_answered_every_t
 }
 
 #[test]
+fn a_report_and_a_callback_that_wait_together_pass_through_every_state_in_turn() {
+    let mut rig = prompt();
+    rig.ask(CALL, 1, 1, "pay", json!({}));
+    let cancelled = rig.accepted().operation;
+    rig.ask(CALL, 1, 1, "ticket", json!({}));
+    let other = rig.accepted().operation;
+    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()) });
+    rig.prompt = false;
+    rig.done(other);
+    rig.attempt_failed(cancelled, 1, Executed::Maybe);
+    let request = rig.done(cancelled);
+    rig.durable();
+    rig.durable();
+    assert_eq!((rig.operation(cancelled), rig.answer(request)), (OperationState::Unknown, None));
+    rig.durable();
+    assert_eq!((rig.operation(cancelled), rig.answer(request)), (OperationState::Succeeded, Some(CallbackAnswer::Recorded)));
+}
+
+#[test]
+fn a_cancel_that_waits_together_with_an_acceptance_comes_after_its_request_has_left() {
+    let mut rig = slow();
+    rig.ask(CALL, 1, 1, "pay", json!({"to": "a"}));
+    rig.ask(CALL, 1, 1, "pay", json!({"to": "b"}));
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    rig.durable();
+    rig.durable();
+    let second = rig.accepted().operation;
+    assert_eq!((rig.operation(second), rig.sent(second)), (OperationState::Running, 1));
+    rig.durable();
+    assert_eq!(rig.operation(second), OperationState::Cancelling);
+}
+
+#[test]
 fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
     let mut rig = prompt();
     let operation = rig.order("pay", 1);

@@ -285,3 +285,24 @@ fn a_closing_cut_while_its_correction_waits_is_folded_into_it_without_what_was_h
     assert_eq!(texts(&rig.tell(CALL, correction)), ["Una corrección: Pagado 7."]);
     assert_eq!(rig.store.batches.values().next().unwrap().state, BatchState::Closed);
 }
+
+#[test]
+fn a_closing_cut_while_its_correction_is_being_told_is_not_told_before_that_has_ended() {
+    let mut rig = Rig::new();
+    rig.up(CALL, "ana");
+    let operation = rig.order("pay", 1);
+    rig.attempt_failed(operation, 1, Executed::Maybe);
+    let closing = rig.waiting().id;
+    rig.claim(CALL, closing);
+    rig.give(Input::FirstFrame { session: CALL, delivery: closing });
+    rig.done(operation);
+    let correction = rig.ledger.pending()[1].id;
+    rig.claim(CALL, correction);
+    rig.settled(CALL, closing, &[(0, UNHEARD)]);
+    assert_eq!((rig.delivery(closing), rig.told(CALL, closing).last()), (DeliveryState::Ready, Some(&"claimed")));
+    rig.claim(CALL, closing);
+    assert_eq!(rig.told(CALL, closing).last(), Some(&"refused"));
+    rig.settled(CALL, correction, &[(0, HEARD)]);
+    assert_eq!((rig.delivery(closing), rig.delivery(correction)), (DeliveryState::Superseded, DeliveryState::Spoken));
+    assert_eq!(rig.store.batches.values().next().unwrap().state, BatchState::Closed);
+}
