@@ -33,6 +33,22 @@ fn what_was_out_at_a_restart_may_have_taken_effect_whatever_the_next_attempt_say
 }
 
 #[test]
+fn a_deadline_goes_on_over_a_restart_where_the_clock_is_known_and_begins_anew_where_it_is_not() {
+    for (synchronised, state) in [(true, OperationState::Unknown), (false, OperationState::Running)] {
+        let mut rig = called();
+        let operation = rig.order("ticket", 1);
+        rig.pass(200_000);
+        rig.now = 0;
+        rig.wall.synchronised = synchronised;
+        rig.crash(0);
+        rig.pass(99_999);
+        assert_eq!(rig.operation(operation), OperationState::Running);
+        rig.pass(1);
+        assert_eq!(rig.operation(operation), state);
+    }
+}
+
+#[test]
 fn a_restart_leaves_unknown_what_may_not_be_sent_again_and_the_closing_says_so() {
     let mut rig = called();
     let operation = rig.order("pay", 1);

@@ -318,15 +318,12 @@ fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, wo
         then.push(claim_refused(session, id));
         return;
     };
-    let (may_hear, stale) = (world.may_hear(session, listener, &found.record), found.stale(step));
-    let Some(delivery) = batch.delivery(id) else { return };
-    if stale {
-        delivery.end(DeliveryState::Suppressed, None);
-    }
-    if stale || !may_hear {
+    // What is stale is suppressed by the passing of time, in the same transaction or the next.
+    if found.stale(step) || !world.may_hear(session, listener, &found.record) {
         then.push(claim_refused(session, id));
         return;
     }
+    let Some(delivery) = batch.delivery(id) else { return };
     if delivery.record.state == DeliveryState::Uncertain {
         then.push(Effect::Measured(LedgerMeasure::DuplicateDelivery));
     }
