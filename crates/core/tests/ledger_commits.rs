@@ -382,6 +382,33 @@ fn a_cancel_that_waits_together_with_an_acceptance_comes_after_its_request_has_l
 }
 
 #[test]
+fn a_fact_that_the_store_never_takes_holds_up_neither_deadlines_nor_callbacks() {
+    let mut rig = prompt();
+    rig.ask(CALL, 1, 1, "pay", json!({}));
+    let operation = rig.accepted().operation;
+    rig.ask(CALL, 1, 1, "ticket", json!({}));
+    let other = rig.accepted().operation;
+    rig.seal(CALL, 1);
+    rig.prompt = false;
+    rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!("poison")));
+    let poisoned = |writes: &[Write]| format!("{writes:?}").contains("poison");
+    let mut answered = None;
+    for round in 0..100 {
+        if round == 3 {
+            answered = Some(rig.done(other));
+        }
+        while let Some((_, writes)) = rig.in_flight.front() {
+            if poisoned(writes) { rig.fail() } else { rig.durable() }
+        }
+        rig.pass(10_000);
+    }
+    assert_eq!(rig.answer(answered.unwrap()), Some(CallbackAnswer::Recorded));
+    assert_eq!(rig.operation(operation), OperationState::Unknown);
+    assert_eq!(rig.store.deliveries.len(), 1);
+    assert!(rig.commits < 150, "tries are spaced: {}", rig.commits);
+}
+
+#[test]
 fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
     let mut rig = prompt();
     let operation = rig.order("pay", 1);

@@ -83,6 +83,21 @@ fn a_callback_that_arrives_twice_is_recorded_once_and_answered_alike() {
 }
 
 #[test]
+fn a_failure_that_is_reported_twice_is_answered_alike_also_when_its_batch_has_left_memory() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    let failed = || OperationResult::Failed("no\u{7}  funds".into());
+    rig.callback(operation, failed());
+    let delivery = rig.waiting().id;
+    rig.tell(CALL, delivery);
+    assert_eq!(rig.ledger.operation(operation), None, "its batch has left memory");
+    let again = rig.callback(operation, failed());
+    assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded));
+    let other = rig.done(operation);
+    assert_eq!(rig.answer(other), Some(CallbackAnswer::Conflict));
+}
+
+#[test]
 fn a_closing_interrupted_before_it_is_heard_is_ready_again_in_its_short_form() {
     let mut rig = called();
     let operation = rig.order("pay", 1);

@@ -111,7 +111,9 @@ impl Lane {
         }
         // After a failure one at a time. A sender who waits is tried at once: its answer must not wait out a back-off.
         let rested = self.retry_at.is_none_or(|at| step.now >= at);
-        let place = self.waiting.iter().position(Work::refusable).or_else(|| (rested && !self.waiting.is_empty()).then_some(0));
+        // Facts and the passing of time take turns: a fact that the store never takes must not stop a deadline.
+        let fact = rested && !self.waiting.is_empty() && (self.failures % 2 == 1 || !restless);
+        let place = self.waiting.iter().position(Work::refusable).or_else(|| fact.then_some(0));
         match place.and_then(|place| self.waiting.remove(place)) {
             Some(work) => vec![work],
             None if rested && restless => vec![Work::Advance],

@@ -3,6 +3,8 @@
 //! `Accepted → Running ⇄ RetryWait → Succeeded / Failed / Unknown`, and by way of `Cancelling` to `Cancelled`, `TooLate` or
 //! `Unknown`. Changes are made on a draft and count when their transaction is durable.
 
+use serde_json::json;
+
 use super::input::{AttemptOutcome, Executed, OperationResult};
 use super::intent::{record_digest, result_digest};
 use super::record::{OperationRecord, OperationState};
@@ -97,10 +99,7 @@ impl Operation {
 
     /// A result: the first one settles the operation, also after it was given up as not known.
     pub fn receive(&mut self, result: &OperationResult, now: Time) -> Received {
-        let result = match result {
-            OperationResult::Succeeded(value) => OperationResult::Succeeded(value.clone()),
-            OperationResult::Failed(error) => OperationResult::Failed(clean(error)),
-        };
+        let result = kept(result);
         let before = self.record.state;
         if before.settled() && before != OperationState::Unknown {
             return compare(record_digest(&self.record), before, &result);
@@ -207,6 +206,18 @@ impl Operation {
     }
 }
 
+/// A result as it is put on record: what the store would refuse for its size would never become durable, and that it took effect
+/// is what counts.
+pub(super) fn kept(result: &OperationResult) -> OperationResult {
+    match result {
+        OperationResult::Failed(error) => OperationResult::Failed(clean(error)),
+        OperationResult::Succeeded(value) => match value.to_string().len() {
+            bytes if bytes > RESULT_BYTES_MAX => OperationResult::Succeeded(json!({ "omitted_bytes": bytes })),
+            _ => OperationResult::Succeeded(value.clone()),
+        },
+    }
+}
+
 /// How a result stands to the one on record.
 pub(super) fn compare(recorded: Option<[u8; 32]>, state: OperationState, result: &OperationResult) -> Received {
     let same = match recorded {
@@ -241,6 +252,9 @@ const DEADLINE: &str = "the deadline passed";
 const RESTART: &str = "the box restarted while it ran";
 const NO_TOOL: &str = "the tool is no longer configured";
 
+/// Longest result that is put on record, as JSON: far more than a closing can tell, and half of what the store takes.
+const RESULT_BYTES_MAX: usize = 512 * 1024;
+
 /// Further attempts that restarts may cost an idempotent operation beyond its policy's: they say nothing about the tool, but
 /// an operation that goes with every crash must not be sent for ever.
 const RESTART_ATTEMPTS_MAX: u32 = 8;
@@ -250,8 +264,6 @@ const DOUBLINGS_MAX: u32 = 40;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};
     use crate::time::Wall;
@@ -358,6 +370,15 @@ mod tests {
         operation.advance(Some(&policy(false)), Time(300_000));
         assert_eq!(operation.receive(&done(1), Time(300_001)), Received::Reconciled);
         assert_eq!(operation.record.state, OperationState::Succeeded);
+    }
+
+    #[test]
+    fn a_result_too_large_for_the_store_is_a_success_all_the_same() {
+        let mut operation = running(1);
+        let large = OperationResult::Succeeded(json!("x".repeat(600_000)));
+        assert_eq!(operation.receive(&large, Time(1)), Received::Recorded);
+        assert_eq!(operation.record.result, Some(json!({ "omitted_bytes": 600_002 })));
+        assert_eq!(operation.receive(&large, Time(2)), Received::Repeated);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::batch::{Batch, OPERATIONS_MAX};
 use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
 use super::input::{Acceptance, AttemptOutcome, OperationResult, RequestId};
 use super::machine::World;
-use super::operation::{Operation, Received};
+use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
 use super::say::Standing;
 use crate::conversation::input::ToolCall;
@@ -349,7 +349,7 @@ fn answer(request: RequestId, received: Option<Received>, then: &mut Vec<Effect>
 
 /// How an operation that has left memory stands to a result.
 pub(super) fn answer_closed(request: RequestId, digest: Option<[u8; 32]>, state: OperationState, result: &OperationResult) -> Vec<Effect> {
-    let received = (state != OperationState::Unknown).then(|| super::operation::compare(digest, state, result));
+    let received = (state != OperationState::Unknown).then(|| compare(digest, state, &kept(result)));
     let mut then = Vec::new();
     answer(request, received, &mut then);
     then
