@@ -86,11 +86,7 @@ static PCMU_ENCODE: [u8; 8192] = {
     let mut table = [0; 8192];
     let mut magnitude = 0;
     while magnitude < table.len() {
-        let biased = if magnitude + 33 > 0x1FFF {
-            0x1FFF
-        } else {
-            magnitude + 33
-        };
+        let biased = if magnitude + 33 > 0x1FFF { 0x1FFF } else { magnitude + 33 };
         // The highest set bit is 5 (biased by 33) to 12: segments 0 to 7.
         let segment = biased.ilog2() as usize - 5;
         let step = (biased >> (segment + 1)) & 0x0F;
@@ -139,11 +135,7 @@ static PCMA_DECODE: [i16; 256] = {
         let code = octet as u8 ^ 0x55;
         let segment = (code >> 4) & 7;
         let step = (((code & 0x0F) as i16) << 1) + 1;
-        let level = if segment == 0 {
-            step
-        } else {
-            (step + 32) << (segment - 1)
-        };
+        let level = if segment == 0 { step } else { (step + 32) << (segment - 1) };
         let sample = level << 3;
         table[octet] = if code & 0x80 != 0 { sample } else { -sample };
         octet += 1;
@@ -162,22 +154,12 @@ mod tests {
         match codec {
             Codec::Pcmu => {
                 let mut rows = vec![(0, 4, 1), (4, 8, 15)];
-                rows.extend(
-                    [31, 95, 223, 479, 991, 2015, 4063]
-                        .iter()
-                        .zip(2..)
-                        .map(|(&x, k)| (x * 4, 4 << k, 16)),
-                );
+                rows.extend([31, 95, 223, 479, 991, 2015, 4063].iter().zip(2..).map(|(&x, k)| (x * 4, 4 << k, 16)));
                 rows
             }
             Codec::Pcma => {
                 let mut rows = vec![(0, 16, 32)];
-                rows.extend(
-                    [64, 128, 256, 512, 1024, 2048]
-                        .iter()
-                        .zip(1..)
-                        .map(|(&x, k)| (x * 8, 16 << k, 16)),
-                );
+                rows.extend([64, 128, 256, 512, 1024, 2048].iter().zip(1..).map(|(&x, k)| (x * 8, 16 << k, 16)));
                 rows
             }
         }
@@ -185,23 +167,11 @@ mod tests {
 
     /// The output value of G.711 for a 16-bit sample, found by walking the tables: a second way to the same answer.
     fn quantised(codec: Codec, sample: i16) -> i32 {
-        let magnitude = if sample < 0 {
-            -(sample as i32) - 1
-        } else {
-            sample as i32
-        };
+        let magnitude = if sample < 0 { -(sample as i32) - 1 } else { sample as i32 };
         let rows = segments(codec);
-        let (start, step, count) = *rows
-            .iter()
-            .rev()
-            .find(|row| row.0 <= magnitude)
-            .expect("starts at 0");
+        let (start, step, count) = *rows.iter().rev().find(|row| row.0 <= magnitude).expect("starts at 0");
         let index = ((magnitude - start) / step).min(count - 1);
-        let level = if (start, step, codec) == (0, 4, Codec::Pcmu) {
-            0
-        } else {
-            start + index * step + step / 2
-        };
+        let level = if (start, step, codec) == (0, 4, Codec::Pcmu) { 0 } else { start + index * step + step / 2 };
         if sample < 0 { -level } else { level }
     }
 

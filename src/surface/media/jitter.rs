@@ -147,7 +147,8 @@ impl JitterBuffer {
         // Later than need be, or earlier than the network allows? Mended where nobody hears it.
         let ideal = now.samples() - self.delays.least - self.delays.spread - FRAME_SAMPLES as i64;
         let lag = ideal - cursor;
-        if lag >= SHORTEN_SAMPLES && self.newest - cursor >= 2 * FRAME_SAMPLES as i64 && (lag >= TOO_LATE_SAMPLES || self.quiet_at(cursor)) {
+        if lag >= SHORTEN_SAMPLES && self.newest - cursor >= 2 * FRAME_SAMPLES as i64 && (lag >= TOO_LATE_SAMPLES || self.quiet_at(cursor))
+        {
             self.release(cursor);
             cursor += FRAME_SAMPLES as i64;
         }

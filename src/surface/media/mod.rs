@@ -10,8 +10,8 @@
 mod clock;
 mod conceal;
 mod digits;
-mod generations;
 pub mod g711;
+mod generations;
 mod jitter;
 mod latch;
 mod plan;

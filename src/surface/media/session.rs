@@ -416,7 +416,10 @@ impl MediaSession {
         self.generations.begin(self.sender.next_packet(), false);
         self.heard_at = now;
         self.silence_told = false;
-        if holds && !held && let Some((segment, released_ms)) = self.playback.pause() {
+        if holds
+            && !held
+            && let Some((segment, released_ms)) = self.playback.pause()
+        {
             self.paused_by_hold = true;
             self.tell(PlaybackEvent::Paused { segment, released_ms, at: now.time() });
         }
@@ -509,9 +512,8 @@ impl<const OCTETS: usize> Outgoing<OCTETS> {
 fn emit(events: &mut VecDeque<MediaEvent>, counts: &mut Counts, event: MediaEvent) {
     if events.len() >= EVENTS_MAX {
         counts.coalesced += 1;
-        let replaceable = |queued: &MediaEvent| {
-            !matches!(queued, MediaEvent::Playback(event) if !matches!(event, PlaybackEvent::Report { .. }))
-        };
+        let replaceable =
+            |queued: &MediaEvent| !matches!(queued, MediaEvent::Playback(event) if !matches!(event, PlaybackEvent::Report { .. }));
         match events.iter().position(replaceable) {
             Some(oldest) => drop(events.remove(oldest)),
             None => return,

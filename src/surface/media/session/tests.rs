@@ -213,7 +213,12 @@ fn a_segment_is_started_and_sent_with_the_packets_that_carried_it() {
         rig.playback_events(),
         [
             PlaybackEvent::Started { segment: segment(1, 0), at: recado_core::time::Time(1_805), packet: first, generation: Generation(0) },
-            PlaybackEvent::Sent { segment: segment(1, 0), at: recado_core::time::Time(1_845), packet: first + 2, generation: Generation(0) },
+            PlaybackEvent::Sent {
+                segment: segment(1, 0),
+                at: recado_core::time::Time(1_845),
+                packet: first + 2,
+                generation: Generation(0)
+            },
         ]
     );
 }
@@ -239,8 +244,13 @@ fn a_voice_that_may_be_the_callers_silences_ours_at_the_next_frame_and_no_sample
     let heard: Vec<u8> = rig.sent.iter().filter(|packet| !packet.silent()).flat_map(|packet| packet.payload.clone()).collect();
     assert_eq!(heard, audio(2_000).to_vec());
     let events = rig.playback_events();
-    let [PlaybackEvent::Started { .. }, PlaybackEvent::Paused { released_ms, .. }, refused, PlaybackEvent::Resumed { .. }, PlaybackEvent::Sent { .. }] =
-        &events[..]
+    let [
+        PlaybackEvent::Started { .. },
+        PlaybackEvent::Paused { released_ms, .. },
+        refused,
+        PlaybackEvent::Resumed { .. },
+        PlaybackEvent::Sent { .. },
+    ] = &events[..]
     else {
         panic!("{events:?}")
     };
@@ -348,7 +358,9 @@ fn a_receiver_report_comes_in_our_numbering_and_carries_the_generation_of_its_pa
         .playback_events()
         .into_iter()
         .filter_map(|event| match event {
-            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => Some((generation.0, highest_packet, cumulative_lost)),
+            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => {
+                Some((generation.0, highest_packet, cumulative_lost))
+            }
             _ => None,
         })
         .collect();
@@ -390,10 +402,8 @@ fn keys_are_told_once_and_do_not_disturb_the_audio() {
 #[test]
 fn sender_reports_tell_of_the_caller_and_the_last_one_says_goodbye() {
     let mut rig = Rig::new(plan());
-    let sender_report = [0x80, 200, 0, 6, 0xCA, 0x11, 0xE4, 0x00, 0, 1, 0x22, 0x33, 0x44, 0x55, 0, 0]
-        .into_iter()
-        .chain([0; 12])
-        .collect::<Vec<u8>>();
+    let sender_report =
+        [0x80, 200, 0, 6, 0xCA, 0x11, 0xE4, 0x00, 0, 1, 0x22, 0x33, 0x44, 0x55, 0, 0].into_iter().chain([0; 12]).collect::<Vec<u8>>();
     rig.silence(100);
     rig.session.rtcp(Nanos::from_ms(rig.ms), &sender_report, address("192.0.2.1:4001"));
     rig.silence(1_000);
@@ -478,7 +488,7 @@ fn nobody_taking_events_loses_none_about_playback() {
     assert!(rig.session.counts().coalesced > 0);
 }
 
-/// The RTP packets of a capture (classic pcap; Ethernet, raw or loopback link): when (ms), from where, and the datagram.
+/// The datagrams of a capture (pcap or pcapng, IPv4 over Ethernet or loopback): when (ms), from where, and what.
 fn capture(name: &str) -> Option<Vec<(u64, SocketAddr, Vec<u8>)>> {
     let path = format!("{}/../shared/cases/b_captures/{name}", env!("CARGO_MANIFEST_DIR"));
     let Ok(bytes) = std::fs::read(&path) else {
@@ -486,24 +496,38 @@ fn capture(name: &str) -> Option<Vec<(u64, SocketAddr, Vec<u8>)>> {
         return None;
     };
     let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    assert_eq!(word(0), 0xA1B2_C3D4, "{name} is another format");
-    let link = match word(20) {
-        1 => 14,
-        0 | 108 => 4,
-        _ => 0,
-    };
-    let (mut at, mut packets, mut origin) = (24, Vec::new(), None);
-    while at + 16 <= bytes.len() {
-        let us = u64::from(word(at)) * 1_000_000 + u64::from(word(at + 4));
-        let length = word(at + 8) as usize;
-        let ip = &bytes[at + 16 + link..at + 16 + length];
-        at += 16 + length;
+    let mut frames: Vec<(u64, &[u8])> = Vec::new();
+    let mut link = 1;
+    if word(0) == 0x0A0D_0D0A {
+        let mut at = 0;
+        while at + 12 <= bytes.len() {
+            match word(at) {
+                1 => link = word(at + 8) & 0xFFFF,
+                6 => {
+                    let us = u64::from(word(at + 12)) << 32 | u64::from(word(at + 16));
+                    frames.push((us, &bytes[at + 28..at + 28 + word(at + 20) as usize]));
+                }
+                _ => {}
+            }
+            at += word(at + 4) as usize;
+        }
+    } else {
+        link = word(20);
+        let mut at = 24;
+        while at + 16 <= bytes.len() {
+            let end = at + 16 + word(at + 8) as usize;
+            frames.push((u64::from(word(at)) * 1_000_000 + u64::from(word(at + 4)), &bytes[at + 16..end]));
+            at = end;
+        }
+    }
+    let origin = frames.first()?.0;
+    let datagram = |(us, frame): (u64, &[u8])| {
+        let ip = &frame[if link == 1 { 14 } else { 4 }..];
         let udp = &ip[usize::from(ip[0] & 15) * 4..];
         let source = SocketAddr::from(([ip[12], ip[13], ip[14], ip[15]], u16::from_be_bytes([udp[0], udp[1]])));
-        let end = usize::from(u16::from_be_bytes([udp[4], udp[5]]));
-        packets.push(((us - *origin.get_or_insert(us)) / 1_000, source, udp[8..end].to_vec()));
-    }
-    Some(packets)
+        ((us - origin) / 1_000, source, udp[8..usize::from(u16::from_be_bytes([udp[4], udp[5]]))].to_vec())
+    };
+    Some(frames.into_iter().map(datagram).collect())
 }
 
 /// Plays one source of a capture to a session; yields what happened.
@@ -529,7 +553,8 @@ fn keys_in_real_captures_are_told_as_their_list_has_them() {
     for (port, keys) in [(19_438, "1234567890*#5"), (56_890, "54321#")] {
         let source = packets.iter().find(|(_, source, _)| source.port() == port).unwrap().1;
         let rig = replay(&packets, source);
-        let digits: String = rig.events.iter().filter_map(|event| if let MediaEvent::Digit { digit, .. } = event { Some(*digit) } else { None }).collect();
+        let digits: String =
+            rig.events.iter().filter_map(|event| if let MediaEvent::Digit { digit, .. } = event { Some(*digit) } else { None }).collect();
         // The list says in which order they came: `*` before `0` in the first.
         let expected = if keys.len() == 13 { "123456789*0#5" } else { keys };
         assert_eq!(digits, expected);
@@ -538,9 +563,13 @@ fn keys_in_real_captures_are_told_as_their_list_has_them() {
 
 #[test]
 fn real_calls_are_heard_and_a_test_tone_is_not_speech() {
-    for (name, speaks) in
-        [("rtpproxy-call1-ulaw-a.pcap", true), ("rtpproxy-call1-ulaw-o.pcap", true), ("rtpproxy-call1-alaw-a.pcap", true), ("rtpproxy-rtcp-o.pcap", true), ("freeswitch-milliwatt-pcmu.pcap", false)]
-    {
+    for (name, speaks) in [
+        ("rtpproxy-call1-ulaw-a.pcap", true),
+        ("rtpproxy-call1-ulaw-o.pcap", true),
+        ("rtpproxy-call1-alaw-a.pcap", true),
+        ("rtpproxy-rtcp-o.pcap", true),
+        ("freeswitch-milliwatt-pcmu.pcap", false),
+    ] {
         let Some(packets) = capture(name) else { return };
         let rig = replay(&packets, packets[0].1);
         let states = rig.states();

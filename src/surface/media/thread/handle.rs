@@ -122,7 +122,8 @@ impl MediaHandle {
 
     /// Begins a call's media on reserved ports.
     pub fn open_call(&self, ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
-        let reserved = self.shared.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < self.calls_max).then_some(calls + 1));
+        let reserved =
+            self.shared.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < self.calls_max).then_some(calls + 1));
         if reserved.is_err() {
             return Err(MediaError::Full(self.calls_max));
         }

@@ -37,7 +37,7 @@ impl Ports {
     pub(super) fn new(address: IpAddr, range: RangeInclusive<u16>) -> Result<Arc<Self>, MediaError> {
         let (first, last) = (*range.start(), *range.end());
         let even = first.checked_add(first % 2).filter(|even| *even > 0);
-        let pairs = even.and_then(|even| u32::from(last).checked_sub(u32::from(even))).map_or(0, |width| (width + 1) / 2);
+        let pairs = even.and_then(|even| u32::from(last).checked_sub(u32::from(even))).map_or(0, |width| width.div_ceil(2));
         match even {
             Some(first) if pairs > 0 => Ok(Arc::new(Self { address, first, pairs: pairs as u16, state: Mutex::default() })),
             _ => Err(MediaError::Range { first, last }),
@@ -119,8 +119,8 @@ mod tests {
 
     #[test]
     fn a_range_without_a_pair_is_refused() {
-        for range in [46_203..=46_204, 46_204..=46_204, 65_535..=65_535, 9..=3] {
-            assert!(matches!(Ports::new(LOCALHOST, range.clone()), Err(MediaError::Range { .. })), "{range:?}");
+        for (first, last) in [(46_203, 46_204), (46_204, 46_204), (65_535, 65_535), (9, 3)] {
+            assert!(matches!(Ports::new(LOCALHOST, first..=last), Err(MediaError::Range { .. })), "{first}-{last}");
         }
     }
 }

@@ -117,7 +117,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(clock: Clock, shared: Arc<Shared>, adopted: Consumer<Box<Call>>, waste: WasteBin, calls_max: usize) -> io::Result<Self> {
+    pub(super) fn new(
+        clock: Clock,
+        shared: Arc<Shared>,
+        adopted: Consumer<Box<Call>>,
+        waste: WasteBin,
+        calls_max: usize,
+    ) -> io::Result<Self> {
         let calls = std::iter::repeat_with(|| None).take(calls_max).collect();
         Ok(Self { clock, shared, adopted, waste, calls, up: 0, readiness: Readiness::new()?, datagrams: Datagrams::new() })
     }
