@@ -63,8 +63,9 @@ impl Listener {
 
     /// A packet of caller audio arrived: 8 kHz samples, in order of arrival.
     pub fn arrived(&mut self, at: Time, samples: &[i16]) -> Option<AcousticEdge> {
+        let may_suspect = self.state == Acoustic::Quiet && !self.dismissed;
         for frame in frames(samples) {
-            if self.reflex.voiced(frame) {
+            if self.reflex.voiced(frame, may_suspect) {
                 if self.run_ms == 0 {
                     self.run_began = at;
                 }
@@ -74,7 +75,7 @@ impl Listener {
                 self.run_ms = 0;
             }
         }
-        let raise = self.state == Acoustic::Quiet && !self.dismissed && self.run_ms >= self.profile.suspect_voiced_ms;
+        let raise = may_suspect && self.run_ms >= self.profile.suspect_voiced_ms;
         raise.then(|| self.suspect(at, self.run_began))
     }
 

@@ -15,8 +15,8 @@ impl Reflex {
         Self { vad: SendVad(Vad::new_with_rate_and_mode(SampleRate::Rate8kHz, VadMode::Aggressive)), floor: NoiseFloor::new() }
     }
 
-    /// Whether `frame` (80, 160 or 240 samples) may be speech: voiced, louder than the room, and no tone.
-    pub(super) fn voiced(&mut self, frame: &[i16]) -> bool {
+    /// Whether `frame` (80, 160 or 240 samples) may be speech: voiced, louder than the room, and, where `unless_tone`, no tone.
+    pub(super) fn voiced(&mut self, frame: &[i16], unless_tone: bool) -> bool {
         if !matches!(frame.len(), 80 | 160 | 240) {
             return false;
         }
@@ -24,7 +24,7 @@ impl Reflex {
         let loud = self.floor.above(level_db, frame.len() as f32 / SAMPLES_PER_S);
         // The detector adapts to what it hears, so it hears everything.
         let voiced = self.vad.0.is_voice_segment(frame).unwrap_or(false);
-        voiced && loud && !tone::is_tone(frame)
+        voiced && loud && !(unless_tone && tone::is_tone(frame))
     }
 }
 
@@ -126,8 +126,8 @@ mod tests {
     #[test]
     fn silence_and_what_is_too_short_to_judge_are_not_voiced() {
         let mut reflex = Reflex::new();
-        assert!(!reflex.voiced(&[0; 160]));
-        assert!(!reflex.voiced(&[9_000; 37]));
+        assert!(!reflex.voiced(&[0; 160], true));
+        assert!(!reflex.voiced(&[9_000; 37], true));
     }
 
     #[test]

@@ -17,12 +17,12 @@ mod latch;
 mod plan;
 mod playback;
 mod reception;
-// pub mod recording;
+pub mod recording;
 pub mod resample;
 mod rtcp;
 mod sender;
 mod session;
-// pub mod thread;
+pub mod thread;
 
 pub use clock::Nanos;
 pub use jitter::{JitterCounts, Sound};

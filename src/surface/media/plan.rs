@@ -50,6 +50,13 @@ pub struct Remote {
     pub direction: Direction,
 }
 
+impl Remote {
+    /// Whether RTP and RTCP share a port (RFC 5761).
+    pub fn is_multiplexed(&self) -> bool {
+        self.rtp == self.rtcp
+    }
+}
+
 /// Direction of the media, seen from the box (RFC 3264 5.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Direction {

@@ -75,6 +75,8 @@ pub enum Output<'a> {
         to: SocketAddr,
         /// The datagram.
         packet: &'a [u8],
+        /// Whether RTP and RTCP share the far end's port (RFC 5761).
+        multiplexed: bool,
     },
 }
 
@@ -273,7 +275,7 @@ impl MediaSession {
             return Some(Output::Rtp { to, packet: &self.rtp_out.data[..length] });
         }
         let (to, length) = self.rtcp_out.pending.take()?;
-        Some(Output::Rtcp { to, packet: &self.rtcp_out.data[..length] })
+        Some(Output::Rtcp { to, packet: &self.rtcp_out.data[..length], multiplexed: self.remote.is_multiplexed() })
     }
 
     /// The next event.
@@ -447,7 +449,7 @@ impl MediaSession {
             (reception.block(), last)
         });
         let report = Report { ssrc: self.sender.ssrc(), sender, block, cname: &self.cname, goodbye };
-        let to = if self.remote.rtcp == self.remote.rtp { self.latch.target() } else { self.rtcp_latch.target() };
+        let to = if self.remote.is_multiplexed() { self.latch.target() } else { self.rtcp_latch.target() };
         if to.port() != 0 && !to.ip().is_unspecified() {
             let length = report.write(now, &mut self.rtcp_out.data);
             self.rtcp_out.pending = Some((to, length));

@@ -159,8 +159,10 @@ fn delay_grows_with_jitter_and_shrinks_on_a_calm_line() {
     assert!(counts.late < 30, "{counts:?}");
 }
 
-/// Recorded arrivals of one source: (arrival in ms, sequence number, timestamp, payload type, payload octets).
-fn recorded(name: &str) -> Option<Vec<(u64, u16, u32, u8, usize)>> {
+/// A line of a recording: arrival (ms), sequence number, timestamp, payload octets.
+type Row = (u64, u16, u32, usize);
+
+fn recorded(name: &str) -> Option<Vec<Row>> {
     let path = format!("{}/../shared/cases/e_network/arrivals/{name}.arrivals.csv", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).ok()?;
     let row = |line: &str| {
@@ -170,7 +172,6 @@ fn recorded(name: &str) -> Option<Vec<(u64, u16, u32, u8, usize)>> {
             us / 1_000,
             cells.get(1)?.parse().ok()?,
             cells.get(2)?.parse().ok()?,
-            cells.get(4)?.parse().ok()?,
             cells.get(6)?.parse().ok()?,
         ))
     };
@@ -194,7 +195,7 @@ fn recorded_networks_are_played_with_the_losses_that_they_had() {
         let Some(rows) = recorded(name) else { return println!("skipped: ../shared/cases/e_network is missing") };
         let arrivals: Vec<Arrival> = rows
             .iter()
-            .map(|&(at, sequence, timestamp, _, size)| (at, timestamp, ramp(u32::from(sequence), size * samples / octets)))
+            .map(|&(at, sequence, timestamp, size)| (at, timestamp, ramp(u32::from(sequence), size * samples / octets)))
             .collect();
         let (buffer, frames) = play(&arrivals);
         let counts = buffer.counts();

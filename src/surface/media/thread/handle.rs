@@ -1,0 +1,173 @@
+//! The owner of the media thread.
+
+use std::io;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rtrb::{Producer, RingBuffer};
+
+use super::channel::{CallCommands, CallEvents, CallMedia};
+use super::error::MediaError;
+use super::ports::{PortPair, Ports};
+use super::reaper::{self, Reaper};
+use super::run::{Call, Run};
+use super::sys::{self, Signal};
+use crate::surface::media::clock::Nanos;
+use crate::surface::media::plan::Plan;
+use crate::surface::media::recording;
+use crate::surface::media::session::MediaSession;
+
+/// How the media thread is set up.
+#[derive(Debug, Clone)]
+pub struct MediaConfig {
+    /// The address that sockets are bound to.
+    pub address: IpAddr,
+    /// The ports that RTP and RTCP may use: two a call, and two for each that ended in the last minute.
+    pub ports: RangeInclusive<u16>,
+    /// Most calls at a time.
+    pub calls_max: usize,
+    /// The origin of monotonic time, the same as everywhere in the box.
+    pub origin: Instant,
+}
+
+/// The media thread. There is one in the box; dropping it says goodbye in every call and ends it.
+pub struct MediaHandle {
+    adopt: Mutex<Producer<Box<Call>>>,
+    shared: Arc<Shared>,
+    ports: Arc<Ports>,
+    clock: Clock,
+    calls_max: usize,
+    realtime: bool,
+    threads: Vec<JoinHandle<()>>,
+    reaper: Option<(Arc<AtomicBool>, Arc<Signal>)>,
+}
+
+/// What the handle and the thread both see.
+#[derive(Debug)]
+pub(super) struct Shared {
+    /// Wakes the thread where no call is up.
+    pub(super) signal: Signal,
+    pub(super) stop: AtomicBool,
+    /// Calls that are up or being closed.
+    pub(super) calls: AtomicUsize,
+}
+
+/// CLOCK_MONOTONIC from the box's origin on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Clock {
+    origin_ns: u64,
+}
+
+impl Clock {
+    fn new(origin: Instant) -> Self {
+        Self { origin_ns: sys::monotonic_ns().saturating_sub(origin.elapsed().as_nanos() as u64) }
+    }
+
+    pub(super) fn now(self) -> Nanos {
+        Nanos(sys::monotonic_ns().saturating_sub(self.origin_ns))
+    }
+
+    pub(super) fn sleep_until(self, at: Nanos) {
+        sys::sleep_until(self.origin_ns.saturating_add(at.0));
+    }
+}
+
+impl MediaHandle {
+    /// Starts the thread. Where FIFO scheduling is not permitted it goes on without, which is logged and told by
+    /// [`Self::is_realtime`].
+    pub fn start(config: MediaConfig) -> Result<Self, MediaError> {
+        let ports = Ports::new(config.address, config.ports.clone())?;
+        let signal = Signal::new(true).map_err(MediaError::Start)?;
+        let shared = Arc::new(Shared { signal, stop: AtomicBool::new(false), calls: AtomicUsize::new(0) });
+        let clock = Clock::new(config.origin);
+        let (adopt, adopted) = RingBuffer::new(config.calls_max.max(1));
+        let (waste, reaper) = Reaper::new(Arc::clone(&shared), config.calls_max).map_err(MediaError::Start)?;
+        let reaper_ends = reaper.ends();
+        let run = Run::new(clock, Arc::clone(&shared), adopted, waste, config.calls_max).map_err(MediaError::Start)?;
+        let (realtime_tx, realtime_rx) = mpsc::sync_channel(1);
+        let media = std::thread::Builder::new().name("recado-media".into()).spawn(move || {
+            // Nobody listens only if the handle's start failed meanwhile.
+            let _ = realtime_tx.send(sys::schedule_fifo());
+            run.run();
+        });
+        let mut threads = vec![media.map_err(MediaError::Start)?];
+        let freeing = std::thread::Builder::new().name("recado-reaper".into()).spawn(move || reaper.run());
+        threads.push(freeing.map_err(MediaError::Start)?);
+        let realtime = match realtime_rx.recv() {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "the media thread may not use FIFO scheduling: audio may stutter under load (grant CAP_SYS_NICE or LimitRTPRIO)");
+                false
+            }
+            Err(_) => return Err(MediaError::Ended),
+        };
+        let calls_max = config.calls_max;
+        Ok(Self { adopt: Mutex::new(adopt), shared, ports, clock, calls_max, realtime, threads, reaper: Some(reaper_ends) })
+    }
+
+    /// Whether the thread has FIFO scheduling.
+    pub fn is_realtime(&self) -> bool {
+        self.realtime
+    }
+
+    /// Binds a pair of ports, so that an offer can name them before an answer is known.
+    pub fn reserve(&self) -> Result<PortPair, MediaError> {
+        let random = getrandom::u32().map_err(|error| MediaError::Start(io::Error::other(error.to_string())))?;
+        self.ports.reserve(Instant::now(), random)
+    }
+
+    /// Begins a call's media on reserved ports.
+    pub fn open_call(&self, ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+        let reserved =
+            self.shared.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < self.calls_max).then_some(calls + 1));
+        if reserved.is_err() {
+            return Err(MediaError::Full(self.calls_max));
+        }
+        let opened = self.open(ports, plan, record);
+        if opened.is_err() {
+            self.shared.calls.fetch_sub(1, Ordering::AcqRel);
+        }
+        opened
+    }
+
+    fn open(&self, ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+        let local_rtp_port = ports.rtp_port();
+        let (commands, taken) = RingBuffer::new(COMMANDS_MAX);
+        let (told, events) = RingBuffer::new(EVENTS_MAX);
+        let signal = Arc::new(Signal::new(false).map_err(MediaError::Start)?);
+        let (tap, recording) = if record { recording::tap() } else { (None, None) };
+        let session = MediaSession::new(self.clock.now(), plan);
+        let call = Box::new(Call::new(ports, session, taken, told, Arc::clone(&signal), tap));
+        let mut adopt = self.adopt.lock().unwrap_or_else(PoisonError::into_inner);
+        adopt.push(call).map_err(|_| MediaError::Ended)?;
+        self.shared.signal.raise();
+        Ok(CallMedia { commands: CallCommands::new(commands), events: CallEvents::new(events, signal), recording, local_rtp_port })
+    }
+}
+
+impl Drop for MediaHandle {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Release);
+        self.shared.signal.raise();
+        let mut threads = self.threads.drain(..);
+        if let Some(media) = threads.next() {
+            // A thread that panicked has said so itself.
+            let _ = media.join();
+        }
+        if let Some(ends) = self.reaper.take() {
+            reaper::end(&ends);
+        }
+        for thread in threads {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A reply's clauses and a clear, several times over; a realtime model's pieces of half a minute.
+const COMMANDS_MAX: usize = 256;
+/// What comes between two looks of a busy task; more wait in the session.
+const EVENTS_MAX: usize = 64;
