@@ -440,3 +440,23 @@ fn a_refused_caller_may_try_again_when_the_transaction_is_over() {
     rig.pass(Duration::from_secs(60));
     assert_eq!(statuses(&rig.receive(&caller.invite(OFFER))), [100]);
 }
+
+#[test]
+fn a_second_shutdown_sends_no_second_bye_and_only_its_own_answer_ends_it() {
+    let mut rig = Rig::new();
+    rig.established(&mut Caller::new("c1"));
+    let bye = rig.command(Command::Shutdown).remove(0);
+    assert!(rig.command(Command::Shutdown).is_empty());
+    rig.receive(&answer(&bye, 200).replace("CSeq: 1 BYE", "CSeq: 1 OPTIONS"));
+    rig.receive(&answer(&bye, 200).replace("branch=z9hG4bK", "branch=z9hG4bKx"));
+    rig.receive(&answer(&bye, 100));
+    assert_eq!(
+        (
+            rig.endpoint.byes_pending(),
+            rig.endpoint.counters().unmatched
+        ),
+        (1, 3)
+    );
+    rig.receive(&answer(&bye, 200));
+    assert_eq!(rig.endpoint.byes_pending(), 0);
+}
