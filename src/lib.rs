@@ -9,4 +9,11 @@
 //!                          cognition (models · tools · executor) · coordination (store · recovery)
 //! ```
 
+pub mod admin;
+pub mod app;
+pub mod cognition;
+pub mod config;
+pub mod coordination;
+pub mod demo;
 pub mod surface;
+pub mod telemetry;

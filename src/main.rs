@@ -1,1 +1,116 @@
-fn main() {}
+//! The command line: parse and dispatch, nothing else.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use recado::config::{Config, Sources};
+use recado::demo::{self, Options};
+use recado::{app, telemetry};
+use recado_core::policy::Language;
+
+/// A telephone agent in a box that accepts work, keeps talking, and tells each result once.
+#[derive(Debug, Parser)]
+#[command(name = "recado", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve calls until SIGTERM or Ctrl-C.
+    Run(Configured),
+    /// Check a configuration: print every problem, or what a box with it will do.
+    Check(Configured),
+    /// Show what waits to be told and what runs; the box may run meanwhile.
+    Pending {
+        #[command(flatten)]
+        configured: Configured,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Play a whole story on loopback: a box, its tools and a caller; needs espeak-ng and no configuration.
+    Demo {
+        /// The language of the call: es or en.
+        #[arg(long, default_value = "es", value_parser = language)]
+        language: Language,
+        /// Where the call is written as a stereo WAV.
+        #[arg(long, default_value = "recado-demo.wav")]
+        wav: PathBuf,
+        /// Keep the store, the configuration and the log in this directory.
+        #[arg(long, value_name = "DIR")]
+        keep: Option<PathBuf>,
+    },
+    /// Test the box on this machine in a few seconds; needs no speech engine.
+    SelfTest,
+}
+
+/// Where the configuration is.
+#[derive(Debug, Args)]
+struct Configured {
+    /// The configuration file; `FILE.d/*.toml` and RECADO_SECTION__KEY variables are laid over it.
+    #[arg(short = 'c', long = "config", value_name = "FILE")]
+    file: PathBuf,
+    /// Set one setting over all others, such as sip.calls_max=4; may be repeated.
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE")]
+    flags: Vec<String>,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Run(configured) => run(configured),
+        Command::Check(configured) => ended(app::check(&sources(configured)).map(|checked| {
+            checked.warnings.iter().for_each(|warning| eprintln!("{warning}"));
+            print!("{}", checked.summary);
+        })),
+        Command::Pending { configured, json } => match Config::load(&sources(configured)) {
+            Ok((config, _)) => ended(app::pending(&config, json).map(|text| print!("{text}"))),
+            Err(problems) => ended::<()>(Err(problems)),
+        },
+        Command::Demo { language, wav, keep } => ended(demo::run(&Options { language, wav, keep })),
+        Command::SelfTest => ended(demo::self_test()),
+    }
+}
+
+fn run(configured: Configured) -> ExitCode {
+    let file = configured.file.display().to_string();
+    let (config, warnings) = match Config::load(&sources(configured)) {
+        Ok(loaded) => loaded,
+        Err(problems) => return ended::<()>(Err(problems)),
+    };
+    if let Err(error) = telemetry::init(&config.log) {
+        return ended::<()>(Err(error));
+    }
+    warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+    ended(app::run(&config, &file))
+}
+
+fn sources(configured: Configured) -> Sources {
+    Sources::of_process(configured.file, configured.flags)
+}
+
+fn language(word: &str) -> Result<Language, String> {
+    match word {
+        "es" => Ok(Language::Es),
+        "en" => Ok(Language::En),
+        _ => Err("write es or en".to_owned()),
+    }
+}
+
+fn ended<T>(result: Result<T, impl std::fmt::Display>) -> ExitCode {
+    match result {
+        Ok(_) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  it could not be done, or the configuration has problems: they are on stderr
+  2  the command line was not understood";

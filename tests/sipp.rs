@@ -4,9 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command as Process, Stdio};
 
-use recado::surface::sip::{
-    Command, Counters, EndCause, EndpointConfig, Event, LocalMedia, Server,
-};
+use recado::surface::sip::{Command, Counters, EndCause, EndpointConfig, Event, LocalMedia, Server};
 
 /// What the application saw.
 #[derive(Debug, Default)]
@@ -20,27 +18,16 @@ struct Seen {
 
 #[test]
 fn two_hundred_plain_calls_at_twenty_a_second_all_succeed() {
-    let Some((seen, counters)) = run(&["-sn", "uac", "-m", "200", "-r", "20", "-mp", "21000"])
-    else {
+    let Some((seen, counters)) = run(&["-sn", "uac", "-m", "200", "-r", "20", "-mp", "21000"]) else {
         return;
     };
-    assert_eq!(
-        (seen.incoming, seen.established, seen.ended_by_caller),
-        (200, 200, 200),
-        "{seen:?}"
-    );
-    assert_eq!(
-        (counters.malformed_answered, counters.malformed_dropped),
-        (0, 0),
-        "{counters:?}"
-    );
+    assert_eq!((seen.incoming, seen.established, seen.ended_by_caller), (200, 200, 200), "{seen:?}");
+    assert_eq!((counters.malformed_answered, counters.malformed_dropped), (0, 0), "{counters:?}");
 }
 
 #[test]
 fn with_every_seventh_datagram_lost_both_ways_all_calls_succeed() {
-    let arguments = [
-        "-sn", "uac", "-m", "100", "-r", "20", "-lost", "15", "-mp", "22000",
-    ];
+    let arguments = ["-sn", "uac", "-m", "100", "-r", "20", "-lost", "15", "-mp", "22000"];
     let Some((seen, counters)) = run(&arguments) else {
         return;
     };
@@ -49,17 +36,8 @@ fn with_every_seventh_datagram_lost_both_ways_all_calls_succeed() {
     // SIPp takes a repeated 200 of the INVITE for that of its BYE: where it lost both its ACK and its BYE, it is content
     // and gone, and the call is still open here when the server is shut down.
     let left = seen.ended_otherwise.len();
-    assert!(
-        seen.ended_otherwise
-            .iter()
-            .all(|cause| *cause == EndCause::LocalBye),
-        "{seen:?}"
-    );
-    assert_eq!(
-        seen.ended_by_caller as usize + left,
-        100,
-        "each call ends once: {seen:?}"
-    );
+    assert!(seen.ended_otherwise.iter().all(|cause| *cause == EndCause::LocalBye), "{seen:?}");
+    assert_eq!(seen.ended_by_caller as usize + left, 100, "each call ends once: {seen:?}");
     assert!(left < 15, "{seen:?}");
 }
 
@@ -72,11 +50,7 @@ fn a_re_invite_directly_behind_the_ack_succeeds_in_every_call() {
     let Some((seen, _)) = run(&["-sf", &path, "-m", "200", "-r", "50", "-mp", "23000"]) else {
         return;
     };
-    assert_eq!(
-        (seen.established, seen.renegotiated, seen.ended_by_caller),
-        (200, 200, 200),
-        "{seen:?}"
-    );
+    assert_eq!((seen.established, seen.renegotiated, seen.ended_by_caller), (200, 200, 200), "{seen:?}");
     assert!(seen.ended_otherwise.is_empty(), "{seen:?}");
 }
 
@@ -86,23 +60,11 @@ fn scenarios_of_other_projects_succeed() {
     const JAMBONZ: &str = "jambonz__jambonz-feature-server/test/scenarios";
     const DRACHTIO: &str = "drachtio__drachtio-server/test/scenarios";
     let scenarios = [
-        (
-            format!("{DRACHTIO}/uac-options-expect-200.xml"),
-            Manner::Listen,
-        ),
-        (
-            format!("{JAMBONZ}/uac-success-send-bye.xml"),
-            Manner::Listen,
-        ),
-        (
-            format!("{JAMBONZ}/uac-success-received-bye.xml"),
-            Manner::HangUp,
-        ),
+        (format!("{DRACHTIO}/uac-options-expect-200.xml"), Manner::Listen),
+        (format!("{JAMBONZ}/uac-success-send-bye.xml"), Manner::Listen),
+        (format!("{JAMBONZ}/uac-success-received-bye.xml"), Manner::HangUp),
         (format!("{JAMBONZ}/uac-expect-603.xml"), Manner::Reject(603)),
-        (
-            format!("{JAMBONZ}/uac-invite-expect-480.xml"),
-            Manner::Reject(480),
-        ),
+        (format!("{JAMBONZ}/uac-invite-expect-480.xml"), Manner::Reject(480)),
         (format!("{JAMBONZ}/uac-expect-500.xml"), Manner::Reject(500)),
     ];
     for (index, (scenario, manner)) in scenarios.into_iter().enumerate() {
@@ -111,12 +73,8 @@ fn scenarios_of_other_projects_succeed() {
             continue;
         };
         let port = (24_000 + index * 100).to_string();
-        let Some((seen, _)) = run_with(
-            &[
-                "-sf", &path, "-m", "2", "-mp", &port, "-key", "from", "sipp", "-key", "to", "box",
-            ],
-            manner,
-        ) else {
+        let Some((seen, _)) = run_with(&["-sf", &path, "-m", "2", "-mp", &port, "-key", "from", "sipp", "-key", "to", "box"], manner)
+        else {
             return;
         };
         println!("{scenario}: {seen:?}");
@@ -125,15 +83,8 @@ fn scenarios_of_other_projects_succeed() {
 
 fn case_path(path: &str) -> Option<String> {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut roots = ["../shared/cases", "../../shared/cases"]
-        .into_iter()
-        .map(|root| manifest.join(root).join(path));
-    Some(
-        roots
-            .find(|path| path.is_file())?
-            .to_string_lossy()
-            .into_owned(),
-    )
+    let mut roots = ["../shared/cases", "../../shared/cases"].into_iter().map(|root| manifest.join(root).join(path));
+    Some(roots.find(|path| path.is_file())?.to_string_lossy().into_owned())
 }
 
 /// What the application does with a call.
@@ -150,21 +101,11 @@ fn run(arguments: &[&str]) -> Option<(Seen, Counters)> {
 
 /// Runs SIPp as caller against a server that accepts everything; `None` if there is no SIPp.
 fn run_with(arguments: &[&str], manner: Manner) -> Option<(Seen, Counters)> {
-    if Process::new("sipp")
-        .arg("-v")
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()
-        .is_err()
-    {
+    if Process::new("sipp").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
         println!("skipped: sipp is not installed");
         return None;
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build()
-        .expect("runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("runtime");
     runtime.block_on(async {
         let loopback: SocketAddr = "127.0.0.1:0".parse().expect("address");
         let mut config = EndpointConfig::new(loopback);
@@ -198,12 +139,7 @@ async fn answer(server: &Server, event: Event, manner: Manner, seen: &mut Seen) 
         Event::Incoming(incoming) => {
             seen.incoming += 1;
             let address = "127.0.0.1".parse().expect("address");
-            let local = LocalMedia {
-                address,
-                rtp_port: 40000,
-                rtcp_port: 40001,
-                rtcp_mux: false,
-            };
+            let local = LocalMedia { address, rtp_port: 40000, rtcp_port: 40001, rtcp_mux: false };
             let call = incoming.call;
             // After a shutdown nobody takes commands any more.
             let answers = match manner {
@@ -223,31 +159,17 @@ async fn answer(server: &Server, event: Event, manner: Manner, seen: &mut Seen) 
             }
         }
         Event::Renegotiated { .. } => seen.renegotiated += 1,
-        Event::Ended {
-            cause: EndCause::Bye,
-            ..
-        } => seen.ended_by_caller += 1,
+        Event::Ended { cause: EndCause::Bye, .. } => seen.ended_by_caller += 1,
         Event::Ended { cause, .. } => seen.ended_otherwise.push(cause),
         Event::Digit { .. } => {}
     }
 }
 
 fn call(address: &str, arguments: &[String]) -> std::process::Output {
-    let free = UdpSocket::bind("127.0.0.1:0")
-        .and_then(|socket| socket.local_addr())
-        .expect("a free port");
+    let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
     Process::new("sipp")
         .arg(address)
-        .args([
-            "-i",
-            "127.0.0.1",
-            "-p",
-            &free.port().to_string(),
-            "-nostdin",
-            "-timeout",
-            "38",
-            "-timeout_error",
-        ])
+        .args(["-i", "127.0.0.1", "-p", &free.port().to_string(), "-nostdin", "-timeout", "38", "-timeout_error"])
         .args(arguments)
         .current_dir(Path::new(env!("CARGO_TARGET_TMPDIR")))
         .env("TERM", "dumb")

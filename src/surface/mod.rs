@@ -3,4 +3,8 @@
 //! Nothing here decides *what* to say or *when* a delivery may be told: that is `recado-core`. No tool, model or
 //! store may be reached from this room.
 
+pub mod listen;
+pub mod media;
 pub mod sip;
+pub mod speech;
+pub mod voice;

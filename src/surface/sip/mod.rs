@@ -19,10 +19,7 @@ mod timer;
 mod token;
 mod transaction;
 
-pub use endpoint::{
-    Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming,
-    Output, Party, Users,
-};
+pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
 pub use error::SipError;
 pub use media_plan::{Codec, LocalMedia, MediaPlan};
 pub use network::Network;

@@ -17,15 +17,11 @@ impl Network {
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.address, address.to_canonical()) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let mask = u32::MAX
-                    .checked_shl(32 - u32::from(self.prefix_bits))
-                    .unwrap_or(0);
+                let mask = u32::MAX.checked_shl(32 - u32::from(self.prefix_bits)).unwrap_or(0);
                 u32::from(network) & mask == u32::from(address) & mask
             }
             (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let mask = u128::MAX
-                    .checked_shl(128 - u32::from(self.prefix_bits))
-                    .unwrap_or(0);
+                let mask = u128::MAX.checked_shl(128 - u32::from(self.prefix_bits)).unwrap_or(0);
                 u128::from(network) & mask == u128::from(address) & mask
             }
             _ => false,
@@ -46,16 +42,9 @@ impl FromStr for Network {
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
         let prefix_bits = match bits {
             None => bits_max,
-            Some(bits) => bits
-                .parse()
-                .ok()
-                .filter(|bits| *bits <= bits_max)
-                .ok_or_else(bad)?,
+            Some(bits) => bits.parse().ok().filter(|bits| *bits <= bits_max).ok_or_else(bad)?,
         };
-        Ok(Self {
-            address,
-            prefix_bits,
-        })
+        Ok(Self { address, prefix_bits })
     }
 }
 
@@ -65,12 +54,7 @@ mod tests {
 
     #[test]
     fn a_block_holds_its_addresses_and_no_others() {
-        let holds = |network: &str, address: &str| {
-            network
-                .parse::<Network>()
-                .expect(network)
-                .contains(address.parse().expect(address))
-        };
+        let holds = |network: &str, address: &str| network.parse::<Network>().expect(network).contains(address.parse().expect(address));
         assert!(holds("192.168.0.0/16", "192.168.255.1"));
         assert!(!holds("192.168.0.0/16", "192.169.0.1"));
         assert!(holds("10.1.2.3", "10.1.2.3") && !holds("10.1.2.3", "10.1.2.4"));

@@ -38,22 +38,12 @@ impl Server {
     ///
     /// # Errors
     /// [`SipError::AddressInUse`], [`SipError::Listen`], [`SipError::BadAdvertisedAddress`].
-    pub fn start(
-        listen: SocketAddr,
-        mut config: EndpointConfig,
-        seed: Seed,
-    ) -> Result<Self, SipError> {
+    pub fn start(listen: SocketAddr, mut config: EndpointConfig, seed: Seed) -> Result<Self, SipError> {
         let socket = open(listen).map_err(|source| match source.kind() {
             io::ErrorKind::AddrInUse => SipError::AddressInUse { address: listen },
-            _ => SipError::Listen {
-                address: listen,
-                source,
-            },
+            _ => SipError::Listen { address: listen, source },
         })?;
-        let address = socket.local_addr().map_err(|source| SipError::Listen {
-            address: listen,
-            source,
-        })?;
+        let address = socket.local_addr().map_err(|source| SipError::Listen { address: listen, source })?;
         if config.advertised.port() == 0 {
             config.advertised.set_port(address.port());
         }
@@ -73,13 +63,7 @@ impl Server {
             stop_at: None,
         };
         let task = tokio::spawn(shell.run());
-        Ok(Self {
-            commands,
-            events,
-            counters,
-            address,
-            task,
-        })
+        Ok(Self { commands, events, counters, address, task })
     }
 
     /// Where it listens.
@@ -89,12 +73,7 @@ impl Server {
 
     /// Waits until the server has ended. Read the events to their end first: they are dropped here.
     pub async fn ended(self) {
-        let Self {
-            commands,
-            events,
-            task,
-            ..
-        } = self;
+        let Self { commands, events, task, .. } = self;
         drop((commands, events));
         if let Err(error) = task.await {
             tracing::error!(%error, "the SIP server ended abnormally");
@@ -148,10 +127,7 @@ impl Shell {
             self.report();
         }
         if !self.waiting.is_empty() {
-            tracing::warn!(
-                events = self.waiting.len(),
-                "SIP events were not read before the server ended"
-            );
+            tracing::warn!(events = self.waiting.len(), "SIP events were not read before the server ended");
         }
     }
 
@@ -164,10 +140,7 @@ impl Shell {
     }
 
     async fn next_input(&mut self, buffer: &mut [u8]) -> Input {
-        let deadline = [self.endpoint.deadline(), self.stop_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let deadline = [self.endpoint.deadline(), self.stop_at].into_iter().flatten().min();
         let far_away = Instant::now() + IDLE;
         let timer = tokio::time::sleep_until(deadline.unwrap_or(far_away).into());
         let stopping = self.stop_at.is_some();
@@ -210,11 +183,7 @@ impl Shell {
     async fn wake(&mut self) {
         for _ in 0..TIMERS_AT_ONCE_MAX {
             let now = Instant::now();
-            if self
-                .endpoint
-                .deadline()
-                .is_none_or(|deadline| deadline > now)
-            {
+            if self.endpoint.deadline().is_none_or(|deadline| deadline > now) {
                 return;
             }
             self.endpoint.wake(now);
@@ -234,15 +203,8 @@ impl Shell {
     async fn carry_out(&mut self) {
         while let Some(output) = self.endpoint.poll() {
             match output {
-                Output::Transmit {
-                    datagram,
-                    destination,
-                } => {
-                    if let Err(error) = self
-                        .socket
-                        .send_to(&datagram, self.on_the_socket(destination))
-                        .await
-                    {
+                Output::Transmit { datagram, destination } => {
+                    if let Err(error) = self.socket.send_to(&datagram, self.on_the_socket(destination)).await {
                         tracing::warn!(%destination, %error, "cannot send SIP");
                         self.unreachable.push(destination);
                     }
@@ -259,9 +221,7 @@ impl Shell {
         }
         match self.events.try_send(event) {
             Ok(()) => {}
-            Err(
-                mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event),
-            ) => {
+            Err(mpsc::error::TrySendError::Full(event) | mpsc::error::TrySendError::Closed(event)) => {
                 self.waiting.push_back(event);
             }
         }
@@ -270,9 +230,7 @@ impl Shell {
     /// An IPv6 socket that also serves IPv4 wants its addresses mapped.
     fn on_the_socket(&self, destination: SocketAddr) -> SocketAddr {
         match destination.ip() {
-            IpAddr::V4(address) if self.is_ipv6 => {
-                SocketAddr::new(address.to_ipv6_mapped().into(), destination.port())
-            }
+            IpAddr::V4(address) if self.is_ipv6 => SocketAddr::new(address.to_ipv6_mapped().into(), destination.port()),
             _ => destination,
         }
     }
@@ -330,18 +288,12 @@ mod tests {
 
     impl Phone {
         async fn new(server: &Server) -> Self {
-            Self(
-                UdpSocket::bind("127.0.0.1:0").await.expect("socket"),
-                server.address(),
-            )
+            Self(UdpSocket::bind("127.0.0.1:0").await.expect("socket"), server.address())
         }
 
         async fn send(&self, message: &str) {
             let message = message.replace("branch=", "rport;branch=");
-            self.0
-                .send_to(message.as_bytes(), self.1)
-                .await
-                .expect("sent");
+            self.0.send_to(message.as_bytes(), self.1).await.expect("sent");
         }
 
         async fn receive(&self) -> String {
@@ -367,31 +319,17 @@ mod tests {
 
     async fn accept(server: &Server, call: CallHandle) {
         let address = "127.0.0.1".parse().expect("address");
-        let local = LocalMedia {
-            address,
-            rtp_port: 40000,
-            rtcp_port: 40001,
-            rtcp_mux: false,
-        };
-        server
-            .commands
-            .send(Command::Accept { call, local })
-            .await
-            .expect("running");
+        let local = LocalMedia { address, rtp_port: 40000, rtcp_port: 40001, rtcp_mux: false };
+        server.commands.send(Command::Accept { call, local }).await.expect("running");
     }
 
     #[tokio::test]
     async fn a_port_that_is_taken_says_what_to_do() {
         let other = StdSocket::bind("127.0.0.1:0").expect("socket");
         let address = other.local_addr().expect("address");
-        let error =
-            Server::start(address, EndpointConfig::new(address), [1; 32]).expect_err("taken");
+        let error = Server::start(address, EndpointConfig::new(address), [1; 32]).expect_err("taken");
         let text = error.to_string();
-        assert!(
-            text.contains("another program")
-                && text.contains(&format!("ss -ulpn 'sport = :{}'", address.port())),
-            "{text}"
-        );
+        assert!(text.contains("another program") && text.contains(&format!("ss -ulpn 'sport = :{}'", address.port())), "{text}");
     }
 
     #[tokio::test]
@@ -405,30 +343,12 @@ mod tests {
         assert_eq!(status(&phone.receive().await), 100);
         let ok = phone.receive().await;
         caller.learn(&ok);
-        phone
-            .send(&caller.ack("").replace(
-                "192.0.2.1:5060>",
-                &format!("{}>", phone.0.local_addr().expect("address")),
-            ))
-            .await;
-        assert!(matches!(
-            server.events.recv().await,
-            Some(Event::Established { .. })
-        ));
+        phone.send(&caller.ack("").replace("192.0.2.1:5060>", &format!("{}>", phone.0.local_addr().expect("address")))).await;
+        assert!(matches!(server.events.recv().await, Some(Event::Established { .. })));
         // The Contact of the INVITE is an address of documentation: the BYE goes nowhere, and shutdown is bounded.
         let started = Instant::now();
-        server
-            .commands
-            .send(Command::Shutdown)
-            .await
-            .expect("running");
-        assert_eq!(
-            server.events.recv().await,
-            Some(Event::Ended {
-                call,
-                cause: EndCause::LocalBye
-            })
-        );
+        server.commands.send(Command::Shutdown).await.expect("running");
+        assert_eq!(server.events.recv().await, Some(Event::Ended { call, cause: EndCause::LocalBye }));
         server.ended().await;
         assert!(started.elapsed() < Duration::from_secs(4));
     }
@@ -439,37 +359,18 @@ mod tests {
         let phone = Phone::new(&server).await;
         let contact = format!("ana@{}>", phone.0.local_addr().expect("address"));
         let mut caller = Caller::new("c1");
-        phone
-            .send(
-                &caller
-                    .invite(OFFER)
-                    .replace("ana@192.0.2.1:5060>", &contact),
-            )
-            .await;
+        phone.send(&caller.invite(OFFER).replace("ana@192.0.2.1:5060>", &contact)).await;
         let call = incoming(&mut server).await;
         accept(&server, call).await;
         phone.receive().await;
         caller.learn(&phone.receive().await);
-        phone
-            .send(&caller.ack("").replace("ana@192.0.2.1:5060>", &contact))
-            .await;
-        assert!(matches!(
-            server.events.recv().await,
-            Some(Event::Established { .. })
-        ));
+        phone.send(&caller.ack("").replace("ana@192.0.2.1:5060>", &contact)).await;
+        assert!(matches!(server.events.recv().await, Some(Event::Established { .. })));
         let started = Instant::now();
-        server
-            .commands
-            .send(Command::Shutdown)
-            .await
-            .expect("running");
+        server.commands.send(Command::Shutdown).await.expect("running");
         let bye = phone.receive().await;
         assert!(bye.starts_with("BYE "), "{bye}");
-        phone
-            .0
-            .send_to(answer(&bye, 200).as_bytes(), phone.1)
-            .await
-            .expect("sent");
+        phone.0.send_to(answer(&bye, 200).as_bytes(), phone.1).await.expect("sent");
         server.ended().await;
         assert!(started.elapsed() < SHUTDOWN_MAX);
     }
@@ -490,10 +391,7 @@ mod tests {
                 loop {
                     phone.send(&invite).await;
                     let answer = phone.0.recv_from(&mut buffer);
-                    if tokio::time::timeout(Duration::from_millis(100), answer)
-                        .await
-                        .is_ok()
-                    {
+                    if tokio::time::timeout(Duration::from_millis(100), answer).await.is_ok() {
                         break;
                     }
                 }

@@ -34,14 +34,7 @@ impl Tokens {
     }
 
     fn digest(&self, kind: &[u8], about: &[u8]) -> u64 {
-        let digest = Sha256::new()
-            .chain_update(self.seed)
-            .chain_update(kind)
-            .chain_update(about)
-            .finalize();
-        digest
-            .iter()
-            .take(8)
-            .fold(0, |number, &byte| number << 8 | u64::from(byte))
+        let digest = Sha256::new().chain_update(self.seed).chain_update(kind).chain_update(about).finalize();
+        digest.iter().take(8).fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 }

@@ -15,10 +15,7 @@ impl Route {
     /// Reads a Record-Route value.
     pub fn parse(value: &[u8]) -> Option<Self> {
         let uri = NameAddr::parse(value).ok()?.uri;
-        Some(Self {
-            value: value.to_vec(),
-            uri,
-        })
+        Some(Self { value: value.to_vec(), uri })
     }
 
     pub fn value(&self) -> &[u8] {
@@ -57,9 +54,7 @@ fn is_local(address: IpAddr) -> bool {
             let shared = first == 100 && (64..128).contains(&second);
             address.is_private() || address.is_loopback() || address.is_link_local() || shared
         }
-        IpAddr::V6(address) => {
-            address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local()
-        }
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local() || address.is_unicast_link_local(),
     }
 }
 
@@ -73,26 +68,11 @@ mod tests {
             let uri = Uri::parse(uri.as_bytes()).expect(uri);
             next_hop(&uri, source.parse().expect(source)).to_string()
         };
-        assert_eq!(
-            hop("sip:a@192.168.1.5:5062", "198.51.100.1:1024"),
-            "198.51.100.1:1024"
-        );
-        assert_eq!(
-            hop("sip:a@192.168.1.5:5062", "192.168.1.1:5060"),
-            "192.168.1.5:5062"
-        );
-        assert_eq!(
-            hop("sip:a@203.0.113.5", "198.51.100.1:1024"),
-            "203.0.113.5:5060"
-        );
-        assert_eq!(
-            hop("sip:a@phone.example.com", "198.51.100.1:1024"),
-            "198.51.100.1:1024"
-        );
-        assert_eq!(
-            hop("sip:a@[2001:db8::1]", "198.51.100.1:1024"),
-            "198.51.100.1:1024"
-        );
+        assert_eq!(hop("sip:a@192.168.1.5:5062", "198.51.100.1:1024"), "198.51.100.1:1024");
+        assert_eq!(hop("sip:a@192.168.1.5:5062", "192.168.1.1:5060"), "192.168.1.5:5062");
+        assert_eq!(hop("sip:a@203.0.113.5", "198.51.100.1:1024"), "203.0.113.5:5060");
+        assert_eq!(hop("sip:a@phone.example.com", "198.51.100.1:1024"), "198.51.100.1:1024");
+        assert_eq!(hop("sip:a@[2001:db8::1]", "198.51.100.1:1024"), "198.51.100.1:1024");
         assert_eq!(hop("sip:a@0.0.0.0", "10.0.0.1:5060"), "10.0.0.1:5060");
     }
 }

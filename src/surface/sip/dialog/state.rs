@@ -16,10 +16,7 @@ pub struct DialogKey {
 impl DialogKey {
     /// The dialog that a request belongs to; `None` outside of one.
     pub fn of(request: &Request) -> Option<Self> {
-        request
-            .to
-            .tag()
-            .map(|local_tag| Self::with_local_tag(request, local_tag))
+        request.to.tag().map(|local_tag| Self::with_local_tag(request, local_tag))
     }
 
     /// The dialog that answering `request` with `local_tag` makes. A caller of RFC 2543 may have no tag.
@@ -53,24 +50,13 @@ impl Dialog {
     /// The dialog that answering `request` with `local_tag` opens.
     pub fn open(request: &Request, reply: &Reply, local_tag: &str, source: SocketAddr) -> Self {
         // RFC 2543 callers may leave Contact out: From is then the best there is.
-        let target = request
-            .contacts
-            .first()
-            .map_or(&request.from.uri, |contact| &contact.uri);
+        let target = request.contacts.first().map_or(&request.from.uri, |contact| &contact.uri);
         Self {
             key: DialogKey::with_local_tag(request, local_tag),
             local: reply.to_with_tag(local_tag),
-            remote: request
-                .headers
-                .first(name::FROM)
-                .unwrap_or_default()
-                .to_vec(),
+            remote: request.headers.first(name::FROM).unwrap_or_default().to_vec(),
             remote_target: target.without_headers(),
-            routes: request
-                .headers
-                .all(name::RECORD_ROUTE)
-                .filter_map(Route::parse)
-                .collect(),
+            routes: request.headers.all(name::RECORD_ROUTE).filter_map(Route::parse).collect(),
             local_cseq: 0,
             remote_cseq: request.cseq.number,
             source,
@@ -86,8 +72,7 @@ impl Dialog {
     /// may not repeat the number of another request.
     pub fn take_cseq(&mut self, request: &Request) -> bool {
         let number = request.cseq.number;
-        let in_order = number > self.remote_cseq
-            || number == self.remote_cseq && request.method != Method::Invite;
+        let in_order = number > self.remote_cseq || number == self.remote_cseq && request.method != Method::Invite;
         if in_order {
             self.remote_cseq = number;
         }
@@ -106,12 +91,7 @@ impl Dialog {
     }
 
     /// A request of ours within the dialog (section 12.2.1.1), and where it goes.
-    pub fn request(
-        &mut self,
-        method: &Method,
-        via: &str,
-        user_agent: &str,
-    ) -> (Vec<u8>, SocketAddr) {
+    pub fn request(&mut self, method: &Method, via: &str, user_agent: &str) -> (Vec<u8>, SocketAddr) {
         self.local_cseq += 1;
         let mut headers = Headers::default();
         headers.push(name::VIA, via);
@@ -138,9 +118,6 @@ impl Dialog {
             }
         };
         let hop = self.routes.first().map_or(&self.remote_target, Route::uri);
-        (
-            print(&format!("{method} {target} SIP/2.0"), &headers, &[]),
-            next_hop(hop, self.source),
-        )
+        (print(&format!("{method} {target} SIP/2.0"), &headers, &[]), next_hop(hop, self.source))
     }
 }

@@ -42,10 +42,7 @@ impl EndpointConfig {
         Self {
             advertised,
             users: Users::Any,
-            allowed_sources: LOCAL_NETWORKS
-                .iter()
-                .filter_map(|network| network.parse().ok())
-                .collect(),
+            allowed_sources: LOCAL_NETWORKS.iter().filter_map(|network| network.parse().ok()).collect(),
             calls_max: 16,
             transactions_max: 8192,
             transactions_per_source_max: 4096,
@@ -79,22 +76,11 @@ impl Users {
     pub(super) fn accept(&self, user: Option<&str>) -> bool {
         match self {
             Users::Any => true,
-            Users::Listed(users) => {
-                user.is_some_and(|user| users.iter().any(|listed| listed == user))
-            }
+            Users::Listed(users) => user.is_some_and(|user| users.iter().any(|listed| listed == user)),
         }
     }
 }
 
 /// Private, shared, link-local and loopback networks (RFC 1918, 6598, 3927, 4193, 4291).
-const LOCAL_NETWORKS: [&str; 9] = [
-    "127.0.0.0/8",
-    "10.0.0.0/8",
-    "172.16.0.0/12",
-    "192.168.0.0/16",
-    "100.64.0.0/10",
-    "169.254.0.0/16",
-    "::1/128",
-    "fc00::/7",
-    "fe80::/10",
-];
+const LOCAL_NETWORKS: [&str; 9] =
+    ["127.0.0.0/8", "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "::1/128", "fc00::/7", "fe80::/10"];

@@ -15,29 +15,14 @@ use crate::surface::sip::transaction::TransactionId;
 /// What a re-INVITE or UPDATE comes to.
 enum Outcome {
     /// 200 with this body; the plan if it was agreed now; whether the body is our offer.
-    Agreed {
-        body: Vec<u8>,
-        plan: Option<MediaPlan>,
-        offered: bool,
-    },
+    Agreed { body: Vec<u8>, plan: Option<MediaPlan>, offered: bool },
     /// This status; with `Retry-After` for 500 (RFC 3261 section 14.2).
     Refused(u16),
 }
 
 impl Endpoint {
-    pub(super) fn receive_in_dialog(
-        &mut self,
-        now: Instant,
-        handle: CallHandle,
-        received: &Received<'_>,
-    ) {
-        let Received {
-            id,
-            request,
-            reply,
-            source,
-            tag,
-        } = *received;
+    pub(super) fn receive_in_dialog(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
+        let Received { id, request, reply, source, tag } = *received;
         let Some(call) = self.calls.get_mut(&handle) else {
             return;
         };
@@ -57,11 +42,7 @@ impl Endpoint {
             Method::Info => {
                 self.respond(now, id, reply, Answer::status(200, tag));
                 if let Some((digit, duration_ms)) = digit(request) {
-                    self.tell(Event::Digit {
-                        call: handle,
-                        digit,
-                        duration_ms,
-                    });
+                    self.tell(Event::Digit { call: handle, digit, duration_ms });
                 }
             }
             Method::Options => {
@@ -75,57 +56,29 @@ impl Endpoint {
 
     /// Section 15.1.2; also before our answer, and before its ACK.
     fn receive_bye(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
-        self.respond(
-            now,
-            received.id,
-            received.reply,
-            Answer::status(200, received.tag),
-        );
+        self.respond(now, received.id, received.reply, Answer::status(200, received.tag));
         self.answer_invite(now, handle, 487);
         self.end(handle, EndCause::Bye);
         self.forget(handle);
     }
 
     fn receive_reinvite(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
-        let Received {
-            id,
-            request,
-            reply,
-            tag,
-            ..
-        } = *received;
+        let Received { id, request, reply, tag, .. } = *received;
         let outcome = self.renegotiate(handle, request);
         let (body, plan, offered) = match outcome {
             Outcome::Refused(status) => return self.refuse_change(now, received, status),
-            Outcome::Agreed {
-                body,
-                plan,
-                offered,
-            } => (body, plan, offered),
+            Outcome::Agreed { body, plan, offered } => (body, plan, offered),
         };
         // Whoever sends a re-INVITE has our 200, even if the ACK was lost or is late.
         self.confirm(handle);
         let answer = self.media_answer(tag, &body);
         let response = self.respond(now, id, reply, answer);
-        self.await_ack(
-            now,
-            handle,
-            request.cseq.number,
-            response,
-            reply.destination,
-            offered,
-        );
+        self.await_ack(now, handle, request.cseq.number, response, reply.destination, offered);
         self.tell_renegotiated(handle, plan);
     }
 
     fn receive_update(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
-        let Received {
-            id,
-            request,
-            reply,
-            tag,
-            ..
-        } = *received;
+        let Received { id, request, reply, tag, .. } = *received;
         if !request.has_body() {
             let answer = Answer::status(200, tag).with(name::CONTACT, self.contact());
             self.respond(now, id, reply, answer);
@@ -154,11 +107,7 @@ impl Endpoint {
             return Outcome::Refused(491);
         }
         if !request.has_body() {
-            return Outcome::Agreed {
-                body: call.negotiation.offer(&local),
-                plan: None,
-                offered: true,
-            };
+            return Outcome::Agreed { body: call.negotiation.offer(&local), plan: None, offered: true };
         }
         let offer = match Offer::read(&request.body, local.address.is_ipv4()) {
             Ok(offer) => offer,
@@ -166,11 +115,7 @@ impl Endpoint {
         };
         let before = call.negotiation.plan().cloned();
         let (body, plan) = call.negotiation.answer(&offer, &local);
-        Outcome::Agreed {
-            body,
-            plan: Some(plan).filter(|plan| before.as_ref() != Some(plan)),
-            offered: false,
-        }
+        Outcome::Agreed { body, plan: Some(plan).filter(|plan| before.as_ref() != Some(plan)), offered: false }
     }
 
     fn refuse_change(&mut self, now: Instant, received: &Received<'_>, status: u16) {
@@ -182,43 +127,27 @@ impl Endpoint {
     }
 
     /// An ACK: it ends an INVITE transaction, or confirms a 200 of ours.
-    pub(super) fn receive_ack(
-        &mut self,
-        now: Instant,
-        request: &Request,
-        known: Option<TransactionId>,
-        source: SocketAddr,
-    ) {
+    pub(super) fn receive_ack(&mut self, now: Instant, request: &Request, known: Option<TransactionId>, source: SocketAddr) {
         if known.is_some_and(|id| self.servers.acknowledge(now, &mut self.timers, id)) {
             return;
         }
         let handle = DialogKey::of(request).and_then(|key| self.dialogs.get(&key).copied());
-        let Some((handle, call)) =
-            handle.and_then(|handle| Some((handle, self.calls.get_mut(&handle)?)))
-        else {
+        let Some((handle, call)) = handle.and_then(|handle| Some((handle, self.calls.get_mut(&handle)?))) else {
             self.counters.unmatched += 1;
             return;
         };
-        if call
-            .accepted
-            .as_ref()
-            .is_none_or(|accepted| accepted.cseq != request.cseq.number)
-        {
+        if call.accepted.as_ref().is_none_or(|accepted| accepted.cseq != request.cseq.number) {
             // Late, repeated, or for a 200 that a re-INVITE has confirmed.
             self.counters.retransmissions += 1;
             return;
         }
         call.dialog.heard_from(request, source);
-        let offered = call
-            .accepted
-            .as_ref()
-            .is_some_and(|accepted| accepted.offered);
+        let offered = call.accepted.as_ref().is_some_and(|accepted| accepted.offered);
         let first = call.state == CallState::Accepted;
         let mut plan = None;
         if offered {
             let local: Option<LocalMedia> = call.local;
-            plan =
-                local.and_then(|local| call.negotiation.accept_answer(&request.body, &local).ok());
+            plan = local.and_then(|local| call.negotiation.accept_answer(&request.body, &local).ok());
             call.negotiation.withdraw();
             if plan.is_none() && first {
                 self.stop_awaiting_ack(handle);
@@ -249,10 +178,7 @@ impl Endpoint {
         }
         call.state = CallState::Established;
         if let Some(media) = call.negotiation.plan().cloned() {
-            self.tell(Event::Established {
-                call: handle,
-                media,
-            });
+            self.tell(Event::Established { call: handle, media });
         }
     }
 
@@ -270,17 +196,9 @@ impl Endpoint {
             return;
         };
         let retransmit_interval = self.intervals.t1;
-        call.accepted = Some(Accepted {
-            cseq,
-            response,
-            destination,
-            retransmit_interval,
-            offered,
-        });
-        self.timers
-            .set(Timer::AcceptRetransmit(handle), now + retransmit_interval);
-        self.timers
-            .set(Timer::AcceptTimeout(handle), now + self.intervals.give_up());
+        call.accepted = Some(Accepted { cseq, response, destination, retransmit_interval, offered });
+        self.timers.set(Timer::AcceptRetransmit(handle), now + retransmit_interval);
+        self.timers.set(Timer::AcceptTimeout(handle), now + self.intervals.give_up());
     }
 
     pub(super) fn stop_awaiting_ack(&mut self, handle: CallHandle) {
@@ -293,10 +211,8 @@ impl Endpoint {
 
     /// 200 with a description.
     pub(super) fn media_answer<'a>(&self, tag: &'a str, body: &'a [u8]) -> Answer<'a> {
-        let mut answer = Answer::status(200, tag)
-            .with(name::CONTACT, self.contact())
-            .with(name::ALLOW, ALLOW)
-            .with(name::CONTENT_TYPE, ACCEPT);
+        let mut answer =
+            Answer::status(200, tag).with(name::CONTACT, self.contact()).with(name::ALLOW, ALLOW).with(name::CONTENT_TYPE, ACCEPT);
         answer.body = body;
         answer
     }
@@ -315,14 +231,9 @@ fn digit(request: &Request) -> Option<(char, Option<u32>)> {
         "application/dtmf-relay" => {
             let value = |wanted: &str| {
                 let mut pairs = text.lines().filter_map(|line| line.split_once('='));
-                pairs
-                    .find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted))
-                    .map(|(_, value)| value.trim())
+                pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
             };
-            Some((
-                event(value("Signal")?)?,
-                value("Duration").and_then(|duration| duration.parse().ok()),
-            ))
+            Some((event(value("Signal")?)?, value("Duration").and_then(|duration| duration.parse().ok())))
         }
         "application/dtmf" => Some((event(text.trim())?, None)),
         _ => None,
@@ -336,9 +247,7 @@ fn event(text: &str) -> Option<char> {
         "11" => Some('#'),
         _ => {
             let mut characters = text.chars().map(|character| character.to_ascii_uppercase());
-            let digit = characters
-                .next()
-                .filter(|digit| matches!(digit, '0'..='9' | '*' | '#' | 'A'..='D'))?;
+            let digit = characters.next().filter(|digit| matches!(digit, '0'..='9' | '*' | '#' | 'A'..='D'))?;
             characters.next().is_none().then_some(digit)
         }
     }

@@ -66,15 +66,8 @@ impl Endpoint {
     /// [`SipError::BadAdvertisedAddress`].
     pub fn new(config: EndpointConfig, seed: Seed) -> Result<Self, SipError> {
         config.check()?;
-        let intervals = Intervals {
-            t1: config.t1,
-            t2: config.t2,
-            t4: config.t4,
-        };
-        let caps = Caps {
-            total: config.transactions_max,
-            per_source: config.transactions_per_source_max,
-        };
+        let intervals = Intervals { t1: config.t1, t2: config.t2, t4: config.t4 };
+        let caps = Caps { total: config.transactions_max, per_source: config.transactions_per_source_max };
         Ok(Self {
             intervals,
             tokens: Tokens::new(seed),
@@ -151,10 +144,7 @@ impl Endpoint {
             Timer::Unanswered(call) => return self.unanswered(now, call),
         };
         if let Some((datagram, destination)) = again {
-            self.outputs.push_back(Output::Transmit {
-                datagram: datagram.to_vec(),
-                destination,
-            });
+            self.outputs.push_back(Output::Transmit { datagram: datagram.to_vec(), destination });
         }
     }
 
@@ -170,11 +160,7 @@ impl Endpoint {
             .calls
             .iter()
             .filter(|(_, call)| call.state == CallState::Accepted)
-            .filter(|(_, call)| {
-                call.accepted
-                    .as_ref()
-                    .is_some_and(|accepted| accepted.destination == destination)
-            })
+            .filter(|(_, call)| call.accepted.as_ref().is_some_and(|accepted| accepted.destination == destination))
             .map(|(handle, _)| *handle)
             .collect();
         // In order, so that the same inputs give the same outputs.
@@ -197,10 +183,7 @@ impl Endpoint {
 
     /// Calls that are not over.
     pub fn calls_open(&self) -> usize {
-        self.calls
-            .values()
-            .filter(|call| call.state != CallState::Ending)
-            .count()
+        self.calls.values().filter(|call| call.state != CallState::Ending).count()
     }
 
     /// Server transactions that are kept.
@@ -232,64 +215,31 @@ impl Endpoint {
             Some(headers) if self.is_allowed(source) => {
                 self.counters.malformed_answered += 1;
                 let reply = Reply::from_headers(&headers, source);
-                let tag = self
-                    .tokens
-                    .fixed(headers.first(name::CALL_ID).unwrap_or_default());
-                self.answer_statelessly(
-                    &reply,
-                    rejection.status,
-                    rejection.reason,
-                    &tag,
-                    Headers::default(),
-                );
+                let tag = self.tokens.fixed(headers.first(name::CALL_ID).unwrap_or_default());
+                self.answer_statelessly(&reply, rejection.status, rejection.reason, &tag, Headers::default());
             }
             _ => self.counters.malformed_dropped += 1,
         }
     }
 
     fn is_allowed(&self, source: SocketAddr) -> bool {
-        self.config
-            .allowed_sources
-            .iter()
-            .any(|network| network.contains(source.ip()))
+        self.config.allowed_sources.iter().any(|network| network.contains(source.ip()))
     }
 
     /// Answers without keeping anything: the same request gets the same answer again.
-    fn answer_statelessly(
-        &mut self,
-        reply: &Reply,
-        status: u16,
-        reason: &str,
-        tag: &str,
-        mut extra: Headers,
-    ) {
+    fn answer_statelessly(&mut self, reply: &Reply, status: u16, reason: &str, tag: &str, mut extra: Headers) {
         extra.push(name::SERVER, self.config.product.as_str());
         let datagram = reply.print(status, reason, tag, &extra, &[]);
-        self.outputs.push_back(Output::Transmit {
-            datagram,
-            destination: reply.destination,
-        });
+        self.outputs.push_back(Output::Transmit { datagram, destination: reply.destination });
     }
 
     /// Answers within a transaction.
-    fn respond(
-        &mut self,
-        now: Instant,
-        id: TransactionId,
-        reply: &Reply,
-        answer: Answer<'_>,
-    ) -> Vec<u8> {
+    fn respond(&mut self, now: Instant, id: TransactionId, reply: &Reply, answer: Answer<'_>) -> Vec<u8> {
         let mut extra = answer.extra;
         extra.push(name::SERVER, self.config.product.as_str());
         let datagram = reply.print(answer.status, "", answer.tag, &extra, answer.body);
-        if self
-            .servers
-            .respond(now, &mut self.timers, id, answer.status, &datagram)
-        {
-            self.outputs.push_back(Output::Transmit {
-                datagram: datagram.clone(),
-                destination: reply.destination,
-            });
+        if self.servers.respond(now, &mut self.timers, id, answer.status, &datagram) {
+            self.outputs.push_back(Output::Transmit { datagram: datagram.clone(), destination: reply.destination });
         }
         datagram
     }
@@ -308,10 +258,7 @@ impl Endpoint {
     }
 
     fn assert_drained(&self) {
-        debug_assert!(
-            self.outputs.is_empty(),
-            "loop contract: drain the outputs before the next input"
-        );
+        debug_assert!(self.outputs.is_empty(), "loop contract: drain the outputs before the next input");
     }
 }
 
@@ -326,12 +273,7 @@ struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     fn status(status: u16, tag: &'a str) -> Self {
-        Self {
-            status,
-            tag,
-            extra: Headers::default(),
-            body: &[],
-        }
+        Self { status, tag, extra: Headers::default(), body: &[] }
     }
 
     fn with(mut self, name: &'static str, value: impl Into<Vec<u8>>) -> Self {

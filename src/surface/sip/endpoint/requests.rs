@@ -3,9 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::{
-    ACCEPT, ALLOW, Admission, Answer, CallHandle, EndCause, Endpoint, Event, Incoming, Party,
-};
+use super::{ACCEPT, ALLOW, Admission, Answer, CallHandle, EndCause, Endpoint, Event, Incoming, Party};
 use crate::surface::sip::dialog::{Call, CallState, Dialog, DialogKey, PendingInvite};
 use crate::surface::sip::message::{Headers, Method, Reply, Request, Uri, name};
 use crate::surface::sip::offer_answer::{Negotiation, Offer, Unacceptable};
@@ -33,31 +31,19 @@ impl Endpoint {
             self.counters.retransmissions += 1;
             if let Some((response, destination)) = self.servers.retransmission(id) {
                 let datagram = response.to_vec();
-                self.outputs.push_back(super::Output::Transmit {
-                    datagram,
-                    destination,
-                });
+                self.outputs.push_back(super::Output::Transmit { datagram, destination });
             }
             return;
         }
         let reply = Reply::to(request, source);
-        let about = format!(
-            "{} {} {}",
-            request.call_id,
-            request.from.tag().unwrap_or_default(),
-            request.cseq.number
-        );
+        let about = format!("{} {} {}", request.call_id, request.from.tag().unwrap_or_default(), request.cseq.number);
         let tag = self.tokens.fixed(about.as_bytes());
         if !self.is_allowed(source) {
             self.counters.forbidden += 1;
             return self.answer_statelessly(&reply, 403, "", &tag, Headers::default());
         }
         let call = DialogKey::of(request).and_then(|key| self.dialogs.get(&key).copied());
-        let cancels = request.method == Method::Cancel
-            && self
-                .servers
-                .find(&ServerKey::cancelled_by(request))
-                .is_some();
+        let cancels = request.method == Method::Cancel && self.servers.find(&ServerKey::cancelled_by(request)).is_some();
         match self.servers.room(source.ip(), call.is_some() || cancels) {
             Ok(()) => {}
             Err(Full::Source) => {
@@ -72,26 +58,11 @@ impl Endpoint {
             }
         }
         let merge_key = MergeKey::of(request);
-        let merged = merge_key
-            .as_ref()
-            .is_some_and(|key| self.servers.is_merged(key));
+        let merged = merge_key.as_ref().is_some_and(|key| self.servers.is_merged(key));
         let id = TransactionId(self.fresh_id());
         let is_invite = request.method == Method::Invite;
-        self.servers.begin(
-            id,
-            key,
-            merge_key.filter(|_| !merged),
-            is_invite,
-            source.ip(),
-            reply.destination,
-        );
-        let received = Received {
-            id,
-            request,
-            reply: &reply,
-            source,
-            tag: &tag,
-        };
+        self.servers.begin(id, key, merge_key.filter(|_| !merged), is_invite, source.ip(), reply.destination);
+        let received = Received { id, request, reply: &reply, source, tag: &tag };
         if request.method == Method::Cancel {
             return self.receive_cancel(now, &received);
         }
@@ -106,13 +77,7 @@ impl Endpoint {
     }
 
     fn receive_out_of_dialog(&mut self, now: Instant, received: &Received<'_>) {
-        let Received {
-            id,
-            request,
-            reply,
-            tag,
-            ..
-        } = *received;
+        let Received { id, request, reply, tag, .. } = *received;
         let within = request.to.tag().is_some();
         let answer = match request.method {
             Method::Invite if !within => return self.receive_invite(now, received),
@@ -128,13 +93,7 @@ impl Endpoint {
     }
 
     fn receive_invite(&mut self, now: Instant, received: &Received<'_>) {
-        let Received {
-            id,
-            request,
-            reply,
-            source,
-            ..
-        } = *received;
+        let Received { id, request, reply, source, .. } = *received;
         let offer = match self.screen(request) {
             Ok(offer) => offer,
             Err((status, retry_after_s)) => {
@@ -155,8 +114,7 @@ impl Endpoint {
         let dialog = Dialog::open(request, reply, &tag, source);
         self.dialogs.insert(dialog.key.clone(), call);
         self.invites.insert(id, call);
-        self.timers
-            .set(Timer::Unanswered(call), now + self.config.unanswered_max);
+        self.timers.set(Timer::Unanswered(call), now + self.config.unanswered_max);
         let codec = offer.as_ref().map(Offer::codec);
         self.calls.insert(
             call,
@@ -165,23 +123,14 @@ impl Endpoint {
                 state: CallState::Incoming,
                 negotiation: Negotiation::new(self.tokens.number()),
                 local: None,
-                invite: Some(PendingInvite {
-                    transaction: id,
-                    cseq: request.cseq.number,
-                    reply: reply.clone(),
-                    offer,
-                }),
+                invite: Some(PendingInvite { transaction: id, cseq: request.cseq.number, reply: reply.clone(), offer }),
                 accepted: None,
             },
         );
         self.tell(Event::Incoming(Incoming {
             call,
             call_id: request.call_id.clone(),
-            from: Party {
-                display: request.from.display.clone(),
-                user: request.from.uri.user(),
-                host: request.from.uri.host_text(),
-            },
+            from: Party { display: request.from.display.clone(), user: request.from.uri.user(), host: request.from.uri.host_text() },
             to_user: request.uri.user(),
             source,
             codec,
@@ -197,9 +146,7 @@ impl Endpoint {
             return Err((503, Some(retry_after_s)));
         }
         // Calls that only wait for their BYE's answer do not count against the limit, but they are memory too.
-        if self.calls_open() >= self.config.calls_max
-            || self.calls.len() >= self.config.calls_max * 2 + ENDING_CALLS
-        {
+        if self.calls_open() >= self.config.calls_max || self.calls.len() >= self.config.calls_max * 2 + ENDING_CALLS {
             return Err((486, None));
         }
         if !request.has_body() {
@@ -215,35 +162,21 @@ impl Endpoint {
     fn wrong_user(&self, request: &Request) -> Option<u16> {
         let user = request.uri.user();
         // A ping of the host itself is for us.
-        if self.config.users.accept(user.as_deref())
-            || user.is_none() && request.method == Method::Options
-        {
+        if self.config.users.accept(user.as_deref()) || user.is_none() && request.method == Method::Options {
             return None;
         }
-        Some(if request.max_forwards == Some(0) {
-            483
-        } else {
-            404
-        })
+        Some(if request.max_forwards == Some(0) { 483 } else { 404 })
     }
 
     /// Section 9.2: 200 for the CANCEL, 487 for its INVITE if that has no final response yet.
     fn receive_cancel(&mut self, now: Instant, received: &Received<'_>) {
-        let Received {
-            id,
-            request,
-            reply,
-            tag,
-            ..
-        } = *received;
+        let Received { id, request, reply, tag, .. } = *received;
         let Some(invite) = self.servers.find(&ServerKey::cancelled_by(request)) else {
             self.respond(now, id, reply, Answer::status(481, tag));
             return;
         };
         let call = self.invites.get(&invite).copied();
-        let tag = call
-            .and_then(|call| self.calls.get(&call))
-            .map_or_else(|| tag.to_owned(), |call| call.dialog.local_tag().to_owned());
+        let tag = call.and_then(|call| self.calls.get(&call)).map_or_else(|| tag.to_owned(), |call| call.dialog.local_tag().to_owned());
         self.respond(now, id, reply, Answer::status(200, &tag));
         if let Some(call) = call {
             self.answer_invite(now, call, 487);
@@ -272,25 +205,15 @@ fn refusal<'a>(request: &Request, tag: &'a str, merged: bool) -> Option<Answer<'
     if !required.is_empty() {
         return Some(Answer::status(420, tag).with(name::UNSUPPORTED, required.join(&b", "[..])));
     }
-    let describes_media =
-        matches!(request.method, Method::Invite | Method::Update) && request.has_body();
-    let is_sdp = request
-        .content_type()
-        .is_none_or(|media_type| media_type == ACCEPT);
-    let encoded = request
-        .headers
-        .first(name::CONTENT_ENCODING)
-        .is_some_and(|value| !value.eq_ignore_ascii_case(b"identity"));
-    (describes_media && (!is_sdp || encoded))
-        .then(|| Answer::status(415, tag).with(name::ACCEPT, ACCEPT))
+    let describes_media = matches!(request.method, Method::Invite | Method::Update) && request.has_body();
+    let is_sdp = request.content_type().is_none_or(|media_type| media_type == ACCEPT);
+    let encoded = request.headers.first(name::CONTENT_ENCODING).is_some_and(|value| !value.eq_ignore_ascii_case(b"identity"));
+    (describes_media && (!is_sdp || encoded)).then(|| Answer::status(415, tag).with(name::ACCEPT, ACCEPT))
 }
 
 /// 200 with what we can do (section 11.2). `Supported` is empty: no extension is.
 pub(super) fn options_answer(tag: &str) -> Answer<'_> {
-    Answer::status(200, tag)
-        .with(name::ALLOW, ALLOW)
-        .with(name::ACCEPT, ACCEPT)
-        .with(name::SUPPORTED, "")
+    Answer::status(200, tag).with(name::ALLOW, ALLOW).with(name::ACCEPT, ACCEPT).with(name::SUPPORTED, "")
 }
 
 /// The status that says why a description is not agreed to.

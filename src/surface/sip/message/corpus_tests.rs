@@ -19,17 +19,7 @@ fn accepted(path: &str) -> Option<Request> {
 #[test]
 fn well_formed_requests_are_read_fully_right() {
     // file, method, From tag, To tag, CSeq, Vias, branch, contacts, body bytes
-    type Row = (
-        &'static str,
-        &'static str,
-        &'static str,
-        Option<&'static str>,
-        u32,
-        usize,
-        Option<&'static str>,
-        usize,
-        usize,
-    );
+    type Row = (&'static str, &'static str, &'static str, Option<&'static str>, u32, usize, Option<&'static str>, usize, usize);
     let rows: [Row; 18] = [
         (
             "rfc4475/intmeth.dat",
@@ -42,193 +32,23 @@ fn well_formed_requests_are_read_fully_right() {
             0,
             0,
         ),
-        (
-            "rfc4475/esc01.dat",
-            "INVITE",
-            "938",
-            None,
-            234_234,
-            1,
-            Some("z9hG4bKkdjuw"),
-            1,
-            150,
-        ),
-        (
-            "rfc4475/esc02.dat",
-            "RE%47IST%45R",
-            "f232jadfj23",
-            None,
-            29_344,
-            1,
-            Some("z9hG4bK209%fzsnel234"),
-            2,
-            0,
-        ),
-        (
-            "rfc4475/lwsdisp.dat",
-            "OPTIONS",
-            "323",
-            None,
-            60,
-            1,
-            Some("z9hG4bKkdjuw"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/semiuri.dat",
-            "OPTIONS",
-            "33242",
-            None,
-            8,
-            1,
-            Some("z9hG4bKkdjuw"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/transports.dat",
-            "OPTIONS",
-            "323",
-            None,
-            60,
-            5,
-            Some("z9hG4bKkdjuw"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/unkscm.dat",
-            "OPTIONS",
-            "384",
-            None,
-            3_923_423,
-            1,
-            Some("z9hG4bKkdjuw39234"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/invut.dat",
-            "INVITE",
-            "8392034",
-            None,
-            235_448,
-            1,
-            Some("z9hG4bKkdjuw"),
-            1,
-            40,
-        ),
-        (
-            "rfc4475/bext01.dat",
-            "OPTIONS",
-            "242etr",
-            None,
-            8,
-            1,
-            Some("z9hG4bKkdjuw"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/regaut01.dat",
-            "REGISTER",
-            "87321hj23128",
-            None,
-            9338,
-            1,
-            Some("z9hG4bKkdjuw"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/zeromf.dat",
-            "OPTIONS",
-            "3ghsd41",
-            None,
-            39_234_321,
-            1,
-            Some("z9hG4bKkdjuw2349i"),
-            0,
-            0,
-        ),
-        (
-            "rfc4475/cparam01.dat",
-            "REGISTER",
-            "DkfVgjkrtMwaerKKpe",
-            None,
-            2,
-            1,
-            Some("z9hG4bKkdjuw"),
-            1,
-            0,
-        ),
-        (
-            "rfc4475/inv2543.dat",
-            "INVITE",
-            "",
-            None,
-            56,
-            1,
-            None,
-            0,
-            105,
-        ),
-        (
-            "rfc5118/ipv6-good.dat",
-            "REGISTER",
-            "81x2",
-            None,
-            98_176,
-            1,
-            Some("z9hG4bKas3-111"),
-            1,
-            0,
-        ),
-        (
-            "rfc5118/port-ambiguous.dat",
-            "REGISTER",
-            "81x2",
-            None,
-            98_176,
-            1,
-            Some("z9hG4bKas3-111"),
-            1,
-            0,
-        ),
-        (
-            "rfc5118/port-unambiguous.dat",
-            "REGISTER",
-            "81x2",
-            None,
-            98_176,
-            1,
-            Some("z9hG4bKas3-111"),
-            1,
-            0,
-        ),
-        (
-            "rfc5118/ipv6-in-sdp.dat",
-            "INVITE",
-            "81x2",
-            None,
-            8612,
-            1,
-            Some("z9hG4bKas3-111"),
-            1,
-            241,
-        ),
-        (
-            "rfc5118/mult-ip-in-header.dat",
-            "BYE",
-            "81x2",
-            Some("9817--94"),
-            89_187,
-            3,
-            Some("z9hG4bKas3-111"),
-            0,
-            0,
-        ),
+        ("rfc4475/esc01.dat", "INVITE", "938", None, 234_234, 1, Some("z9hG4bKkdjuw"), 1, 150),
+        ("rfc4475/esc02.dat", "RE%47IST%45R", "f232jadfj23", None, 29_344, 1, Some("z9hG4bK209%fzsnel234"), 2, 0),
+        ("rfc4475/lwsdisp.dat", "OPTIONS", "323", None, 60, 1, Some("z9hG4bKkdjuw"), 0, 0),
+        ("rfc4475/semiuri.dat", "OPTIONS", "33242", None, 8, 1, Some("z9hG4bKkdjuw"), 0, 0),
+        ("rfc4475/transports.dat", "OPTIONS", "323", None, 60, 5, Some("z9hG4bKkdjuw"), 0, 0),
+        ("rfc4475/unkscm.dat", "OPTIONS", "384", None, 3_923_423, 1, Some("z9hG4bKkdjuw39234"), 0, 0),
+        ("rfc4475/invut.dat", "INVITE", "8392034", None, 235_448, 1, Some("z9hG4bKkdjuw"), 1, 40),
+        ("rfc4475/bext01.dat", "OPTIONS", "242etr", None, 8, 1, Some("z9hG4bKkdjuw"), 0, 0),
+        ("rfc4475/regaut01.dat", "REGISTER", "87321hj23128", None, 9338, 1, Some("z9hG4bKkdjuw"), 0, 0),
+        ("rfc4475/zeromf.dat", "OPTIONS", "3ghsd41", None, 39_234_321, 1, Some("z9hG4bKkdjuw2349i"), 0, 0),
+        ("rfc4475/cparam01.dat", "REGISTER", "DkfVgjkrtMwaerKKpe", None, 2, 1, Some("z9hG4bKkdjuw"), 1, 0),
+        ("rfc4475/inv2543.dat", "INVITE", "", None, 56, 1, None, 0, 105),
+        ("rfc5118/ipv6-good.dat", "REGISTER", "81x2", None, 98_176, 1, Some("z9hG4bKas3-111"), 1, 0),
+        ("rfc5118/port-ambiguous.dat", "REGISTER", "81x2", None, 98_176, 1, Some("z9hG4bKas3-111"), 1, 0),
+        ("rfc5118/port-unambiguous.dat", "REGISTER", "81x2", None, 98_176, 1, Some("z9hG4bKas3-111"), 1, 0),
+        ("rfc5118/ipv6-in-sdp.dat", "INVITE", "81x2", None, 8612, 1, Some("z9hG4bKas3-111"), 1, 241),
+        ("rfc5118/mult-ip-in-header.dat", "BYE", "81x2", Some("9817--94"), 89_187, 3, Some("z9hG4bKas3-111"), 0, 0),
     ];
     for (path, method, from_tag, to_tag, cseq, vias, branch, contacts, body) in rows {
         let Some(request) = accepted(path) else {
@@ -250,10 +70,7 @@ fn unusual_addresses_are_understood() {
     let Some(request) = accepted("rfc4475/semiuri.dat") else {
         return;
     };
-    assert_eq!(
-        request.uri.to_string(),
-        "sip:user;par=u%40example.net@example.com"
-    );
+    assert_eq!(request.uri.to_string(), "sip:user;par=u%40example.net@example.com");
     let Some(request) = accepted("rfc4475/esc01.dat") else {
         return;
     };
@@ -262,31 +79,18 @@ fn unusual_addresses_are_understood() {
     let Some(request) = accepted("rfc4475/intmeth.dat") else {
         return;
     };
-    assert_eq!(
-        request.to.display.as_deref(),
-        Some("BEL:\u{7} NUL:\0 DEL:\u{7f}")
-    );
+    assert_eq!(request.to.display.as_deref(), Some("BEL:\u{7} NUL:\0 DEL:\u{7f}"));
     assert_eq!(request.uri.host_text(), "example.com");
     let Some(request) = accepted("rfc5118/port-ambiguous.dat") else {
         return;
     };
-    let Uri::Sip(uri) = &request.uri else {
-        panic!("sip")
-    };
-    assert_eq!(
-        (uri.host.to_string().as_str(), uri.port),
-        ("[2001:db8::10:5070]", None)
-    );
+    let Uri::Sip(uri) = &request.uri else { panic!("sip") };
+    assert_eq!((uri.host.to_string().as_str(), uri.port), ("[2001:db8::10:5070]", None));
     let Some(request) = accepted("rfc5118/port-unambiguous.dat") else {
         return;
     };
-    let Uri::Sip(uri) = &request.uri else {
-        panic!("sip")
-    };
-    assert_eq!(
-        (uri.host.to_string().as_str(), uri.port),
-        ("[2001:db8::10]", Some(5070))
-    );
+    let Uri::Sip(uri) = &request.uri else { panic!("sip") };
+    assert_eq!((uri.host.to_string().as_str(), uri.port), ("[2001:db8::10]", Some(5070)));
     let Some(request) = accepted("rfc4475/esc02.dat") else {
         return;
     };
@@ -298,13 +102,8 @@ fn a_response_without_a_reason_phrase_is_read() {
     let Some(bytes) = message("rfc4475/noreason.dat") else {
         return;
     };
-    let Ok(Message::Response(response)) = parse(&bytes) else {
-        panic!("must be accepted")
-    };
-    assert_eq!(
-        (response.status, response.branch.as_str()),
-        (100, "z9hG4bK2398ndaoe")
-    );
+    let Ok(Message::Response(response)) = parse(&bytes) else { panic!("must be accepted") };
+    assert_eq!((response.status, response.branch.as_str()), (100, "z9hG4bK2398ndaoe"));
 }
 
 #[test]
@@ -327,10 +126,7 @@ fn malformed_requests_are_rejected_and_can_be_answered() {
         };
         let rejection = parse(&bytes).expect_err(file);
         assert_eq!(rejection.status, status, "{file}");
-        assert!(
-            rejection.answerable.is_some(),
-            "{file} has a Via and can be answered"
-        );
+        assert!(rejection.answerable.is_some(), "{file} has a Via and can be answered");
     }
     let Some(bytes) = message("rfc5118/ipv6-bad.dat") else {
         return;

@@ -32,11 +32,7 @@ pub struct Rejection {
 /// [`Rejection`], answerable where the sender can be told.
 pub fn parse(datagram: &[u8]) -> Result<Message, Rejection> {
     if datagram.len() > DATAGRAM_BYTES_MAX {
-        return Err(Rejection {
-            status: 400,
-            reason: "Message too large",
-            answerable: None,
-        });
+        return Err(Rejection { status: 400, reason: "Message too large", answerable: None });
     }
     let datagram = without_leading_line_ends(datagram);
     if datagram.is_empty() {
@@ -46,21 +42,13 @@ pub fn parse(datagram: &[u8]) -> Result<Message, Rejection> {
     if start_line.starts_with(b"SIP/") {
         return parse_response(start_line, rest)
             .map(|response| Message::Response(Box::new(response)))
-            .map_err(|Malformed(reason)| Rejection {
-                status: 400,
-                reason,
-                answerable: None,
-            });
+            .map_err(|Malformed(reason)| Rejection { status: 400, reason, answerable: None });
     }
     let framed = frame(rest);
     let fail = |status, reason, headers: Headers| {
         let is_ack = start_line.starts_with(b"ACK ");
         let answerable = (!is_ack && headers.first(name::VIA).is_some()).then_some(headers);
-        Rejection {
-            status,
-            reason,
-            answerable,
-        }
+        Rejection { status, reason, answerable }
     };
     let request_line = match parse_request_line(start_line) {
         Ok(request_line) => request_line,
@@ -70,11 +58,7 @@ pub fn parse(datagram: &[u8]) -> Result<Message, Rejection> {
         Err(RequestLineError::Malformed(reason)) => return Err(fail(400, reason, framed.headers)),
         // Junk from a scanner or another protocol: nothing to answer.
         Err(RequestLineError::NotSip) => {
-            return Err(Rejection {
-                status: 400,
-                reason: "Not SIP",
-                answerable: None,
-            });
+            return Err(Rejection { status: 400, reason: "Not SIP", answerable: None });
         }
     };
     if let Some(Malformed(reason)) = framed.fault {
@@ -87,14 +71,10 @@ pub fn parse(datagram: &[u8]) -> Result<Message, Rejection> {
 }
 
 fn parse_response(start_line: &[u8], rest: &[u8]) -> Result<Response, Malformed> {
-    let line = start_line
-        .strip_prefix(b"SIP/2.0 ")
-        .ok_or(Malformed("Other SIP version"))?;
+    let line = start_line.strip_prefix(b"SIP/2.0 ").ok_or(Malformed("Other SIP version"))?;
     // The reason phrase may be empty and, in the field, its space missing.
     let digits = line.split(|&byte| byte == b' ').next().unwrap_or_default();
-    let status = number::<u16>(digits)
-        .filter(|code| (100..700).contains(code))
-        .ok_or(Malformed("Bad status"))?;
+    let status = number::<u16>(digits).filter(|code| (100..700).contains(code)).ok_or(Malformed("Bad status"))?;
     let framed = frame(rest);
     match framed.fault {
         Some(fault) => Err(fault),
@@ -115,10 +95,7 @@ fn parse_request_line(line: &[u8]) -> Result<(Method, Uri), RequestLineError> {
     };
     let (front, version) = line.split_at(version_at);
     let version = version.trim_ascii();
-    if !version
-        .get(..4)
-        .is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"SIP/"))
-    {
+    if !version.get(..4).is_some_and(|prefix| prefix.eq_ignore_ascii_case(b"SIP/")) {
         // `INVITE sip:a@b SIP/2.0 ` and the like still are SIP.
         return Err(match line.windows(5).any(|window| window == b" SIP/") {
             true => RequestLineError::Malformed("Bad start line"),
@@ -130,11 +107,8 @@ fn parse_request_line(line: &[u8]) -> Result<(Method, Uri), RequestLineError> {
     }
     let mut parts = front.splitn(2, |&byte| byte == b' ');
     let method = parts.next().unwrap_or_default();
-    let uri = parts
-        .next()
-        .ok_or(RequestLineError::Malformed("Bad start line"))?;
-    let method =
-        Method::parse(method).map_err(|Malformed(reason)| RequestLineError::Malformed(reason))?;
+    let uri = parts.next().ok_or(RequestLineError::Malformed("Bad start line"))?;
+    let method = Method::parse(method).map_err(|Malformed(reason)| RequestLineError::Malformed(reason))?;
     let uri = Uri::parse(uri).map_err(|_| RequestLineError::Malformed("Bad Request-URI"))?;
     Ok((method, uri))
 }
@@ -173,11 +147,7 @@ fn frame(mut rest: &[u8]) -> Framed {
     note(&mut fault, take_field(&mut headers, &field));
     if field.len() > LINE_BYTES_MAX || headers.len() > HEADERS_MAX {
         // Nothing of it is worth an answer as long as the attack.
-        return Framed {
-            headers: Headers::default(),
-            body: Vec::new(),
-            fault: Some(Malformed("Headers too long")),
-        };
+        return Framed { headers: Headers::default(), body: Vec::new(), fault: Some(Malformed("Headers too long")) };
     }
     if !ended {
         note(&mut fault, Err(Malformed("Headers without end")));
@@ -189,11 +159,7 @@ fn frame(mut rest: &[u8]) -> Framed {
             Vec::new()
         }
     };
-    Framed {
-        headers,
-        body,
-        fault,
-    }
+    Framed { headers, body, fault }
 }
 
 fn note(fault: &mut Option<Malformed>, result: Result<(), Malformed>) {
@@ -207,10 +173,7 @@ fn take_field(headers: &mut Headers, field: &[u8]) -> Result<(), Malformed> {
     if field.is_empty() {
         return Ok(());
     }
-    let at = field
-        .iter()
-        .position(|&byte| byte == b':')
-        .ok_or(Malformed("Header without colon"))?;
+    let at = field.iter().position(|&byte| byte == b':').ok_or(Malformed("Header without colon"))?;
     let (name, value) = field.split_at(at);
     let value = value.get(1..).unwrap_or_default().trim_ascii();
     let name = name.trim_ascii();
@@ -249,17 +212,13 @@ fn cut_body<'a>(headers: &Headers, rest: &'a [u8]) -> Result<&'a [u8], Malformed
         None => Ok(rest),
         Some(value) => {
             let length: usize = number(value).ok_or(Malformed("Bad Content-Length"))?;
-            rest.get(..length)
-                .ok_or(Malformed("Content-Length larger than the datagram"))
+            rest.get(..length).ok_or(Malformed("Content-Length larger than the datagram"))
         }
     }
 }
 
 fn without_leading_line_ends(bytes: &[u8]) -> &[u8] {
-    let start = bytes
-        .iter()
-        .position(|byte| !matches!(byte, b'\r' | b'\n' | 0))
-        .unwrap_or(bytes.len());
+    let start = bytes.iter().position(|byte| !matches!(byte, b'\r' | b'\n' | 0)).unwrap_or(bytes.len());
     bytes.get(start..).unwrap_or_default()
 }
 
@@ -269,10 +228,7 @@ fn split_line(bytes: &[u8]) -> (&[u8], &[u8]) {
         return (bytes, &[]);
     };
     let (line, rest) = bytes.split_at(end);
-    (
-        line.strip_suffix(b"\r").unwrap_or(line),
-        rest.get(1..).unwrap_or_default(),
-    )
+    (line.strip_suffix(b"\r").unwrap_or(line), rest.get(1..).unwrap_or_default())
 }
 
 /// The largest UDP payload.
@@ -285,27 +241,11 @@ const LINE_BYTES_MAX: usize = 8 * 1024;
 const HEADERS_MAX: usize = 256;
 
 /// Headers whose comma lists are split into single values.
-const LISTS: [&str; 8] = [
-    name::VIA,
-    name::CONTACT,
-    name::ROUTE,
-    name::RECORD_ROUTE,
-    name::REQUIRE,
-    name::PROXY_REQUIRE,
-    name::SUPPORTED,
-    name::ALLOW,
-];
+const LISTS: [&str; 8] =
+    [name::VIA, name::CONTACT, name::ROUTE, name::RECORD_ROUTE, name::REQUIRE, name::PROXY_REQUIRE, name::SUPPORTED, name::ALLOW];
 
 /// Headers of which a second one makes the message ambiguous (RFC 4475 section 3.3.8).
-const SINGLE: [&str; 7] = [
-    name::FROM,
-    name::TO,
-    name::CALL_ID,
-    name::CSEQ,
-    name::MAX_FORWARDS,
-    name::CONTENT_LENGTH,
-    name::CONTENT_TYPE,
-];
+const SINGLE: [&str; 7] = [name::FROM, name::TO, name::CALL_ID, name::CSEQ, name::MAX_FORWARDS, name::CONTENT_LENGTH, name::CONTENT_TYPE];
 
 #[cfg(test)]
 mod tests {
@@ -327,9 +267,7 @@ mod tests {
     #[test]
     fn folding_compact_names_and_white_space_around_the_colon_are_normalised() {
         let text = "OPTIONS sip:a@b;x SIP/2.0\nTO :\n sip:a@b ;   tag    = 77\nf   : \"J \\\\\\\"\"       <sip:j@b>\n  ;\n  tag = 98\nMaX-fOrWaRdS: 0068\ni: c1\ncseq: 0009\n  OPTIONS\nVia  : SIP  /   2.0\n /UDP\n    192.0.2.2;branch=z9hG4bKa\nOther: folded\n value\nOdd: ;;,,;;,;\nv:  SIP  / 2.0  / TCP     s.example.com   ;\n  branch  =   z9hG4bK9  ,\n SIP  /    2.0   / UDP  192.168.255.111   ; branch=\n z9hG4bK3\nm:\"Q \\\"\\\"\" <sip:j@b> ; p =\n      v ;\n  s ; q = 0.33\n\n";
-        let Ok(Message::Request(request)) = parse(text.as_bytes()) else {
-            panic!("must be accepted")
-        };
+        let Ok(Message::Request(request)) = parse(text.as_bytes()) else { panic!("must be accepted") };
         assert_eq!(request.headers.all(name::VIA).count(), 3);
         assert_eq!(request.to.tag(), Some("77"));
         assert_eq!(request.from.tag(), Some("98"));
@@ -342,13 +280,7 @@ mod tests {
     fn content_length_cuts_the_body_and_may_be_missing_but_not_too_large() {
         assert_eq!(request("l: 2\r\n\r\nabcd").body, b"ab");
         assert_eq!(request("\r\nabcd").body, b"abcd");
-        for length in [
-            "5",
-            "-1",
-            "18446744073709551615",
-            "99999999999999999999999",
-            "x",
-        ] {
+        for length in ["5", "-1", "18446744073709551615", "99999999999999999999999", "x"] {
             let rejection = rejection(&format!("{HEAD}Content-Length: {length}\r\n\r\nabcd"));
             assert_eq!(rejection.status, 400);
             assert!(rejection.answerable.is_some());
@@ -357,21 +289,9 @@ mod tests {
 
     #[test]
     fn an_ack_or_junk_is_never_answered() {
-        assert!(
-            rejection("ACK sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP h\r\n\r\n")
-                .answerable
-                .is_none()
-        );
-        assert!(
-            rejection("GET / HTTP/1.1\r\nVia: x\r\n\r\n")
-                .answerable
-                .is_none()
-        );
-        assert!(
-            rejection("SIP/2.0 99 x\r\nVia: x\r\n\r\n")
-                .answerable
-                .is_none()
-        );
+        assert!(rejection("ACK sip:a@b SIP/2.0\r\nVia: SIP/2.0/UDP h\r\n\r\n").answerable.is_none());
+        assert!(rejection("GET / HTTP/1.1\r\nVia: x\r\n\r\n").answerable.is_none());
+        assert!(rejection("SIP/2.0 99 x\r\nVia: x\r\n\r\n").answerable.is_none());
         assert!(rejection("x").answerable.is_none());
         assert!(matches!(parse(b"\r\n\r\n"), Ok(Message::KeepAlive)));
         assert!(matches!(parse(b"\0\0\0\0"), Ok(Message::KeepAlive)));
@@ -384,29 +304,19 @@ mod tests {
         let long = "y".repeat(LINE_BYTES_MAX);
         assert_eq!(rejection(&format!("{HEAD}X: {long}\r\n\r\n")).status, 400);
         let vias = "h;branch=z9hG4bKx, SIP/2.0/UDP ".repeat(HEADERS_MAX);
-        assert_eq!(
-            rejection(&format!("{HEAD}Via: SIP/2.0/UDP {vias}h\r\n\r\n")).status,
-            400
-        );
+        assert_eq!(rejection(&format!("{HEAD}Via: SIP/2.0/UDP {vias}h\r\n\r\n")).status, 400);
     }
 
     #[test]
     fn bytes_that_are_not_utf_8_survive_untouched() {
-        let mut text = HEAD
-            .replace("<sip:x@y>", "\"Jos\u{1}\" <sip:x@y>")
-            .into_bytes();
+        let mut text = HEAD.replace("<sip:x@y>", "\"Jos\u{1}\" <sip:x@y>").into_bytes();
         for byte in &mut text {
             if *byte == 1 {
                 *byte = 0xe9;
             }
         }
         text.extend_from_slice(b"\r\n");
-        let Ok(Message::Request(request)) = parse(&text) else {
-            panic!("must be accepted")
-        };
-        assert_eq!(
-            request.headers.first(name::FROM),
-            Some(&b"\"Jos\xe9\" <sip:x@y>;tag=1"[..])
-        );
+        let Ok(Message::Request(request)) = parse(&text) else { panic!("must be accepted") };
+        assert_eq!(request.headers.first(name::FROM), Some(&b"\"Jos\xe9\" <sip:x@y>;tag=1"[..]));
     }
 }

@@ -43,10 +43,7 @@ pub struct Headers(Vec<Header>);
 impl Headers {
     /// Appends a field; compact and unusual spellings of known names become the usual one.
     pub fn push(&mut self, name: &str, value: impl Into<Vec<u8>>) {
-        self.0.push(Header {
-            name: canonical_name(name),
-            value: value.into(),
-        });
+        self.0.push(Header { name: canonical_name(name), value: value.into() });
     }
 
     /// Appends all fields of `other`.
@@ -56,18 +53,12 @@ impl Headers {
 
     /// The first value of `name`, which is spelled as in [`name`](self::name).
     pub fn first(&self, name: &str) -> Option<&[u8]> {
-        self.0
-            .iter()
-            .find(|header| header.name == name)
-            .map(|header| header.value.as_slice())
+        self.0.iter().find(|header| header.name == name).map(|header| header.value.as_slice())
     }
 
     /// All values of `name`, in order.
     pub fn all(&self, name: &'static str) -> impl Iterator<Item = &[u8]> {
-        self.0
-            .iter()
-            .filter(move |header| header.name == name)
-            .map(|header| header.value.as_slice())
+        self.0.iter().filter(move |header| header.name == name).map(|header| header.value.as_slice())
     }
 
     /// The number of fields.
@@ -87,18 +78,16 @@ pub fn print(start_line: &str, headers: &Headers, body: &[u8]) -> Vec<u8> {
         datagram.extend_from_slice(value);
         datagram.extend_from_slice(b"\r\n");
     }
-    datagram
-        .extend_from_slice(format!("{}: {}\r\n\r\n", name::CONTENT_LENGTH, body.len()).as_bytes());
+    datagram.extend_from_slice(format!("{}: {}\r\n\r\n", name::CONTENT_LENGTH, body.len()).as_bytes());
     datagram.extend_from_slice(body);
     datagram
 }
 
 /// The usual spelling of a header name.
 pub fn canonical_name(text: &str) -> Cow<'static, str> {
-    let known = KNOWN.iter().find(|(long, compact)| {
-        long.eq_ignore_ascii_case(text)
-            || compact.is_some_and(|compact| compact.eq_ignore_ascii_case(text))
-    });
+    let known = KNOWN
+        .iter()
+        .find(|(long, compact)| long.eq_ignore_ascii_case(text) || compact.is_some_and(|compact| compact.eq_ignore_ascii_case(text)));
     match known {
         Some((long, _)) => Cow::Borrowed(long),
         None => Cow::Owned(text.to_owned()),

@@ -90,18 +90,10 @@ impl CSeq {
     /// # Errors
     /// A number of 2^31 or more, a method that is no token.
     pub fn parse(value: &[u8]) -> Result<Self, Malformed> {
-        let at = value
-            .iter()
-            .position(u8::is_ascii_whitespace)
-            .ok_or(Malformed("Bad CSeq"))?;
+        let at = value.iter().position(u8::is_ascii_whitespace).ok_or(Malformed("Bad CSeq"))?;
         let (digits, method) = value.split_at(at);
-        let number: u32 = number(digits)
-            .filter(|number| *number < CSEQ_END)
-            .ok_or(Malformed("Bad CSeq number"))?;
-        Ok(Self {
-            number,
-            method: Method::parse(method.trim_ascii())?,
-        })
+        let number: u32 = number(digits).filter(|number| *number < CSEQ_END).ok_or(Malformed("Bad CSeq number"))?;
+        Ok(Self { number, method: Method::parse(method.trim_ascii())? })
     }
 }
 

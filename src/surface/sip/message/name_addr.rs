@@ -26,21 +26,14 @@ impl NameAddr {
         };
         let (display, rest) = value.split_at(open);
         let rest = rest.get(1..).unwrap_or_default();
-        let close = rest
-            .iter()
-            .position(|&byte| byte == b'>')
-            .ok_or(Malformed("Unterminated angle bracket"))?;
+        let close = rest.iter().position(|&byte| byte == b'>').ok_or(Malformed("Unterminated angle bracket"))?;
         let (uri, tail) = rest.split_at(close);
         let params = match tail.get(1..).unwrap_or_default().trim_ascii() {
             b"" => Params::default(),
             [b';', params @ ..] => Params::parse(params)?,
             _ => return Err(Malformed("Text behind an address")),
         };
-        Ok(Self {
-            display: display_name(display.trim_ascii())?,
-            uri: Uri::parse(uri)?,
-            params,
-        })
+        Ok(Self { display: display_name(display.trim_ascii())?, uri: Uri::parse(uri)?, params })
     }
 
     /// The `tag` parameter.
@@ -57,11 +50,7 @@ impl NameAddr {
                 (uri, Params::parse(params.get(1..).unwrap_or_default())?)
             }
         };
-        Ok(Self {
-            display: None,
-            uri: Uri::parse(uri.trim_ascii())?,
-            params,
-        })
+        Ok(Self { display: None, uri: Uri::parse(uri.trim_ascii())?, params })
     }
 }
 
@@ -102,21 +91,10 @@ mod tests {
         let address = parsed(r#""J \\\"R\"" <sip:a@b>  ;  tag = x1 ;+sip.instance="<urn:uuid:1>""#);
         assert_eq!(address.display.as_deref(), Some(r#"J \"R""#));
         assert_eq!(address.tag(), Some("x1"));
-        assert_eq!(
-            parsed("caller<sip:caller@example.com>;tag=323")
-                .display
-                .as_deref(),
-            Some("caller")
-        );
+        assert_eq!(parsed("caller<sip:caller@example.com>;tag=323").display.as_deref(), Some("caller"));
         assert_eq!(parsed("sip:a@b;tag=9").tag(), Some("9"));
         assert_eq!(parsed("<tel:+34>;tag=1").uri, Uri::Tel("+34".into()));
-        assert_eq!(
-            NameAddr::parse(b"\"Jos\xe9\" <sip:j@b>")
-                .expect("tolerated")
-                .display
-                .as_deref(),
-            Some("José")
-        );
+        assert_eq!(NameAddr::parse(b"\"Jos\xe9\" <sip:j@b>").expect("tolerated").display.as_deref(), Some("José"));
     }
 
     #[test]

@@ -34,20 +34,13 @@ impl Params {
 
     /// The value of `name`: `None` if it is missing, `Some("")` for a flag.
     pub fn value(&self, name: &str) -> Option<&str> {
-        let (_, value) = self
-            .0
-            .iter()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))?;
+        let (_, value) = self.0.iter().find(|(known, _)| known.eq_ignore_ascii_case(name))?;
         Some(value.as_deref().unwrap_or_default())
     }
 
     /// Sets `name` to `value`, in place if it is there.
     pub fn set(&mut self, name: &str, value: String) {
-        match self
-            .0
-            .iter_mut()
-            .find(|(known, _)| known.eq_ignore_ascii_case(name))
-        {
+        match self.0.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             Some((_, current)) => *current = Some(value),
             None => self.0.push((name.to_owned(), Some(value))),
         }
@@ -69,11 +62,7 @@ impl std::fmt::Display for Params {
 fn text(bytes: &[u8]) -> Result<String, Malformed> {
     let text = std::str::from_utf8(bytes).map_err(|_| Malformed("Parameter is not UTF-8"))?;
     let quoted = text.starts_with('"') && text.ends_with('"') && text.len() > 1;
-    if !quoted
-        && text
-            .bytes()
-            .any(|byte| byte.is_ascii_whitespace() || byte == b'"')
-    {
+    if !quoted && text.bytes().any(|byte| byte.is_ascii_whitespace() || byte == b'"') {
         return Err(Malformed("White space in a parameter"));
     }
     Ok(text.to_owned())

@@ -44,32 +44,14 @@ impl Reply {
         }
         let to = received.first(name::TO).map(<[u8]>::to_vec);
         // What cannot be read is repeated as it is.
-        let to_has_tag = to
-            .as_deref()
-            .is_some_and(|to| NameAddr::parse(to).map_or(true, |to| to.tag().is_some()));
-        let record_routes = received
-            .all(name::RECORD_ROUTE)
-            .map(<[u8]>::to_vec)
-            .collect();
-        Self {
-            headers,
-            to,
-            to_has_tag,
-            record_routes,
-            destination,
-        }
+        let to_has_tag = to.as_deref().is_some_and(|to| NameAddr::parse(to).map_or(true, |to| to.tag().is_some()));
+        let record_routes = received.all(name::RECORD_ROUTE).map(<[u8]>::to_vec).collect();
+        Self { headers, to, to_has_tag, record_routes, destination }
     }
 
     /// The response as a datagram. `tag` is put on To where there is none, except on 100. 101 to 299 repeat
     /// Record-Route (section 12.1.1).
-    pub fn print(
-        &self,
-        status: u16,
-        reason: &str,
-        tag: &str,
-        extra: &Headers,
-        body: &[u8],
-    ) -> Vec<u8> {
+    pub fn print(&self, status: u16, reason: &str, tag: &str, extra: &Headers, body: &[u8]) -> Vec<u8> {
         let mut headers = self.headers.clone();
         if let Some(to) = &self.to {
             let mut to = to.clone();
@@ -84,11 +66,7 @@ impl Reply {
             }
         }
         headers.append(extra);
-        let reason = if reason.is_empty() {
-            reason_phrase(status)
-        } else {
-            reason
-        };
+        let reason = if reason.is_empty() { reason_phrase(status) } else { reason };
         print(&format!("SIP/2.0 {status} {reason}"), &headers, body)
     }
 

@@ -35,34 +35,11 @@ impl Request {
     ///
     /// # Errors
     /// What is missing or malformed; the headers come back for the answer.
-    pub(super) fn from_parts(
-        method: Method,
-        uri: Uri,
-        headers: Headers,
-        body: Vec<u8>,
-    ) -> Result<Self, (Malformed, Headers)> {
+    pub(super) fn from_parts(method: Method, uri: Uri, headers: Headers, body: Vec<u8>) -> Result<Self, (Malformed, Headers)> {
         match Values::read(&method, &headers) {
-            Ok(Values {
-                via,
-                from,
-                to,
-                call_id,
-                cseq,
-                contacts,
-                max_forwards,
-            }) => Ok(Self {
-                method,
-                uri,
-                headers,
-                body,
-                via,
-                from,
-                to,
-                call_id,
-                cseq,
-                contacts,
-                max_forwards,
-            }),
+            Ok(Values { via, from, to, call_id, cseq, contacts, max_forwards }) => {
+                Ok(Self { method, uri, headers, body, via, from, to, call_id, cseq, contacts, max_forwards })
+            }
             Err(error) => Err((error, headers)),
         }
     }
@@ -76,11 +53,7 @@ impl Request {
     pub fn content_type(&self) -> Option<String> {
         let value = self.headers.first(name::CONTENT_TYPE)?;
         let media_type = value.split(|&byte| byte == b';').next().unwrap_or_default();
-        let compact: Vec<u8> = media_type
-            .iter()
-            .copied()
-            .filter(|byte| !byte.is_ascii_whitespace())
-            .collect();
+        let compact: Vec<u8> = media_type.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect();
         Some(String::from_utf8_lossy(&compact).to_ascii_lowercase())
     }
 }
@@ -97,11 +70,7 @@ struct Values {
 
 impl Values {
     fn read(method: &Method, headers: &Headers) -> Result<Self, Malformed> {
-        let echoed: usize = ECHOED
-            .iter()
-            .flat_map(|name| headers.all(name))
-            .map(<[u8]>::len)
-            .sum();
+        let echoed: usize = ECHOED.iter().flat_map(|name| headers.all(name)).map(<[u8]>::len).sum();
         if echoed > ECHOED_BYTES_MAX {
             return Err(Malformed("Routing headers too long"));
         }
@@ -121,32 +90,14 @@ impl Values {
             None => None,
             Some(value) => Some(number(value).ok_or(Malformed("Bad Max-Forwards"))?),
         };
-        if headers
-            .first(name::EXPIRES)
-            .is_some_and(|value| number::<u32>(value).is_none())
-        {
+        if headers.first(name::EXPIRES).is_some_and(|value| number::<u32>(value).is_none()) {
             return Err(Malformed("Bad Expires"));
         }
-        let contacts = headers
-            .all(name::CONTACT)
-            .filter(|value| *value != b"*")
-            .map(NameAddr::parse)
-            .collect::<Result<_, _>>()?;
-        for route in headers
-            .all(name::ROUTE)
-            .chain(headers.all(name::RECORD_ROUTE))
-        {
+        let contacts = headers.all(name::CONTACT).filter(|value| *value != b"*").map(NameAddr::parse).collect::<Result<_, _>>()?;
+        for route in headers.all(name::ROUTE).chain(headers.all(name::RECORD_ROUTE)) {
             NameAddr::parse(route)?;
         }
-        Ok(Self {
-            via,
-            from,
-            to,
-            call_id,
-            cseq,
-            contacts,
-            max_forwards,
-        })
+        Ok(Self { via, from, to, call_id, cseq, contacts, max_forwards })
     }
 }
 
@@ -159,23 +110,12 @@ pub(super) fn call_id(headers: &Headers) -> Result<String, Malformed> {
     String::from_utf8(value.to_vec()).map_err(|_| Malformed("Bad Call-ID"))
 }
 
-pub(super) fn required<'a>(
-    headers: &'a Headers,
-    name: &'static str,
-    missing: &'static str,
-) -> Result<&'a [u8], Malformed> {
+pub(super) fn required<'a>(headers: &'a Headers, name: &'static str, missing: &'static str) -> Result<&'a [u8], Malformed> {
     headers.first(name).ok_or(Malformed(missing))
 }
 
 /// Headers that every response repeats, and that a transaction therefore keeps.
-const ECHOED: [&str; 6] = [
-    name::VIA,
-    name::FROM,
-    name::TO,
-    name::CALL_ID,
-    name::CSEQ,
-    name::RECORD_ROUTE,
-];
+const ECHOED: [&str; 6] = [name::VIA, name::FROM, name::TO, name::CALL_ID, name::CSEQ, name::RECORD_ROUTE];
 
 /// Their length together: through an IMS core it is about 2 kB. It bounds what one transaction can take.
 const ECHOED_BYTES_MAX: usize = 8 * 1024;

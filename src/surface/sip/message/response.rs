@@ -17,16 +17,9 @@ pub struct Response {
 impl Response {
     pub(super) fn from_parts(status: u16, headers: Headers) -> Result<Self, Malformed> {
         let via = Via::parse(required(&headers, name::VIA, "Missing Via")?)?;
-        let branch = via
-            .branch()
-            .ok_or(Malformed("Response without our branch"))?
-            .to_owned();
+        let branch = via.branch().ok_or(Malformed("Response without our branch"))?.to_owned();
         let cseq = CSeq::parse(required(&headers, name::CSEQ, "Missing CSeq")?)?;
-        Ok(Self {
-            status,
-            branch,
-            cseq,
-        })
+        Ok(Self { status, branch, cseq })
     }
 }
 

@@ -89,9 +89,7 @@ pub fn percent_decoded(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
-        let escape = (first == b'%')
-            .then(|| Some((hex_digit(*tail.first()?)?, hex_digit(*tail.get(1)?)?)))
-            .flatten();
+        let escape = (first == b'%').then(|| Some((hex_digit(*tail.first()?)?, hex_digit(*tail.get(1)?)?))).flatten();
         if let Some((high, low)) = escape {
             decoded.push(high << 4 | low);
             rest = tail.get(2..).unwrap_or_default();
@@ -104,9 +102,7 @@ pub fn percent_decoded(text: &str) -> String {
 }
 
 fn hex_digit(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
+    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
 #[cfg(test)]

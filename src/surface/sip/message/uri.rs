@@ -51,15 +51,10 @@ impl Uri {
     /// No scheme, white space, a bad host or port.
     pub fn parse(bytes: &[u8]) -> Result<Self, Malformed> {
         let text = std::str::from_utf8(bytes).map_err(|_| Malformed("URI is not UTF-8"))?;
-        if text
-            .bytes()
-            .any(|byte| byte <= b' ' || matches!(byte, b'<' | b'>' | b'"' | 0x7f))
-        {
+        if text.bytes().any(|byte| byte <= b' ' || matches!(byte, b'<' | b'>' | b'"' | 0x7f)) {
             return Err(Malformed("White space or brackets in a URI"));
         }
-        let (scheme, rest) = text
-            .split_once(':')
-            .ok_or(Malformed("URI without a scheme"))?;
+        let (scheme, rest) = text.split_once(':').ok_or(Malformed("URI without a scheme"))?;
         if !is_scheme(scheme) {
             return Err(Malformed("Bad URI scheme"));
         }
@@ -68,10 +63,7 @@ impl Uri {
             "sips" => SipUri::parse(true, rest).map(Uri::Sip),
             "tel" if !rest.is_empty() => Ok(Uri::Tel(rest.to_owned())),
             "tel" => Err(Malformed("Empty tel URI")),
-            _ => Ok(Uri::Other {
-                scheme: scheme.to_owned(),
-                rest: rest.to_owned(),
-            }),
+            _ => Ok(Uri::Other { scheme: scheme.to_owned(), rest: rest.to_owned() }),
         }
     }
 
@@ -101,10 +93,7 @@ impl Uri {
     /// The URI as a Request-URI: without the headers part (RFC 3261 section 19.1.5).
     pub fn without_headers(&self) -> Uri {
         match self {
-            Uri::Sip(uri) => Uri::Sip(SipUri {
-                headers: None,
-                ..uri.clone()
-            }),
+            Uri::Sip(uri) => Uri::Sip(SipUri { headers: None, ..uri.clone() }),
             other => other.clone(),
         }
     }
@@ -126,14 +115,7 @@ impl SipUri {
             None => (rest, Params::default()),
         };
         let (host, port) = Host::parse_with_port(host_port)?;
-        Ok(Self {
-            secure,
-            user_info,
-            host,
-            port,
-            params,
-            headers,
-        })
+        Ok(Self { secure, user_info, host, port, params, headers })
     }
 }
 
@@ -145,9 +127,7 @@ impl Host {
     pub fn parse_with_port(text: &str) -> Result<(Self, Option<u16>), Malformed> {
         let text = text.trim();
         let (host, port) = if let Some(bracketed) = text.strip_prefix('[') {
-            let (address, rest) = bracketed
-                .split_once(']')
-                .ok_or(Malformed("Unterminated IPv6 address"))?;
+            let (address, rest) = bracketed.split_once(']').ok_or(Malformed("Unterminated IPv6 address"))?;
             let address: Ipv6Addr = address.parse().map_err(|_| Malformed("Bad IPv6 address"))?;
             let port = match rest.trim_start() {
                 "" => None,
@@ -163,9 +143,7 @@ impl Host {
         };
         let port = match port {
             None => None,
-            Some(port) => {
-                Some(super::text::number(port.trim().as_bytes()).ok_or(Malformed("Bad port"))?)
-            }
+            Some(port) => Some(super::text::number(port.trim().as_bytes()).ok_or(Malformed("Bad port"))?),
         };
         Ok((host, port))
     }
@@ -222,9 +200,7 @@ impl fmt::Display for SipUri {
 
 fn is_scheme(text: &str) -> bool {
     text.starts_with(|first: char| first.is_ascii_alphabetic())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
 /// The longest DNS name.
@@ -260,17 +236,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for text in [
-            "",
-            "sip:",
-            "sip:@host",
-            "sip:a@",
-            "sip:a@h:99999",
-            "sip:a@h:",
-            "sip:a b@h",
-            ":x",
-            "tel:",
-        ] {
+        for text in ["", "sip:", "sip:@host", "sip:a@", "sip:a@h:99999", "sip:a@h:", "sip:a b@h", ":x", "tel:"] {
             assert!(Uri::parse(text.as_bytes()).is_err(), "{text:?}");
         }
     }

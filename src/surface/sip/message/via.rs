@@ -29,10 +29,7 @@ impl Via {
             None => (text, Params::default()),
         };
         let mut protocol = sent.splitn(3, '/').map(str::trim);
-        let is_sip = protocol
-            .next()
-            .is_some_and(|name| name.eq_ignore_ascii_case("SIP"))
-            && protocol.next() == Some("2.0");
+        let is_sip = protocol.next().is_some_and(|name| name.eq_ignore_ascii_case("SIP")) && protocol.next() == Some("2.0");
         let (transport, sent_by) = protocol
             .next()
             .filter(|_| is_sip)
@@ -42,19 +39,12 @@ impl Via {
             return Err(Malformed("Bad Via transport"));
         }
         let (host, port) = Host::parse_with_port(sent_by)?;
-        Ok(Self {
-            transport: transport.to_owned(),
-            host,
-            port,
-            params,
-        })
+        Ok(Self { transport: transport.to_owned(), host, port, params })
     }
 
     /// The branch, if it carries RFC 3261's magic cookie and so identifies the transaction.
     pub fn branch(&self) -> Option<&str> {
-        self.params
-            .value("branch")
-            .filter(|branch| branch.len() > MAGIC_COOKIE.len() && branch.starts_with(MAGIC_COOKIE))
+        self.params.value("branch").filter(|branch| branch.len() > MAGIC_COOKIE.len() && branch.starts_with(MAGIC_COOKIE))
     }
 
     /// `host:port` of the sender, for transaction matching.
@@ -68,10 +58,7 @@ impl Via {
     pub fn response_destination(&self, source: SocketAddr) -> SocketAddr {
         match self.params.value("rport") {
             Some(_) => source,
-            None => SocketAddr::new(
-                source.ip(),
-                self.port.filter(|port| *port > 0).unwrap_or(DEFAULT_PORT),
-            ),
+            None => SocketAddr::new(source.ip(), self.port.filter(|port| *port > 0).unwrap_or(DEFAULT_PORT)),
         }
     }
 
@@ -113,14 +100,9 @@ mod tests {
 
     #[test]
     fn white_space_unknown_transports_and_ipv6_are_read() {
-        let via =
-            Via::parse(b"SIP  /   2.0  /UDP    192.0.2.2 : 5070;branch=z9hG4bKx").expect("valid");
-        assert_eq!(
-            via.to_string(),
-            "SIP/2.0/UDP 192.0.2.2:5070;branch=z9hG4bKx"
-        );
-        let via = Via::parse(b"SIP/2.0/UNKNOWN [2001:db8::9:1]:6050 ; received=[2001:db8::2]")
-            .expect("valid");
+        let via = Via::parse(b"SIP  /   2.0  /UDP    192.0.2.2 : 5070;branch=z9hG4bKx").expect("valid");
+        assert_eq!(via.to_string(), "SIP/2.0/UDP 192.0.2.2:5070;branch=z9hG4bKx");
+        let via = Via::parse(b"SIP/2.0/UNKNOWN [2001:db8::9:1]:6050 ; received=[2001:db8::2]").expect("valid");
         assert_eq!(via.sent_by(), "[2001:db8::9:1]:6050");
         assert_eq!(via.branch(), None);
     }
@@ -130,27 +112,14 @@ mod tests {
         let mut via = Via::parse(b"SIP/2.0/UDP host:5070;rport;branch=z9hG4bKx").expect("valid");
         assert_eq!(via.response_destination(source()), source());
         via.stamp(source());
-        assert_eq!(
-            via.to_string(),
-            "SIP/2.0/UDP host:5070;rport=6000;branch=z9hG4bKx;received=2001:db8::1"
-        );
+        assert_eq!(via.to_string(), "SIP/2.0/UDP host:5070;rport=6000;branch=z9hG4bKx;received=2001:db8::1");
         let via = Via::parse(b"SIP/2.0/UDP host:5070;maddr=192.0.2.9").expect("valid");
-        assert_eq!(
-            via.response_destination(source()),
-            "[2001:db8::1]:5070".parse().expect("address")
-        );
+        assert_eq!(via.response_destination(source()), "[2001:db8::1]:5070".parse().expect("address"));
     }
 
     #[test]
     fn broken_vias_are_refused() {
-        for value in [
-            "SIP/2.0/UDP 192.0.2.15;;,;,,",
-            "SIP/3.0/UDP a",
-            "SIP/2.0 a",
-            "SIP/2.0/UDP",
-            "SIP/2.0/UDP  ",
-            "x",
-        ] {
+        for value in ["SIP/2.0/UDP 192.0.2.15;;,;,,", "SIP/3.0/UDP a", "SIP/2.0 a", "SIP/2.0/UDP", "SIP/2.0/UDP  ", "x"] {
             assert!(Via::parse(value.as_bytes()).is_err(), "{value}");
         }
     }

@@ -57,13 +57,8 @@ impl Direction {
     }
 
     fn named(name: &str) -> Option<Self> {
-        [
-            Self::SendRecv,
-            Self::SendOnly,
-            Self::RecvOnly,
-            Self::Inactive,
-        ]
-        .into_iter()
-        .find(|direction| direction.as_str().eq_ignore_ascii_case(name))
+        [Self::SendRecv, Self::SendOnly, Self::RecvOnly, Self::Inactive]
+            .into_iter()
+            .find(|direction| direction.as_str().eq_ignore_ascii_case(name))
     }
 }

@@ -44,43 +44,25 @@ pub fn parse(body: &[u8]) -> Option<Vec<Stream>> {
     if session.medias.len() > STREAMS_MAX {
         return None;
     }
-    Some(
-        session
-            .medias
-            .iter()
-            .map(|media| stream(&session, media))
-            .collect(),
-    )
+    Some(session.medias.iter().map(|media| stream(&session, media)).collect())
 }
 
 fn stream(session: &sdp_types::Session, media: &sdp_types::Media) -> Stream {
-    let attribute = |name: &str| {
-        media
-            .attributes
-            .iter()
-            .find(|attribute| attribute.attribute.eq_ignore_ascii_case(name))
-    };
-    let address = media
-        .connections
-        .first()
-        .or(session.connection.as_ref())
-        .and_then(connection_address);
+    let attribute = |name: &str| media.attributes.iter().find(|attribute| attribute.attribute.eq_ignore_ascii_case(name));
+    let address = media.connections.first().or(session.connection.as_ref()).and_then(connection_address);
     let direction = media
         .attributes
         .iter()
         .chain(&session.attributes)
         .find_map(|attribute| Direction::named(&attribute.attribute))
         .unwrap_or(Direction::SendRecv);
-    let rtcp =
-        attribute("rtcp").and_then(|attribute| rtcp_address(attribute.value.as_deref()?, address));
+    let rtcp = attribute("rtcp").and_then(|attribute| rtcp_address(attribute.value.as_deref()?, address));
     Stream {
         kind: media.media.to_ascii_lowercase(),
         protocol: media.proto.clone(),
         format_list: media.fmt.clone(),
         formats: formats(media),
-        rtp: address
-            .map(|address| SocketAddr::new(address, media.port))
-            .filter(|_| media.port != 0),
+        rtp: address.map(|address| SocketAddr::new(address, media.port)).filter(|_| media.port != 0),
         rtcp,
         rtcp_mux: attribute("rtcp-mux").is_some(),
         direction,
@@ -89,16 +71,8 @@ fn stream(session: &sdp_types::Session, media: &sdp_types::Media) -> Stream {
 
 fn formats(media: &sdp_types::Media) -> Vec<Format> {
     let mut formats: Vec<Format> = Vec::new();
-    for payload_type in media
-        .fmt
-        .split_ascii_whitespace()
-        .filter_map(|number| number.parse::<u8>().ok())
-    {
-        if payload_type > 127
-            || formats
-                .iter()
-                .any(|format| format.payload_type == payload_type)
-        {
+    for payload_type in media.fmt.split_ascii_whitespace().filter_map(|number| number.parse::<u8>().ok()) {
+        if payload_type > 127 || formats.iter().any(|format| format.payload_type == payload_type) {
             continue;
         }
         let mapped = media
@@ -113,11 +87,7 @@ fn formats(media: &sdp_types::Media) -> Vec<Format> {
         };
         let format = match (mapped, well_known) {
             (Some(format), _) => format,
-            (None, Some(encoding)) => Format {
-                payload_type,
-                encoding: encoding.to_owned(),
-                clock_rate: 8000,
-            },
+            (None, Some(encoding)) => Format { payload_type, encoding: encoding.to_owned(), clock_rate: 8000 },
             (None, None) => continue,
         };
         formats.push(format);
@@ -138,20 +108,13 @@ fn rtpmap(value: &str, payload_type: u8) -> Option<Format> {
         None | Some("1") => encoding,
         Some(channels) => format!("{encoding}/{channels}"),
     };
-    Some(Format {
-        payload_type,
-        encoding,
-        clock_rate,
-    })
+    Some(Format { payload_type, encoding, clock_rate })
 }
 
 fn rtcp_address(value: &str, default: Option<IpAddr>) -> Option<SocketAddr> {
     let mut parts = value.split_ascii_whitespace();
     let port = parts.next()?.parse().ok().filter(|port| *port != 0)?;
-    let address = parts
-        .nth(2)
-        .and_then(|address| address.parse().ok())
-        .or(default)?;
+    let address = parts.nth(2).and_then(|address| address.parse().ok()).or(default)?;
     Some(SocketAddr::new(address, port))
 }
 

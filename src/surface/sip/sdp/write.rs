@@ -22,38 +22,20 @@ pub fn session(session_id: u64, local: &LocalMedia, medias: Vec<Media>) -> Sessi
         unicast_address: address.clone(),
     };
     let mut session = Session::new(origin, "-");
-    session.connection = Some(Connection {
-        nettype: NetType::In,
-        addrtype,
-        connection_address: address,
-    });
+    session.connection = Some(Connection { nettype: NetType::In, addrtype, connection_address: address });
     session.times = vec![Time::new(0, 0)];
     session.medias = medias;
     session
 }
 
 /// Our audio stream.
-pub fn audio(
-    codecs: &[(Codec, u8)],
-    event: Option<u8>,
-    direction: Direction,
-    local: &LocalMedia,
-    mux: bool,
-) -> Media {
+pub fn audio(codecs: &[(Codec, u8)], event: Option<u8>, direction: Direction, local: &LocalMedia, mux: bool) -> Media {
     let mut attributes: Vec<Attribute> = codecs
         .iter()
-        .map(|(codec, number)| {
-            Attribute::with_value(
-                "rtpmap",
-                format!("{number} {}/{CLOCK_RATE}", codec.encoding()),
-            )
-        })
+        .map(|(codec, number)| Attribute::with_value("rtpmap", format!("{number} {}/{CLOCK_RATE}", codec.encoding())))
         .collect();
     if let Some(event) = event {
-        attributes.push(Attribute::with_value(
-            "rtpmap",
-            format!("{event} telephone-event/{CLOCK_RATE}"),
-        ));
+        attributes.push(Attribute::with_value("rtpmap", format!("{event} telephone-event/{CLOCK_RATE}")));
         attributes.push(Attribute::with_value("fmtp", format!("{event} 0-15")));
     }
     attributes.push(Attribute::with_value("ptime", PTIME_MS));
@@ -63,30 +45,13 @@ pub fn audio(
         attributes.push(Attribute::with_value("rtcp", local.rtcp_port));
     }
     attributes.push(Attribute::new(direction.as_str()));
-    let numbers: Vec<String> = codecs
-        .iter()
-        .map(|(_, number)| *number)
-        .chain(event)
-        .map(|number| number.to_string())
-        .collect();
-    media(
-        "audio",
-        local.rtp_port,
-        "RTP/AVP",
-        &numbers.join(" "),
-        attributes,
-    )
+    let numbers: Vec<String> = codecs.iter().map(|(_, number)| *number).chain(event).map(|number| number.to_string()).collect();
+    media("audio", local.rtp_port, "RTP/AVP", &numbers.join(" "), attributes)
 }
 
 /// A stream that we do not take keeps its place with port 0 (RFC 3264 section 6).
 pub fn refused(stream: &Stream) -> Media {
-    media(
-        &stream.kind,
-        0,
-        &stream.protocol,
-        &stream.format_list,
-        Vec::new(),
-    )
+    media(&stream.kind, 0, &stream.protocol, &stream.format_list, Vec::new())
 }
 
 /// The description as a body.
@@ -97,13 +62,7 @@ pub fn print(session: &Session) -> Vec<u8> {
     body
 }
 
-fn media(
-    kind: &str,
-    port: u16,
-    protocol: &str,
-    format_list: &str,
-    attributes: Vec<Attribute>,
-) -> Media {
+fn media(kind: &str, port: u16, protocol: &str, format_list: &str, attributes: Vec<Attribute>) -> Media {
     Media {
         media: kind.to_owned(),
         port,

@@ -21,40 +21,21 @@ fn mutated_messages_neither_panic_nor_leak() {
         while let Some(event) = rig.events.pop() {
             if let Event::Incoming(incoming) = event {
                 let command = match random.below(3) {
-                    0 => Command::Accept {
-                        call: incoming.call,
-                        local: local_media(),
-                    },
-                    1 => Command::Reject {
-                        call: incoming.call,
-                        status: 486,
-                    },
-                    _ => Command::Ring {
-                        call: incoming.call,
-                    },
+                    0 => Command::Accept { call: incoming.call, local: local_media() },
+                    1 => Command::Reject { call: incoming.call, status: 486 },
+                    _ => Command::Ring { call: incoming.call },
                 };
                 rig.command(command);
             }
         }
-        assert!(
-            rig.sent
-                .iter()
-                .all(|(datagram, _)| datagram.len() < 2 * DATAGRAM_BYTES)
-        );
+        assert!(rig.sent.iter().all(|(datagram, _)| datagram.len() < 2 * DATAGRAM_BYTES));
         rig.sent.clear();
         if round % 64 == 0 {
             rig.pass(Duration::from_secs(1));
         }
     }
     rig.pass(Duration::from_secs(600));
-    assert_eq!(
-        (
-            rig.endpoint.transactions(),
-            rig.endpoint.calls_open(),
-            rig.endpoint.deadline()
-        ),
-        (0, 0, None)
-    );
+    assert_eq!((rig.endpoint.transactions(), rig.endpoint.calls_open(), rig.endpoint.deadline()), (0, 0, None));
 }
 
 fn mutate(datagram: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
@@ -93,10 +74,8 @@ fn mutate(datagram: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut Random) {
 
 fn corpus() -> Vec<Vec<u8>> {
     let mut caller = Caller::new("c1");
-    let mut corpus: Vec<Vec<u8>> = ["INVITE", "OPTIONS", "BYE", "INFO", "UPDATE", "REGISTER"]
-        .iter()
-        .map(|method| caller.next(method, OFFER).into_bytes())
-        .collect();
+    let mut corpus: Vec<Vec<u8>> =
+        ["INVITE", "OPTIONS", "BYE", "INFO", "UPDATE", "REGISTER"].iter().map(|method| caller.next(method, OFFER).into_bytes()).collect();
     corpus.push(caller.ack(OFFER).into_bytes());
     corpus.push(caller.with_branch("CANCEL", "").into_bytes());
     corpus.push(super::rig::answer(&caller.request("BYE", ""), 200).into_bytes());
@@ -110,10 +89,7 @@ fn corpus() -> Vec<Vec<u8>> {
         add_files(&root.join(folder), &mut descriptions);
     }
     for description in descriptions {
-        let mut invite = caller
-            .next("INVITE", "")
-            .replace("Content-Length: 0", "Content-Type: application/sdp")
-            .into_bytes();
+        let mut invite = caller.next("INVITE", "").replace("Content-Length: 0", "Content-Type: application/sdp").into_bytes();
         invite.extend_from_slice(&description);
         corpus.push(invite);
     }
@@ -126,28 +102,12 @@ fn add_files(folder: &Path, corpus: &mut Vec<Vec<u8>>) {
         println!("skipped: {} is not there", folder.display());
         return;
     };
-    let mut paths: Vec<PathBuf> = entries
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .collect();
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     corpus.extend(paths.iter().filter_map(|path| std::fs::read(path).ok()));
 }
 
 const INPUTS: u32 = 100_000;
 const DATAGRAM_BYTES: usize = 8192;
-const TOKENS: [&[u8]; 14] = [
-    b"\r\n",
-    b"\r\n\r\n",
-    b"\r\n ",
-    b",",
-    b";",
-    b";;",
-    b"\"",
-    b"<",
-    b">",
-    b":",
-    b"%",
-    b"[::1]",
-    b"18446744073709551616",
-    b"\xff\xfe\0",
-];
+const TOKENS: [&[u8]; 14] =
+    [b"\r\n", b"\r\n\r\n", b"\r\n ", b",", b";", b";;", b"\"", b"<", b">", b":", b"%", b"[::1]", b"18446744073709551616", b"\xff\xfe\0"];

@@ -37,21 +37,9 @@ impl World {
         let mut caller = Caller::new("c1");
         let invite = caller.invite(OFFER);
         let pending = Some((invite, rig.now, T1 / 2));
-        let phone = Phone {
-            caller,
-            pending,
-            acknowledgement: None,
-            hang_up_at: None,
-            done: false,
-        };
+        let phone = Phone { caller, pending, acknowledgement: None, hang_up_at: None, done: false };
         rig.now += Duration::from_secs(1);
-        Self {
-            rig,
-            phone,
-            random: Random::new(seed),
-            flights: BTreeMap::new(),
-            sequence: 0,
-        }
+        Self { rig, phone, random: Random::new(seed), flights: BTreeMap::new(), sequence: 0 }
     }
 
     /// 15 % are lost, 5 % come twice; each takes 1 to 250 ms, so they overtake each other.
@@ -64,15 +52,8 @@ impl World {
         for _ in 0..copies {
             let delay = u64::try_from(1 + self.random.below(250)).expect("small");
             self.sequence += 1;
-            let flight = if to_box {
-                Flight::ToBox(datagram.into())
-            } else {
-                Flight::ToPhone(datagram.into())
-            };
-            self.flights.insert(
-                (self.rig.now + Duration::from_millis(delay), self.sequence),
-                flight,
-            );
+            let flight = if to_box { Flight::ToBox(datagram.into()) } else { Flight::ToPhone(datagram.into()) };
+            self.flights.insert((self.rig.now + Duration::from_millis(delay), self.sequence), flight);
         }
     }
 
@@ -86,18 +67,10 @@ impl World {
     fn run(&mut self) {
         let mut told = 0;
         loop {
-            let phone_at = [
-                self.phone.pending.as_ref().map(|(_, at, _)| *at),
-                self.phone.hang_up_at,
-            ];
+            let phone_at = [self.phone.pending.as_ref().map(|(_, at, _)| *at), self.phone.hang_up_at];
             let box_at = self.rig.endpoint.deadline();
             let flight_at = self.flights.first_key_value().map(|((at, _), _)| *at);
-            let Some(next) = phone_at
-                .into_iter()
-                .chain([box_at, flight_at])
-                .flatten()
-                .min()
-            else {
+            let Some(next) = phone_at.into_iter().chain([box_at, flight_at]).flatten().min() else {
                 return;
             };
             self.rig.now = self.rig.now.max(next);
@@ -113,10 +86,7 @@ impl World {
             // The application accepts at once.
             if let Some(Event::Incoming(incoming)) = self.rig.events.get(told) {
                 let call = incoming.call;
-                let sent = self.rig.command(Command::Accept {
-                    call,
-                    local: local_media(),
-                });
+                let sent = self.rig.command(Command::Accept { call, local: local_media() });
                 self.send_from_box(sent);
             }
             told = self.rig.events.len();
@@ -189,52 +159,16 @@ fn every_call_over_a_lossy_network_begins_and_ends_exactly_once() {
         world.run();
         let events = &world.rig.events;
         assert!(world.phone.done, "seed {seed}: the phone has its answer");
-        assert!(
-            matches!(events.first(), Some(Event::Incoming(_))),
-            "seed {seed}: {events:?}"
-        );
-        assert!(
-            matches!(events.last(), Some(Event::Ended { .. })),
-            "seed {seed}: {events:?}"
-        );
-        let count =
-            |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
-        assert_eq!(
-            count(|event| matches!(event, Event::Incoming(_))),
-            1,
-            "seed {seed}: {events:?}"
-        );
-        assert_eq!(
-            count(|event| matches!(event, Event::Ended { .. })),
-            1,
-            "seed {seed}: {events:?}"
-        );
-        assert!(
-            count(|event| matches!(event, Event::Established { .. })) <= 1,
-            "seed {seed}: {events:?}"
-        );
-        by_caller += count(|event| {
-            matches!(
-                event,
-                Event::Ended {
-                    cause: EndCause::Bye,
-                    ..
-                }
-            )
-        });
-        assert_eq!(
-            (
-                world.rig.endpoint.transactions(),
-                world.rig.endpoint.calls_open()
-            ),
-            (0, 0),
-            "seed {seed}"
-        );
+        assert!(matches!(events.first(), Some(Event::Incoming(_))), "seed {seed}: {events:?}");
+        assert!(matches!(events.last(), Some(Event::Ended { .. })), "seed {seed}: {events:?}");
+        let count = |wanted: fn(&Event) -> bool| events.iter().filter(|event| wanted(event)).count();
+        assert_eq!(count(|event| matches!(event, Event::Incoming(_))), 1, "seed {seed}: {events:?}");
+        assert_eq!(count(|event| matches!(event, Event::Ended { .. })), 1, "seed {seed}: {events:?}");
+        assert!(count(|event| matches!(event, Event::Established { .. })) <= 1, "seed {seed}: {events:?}");
+        by_caller += count(|event| matches!(event, Event::Ended { cause: EndCause::Bye, .. }));
+        assert_eq!((world.rig.endpoint.transactions(), world.rig.endpoint.calls_open()), (0, 0), "seed {seed}");
     }
-    assert_eq!(
-        by_caller as u64, CALLS,
-        "repetition beats this loss each time"
-    );
+    assert_eq!(by_caller as u64, CALLS, "repetition beats this loss each time");
 }
 
 const T1: Duration = Duration::from_millis(500);

@@ -9,14 +9,9 @@ fn a_re_invite_in_the_same_instant_behind_the_ack_is_answered() {
         let mut rig = Rig::new();
         let mut caller = Caller::new("c1");
         rig.established(&mut caller);
-        let sent = rig.receive(&caller.next(
-            "INVITE",
-            &sdp("m=audio 25446 RTP/AVP 0 101\r\na=rtpmap:101 telephone-event/8000\r\n"),
-        ));
+        let sent = rig.receive(&caller.next("INVITE", &sdp("m=audio 25446 RTP/AVP 0 101\r\na=rtpmap:101 telephone-event/8000\r\n")));
         assert_eq!(statuses(&sent), [200]);
-        let Event::Renegotiated { media, .. } = rig.last_event() else {
-            panic!("{:?}", rig.events)
-        };
+        let Event::Renegotiated { media, .. } = rig.last_event() else { panic!("{:?}", rig.events) };
         assert_eq!(media.remote_rtp.port(), 25446);
         assert!(rig.receive(&caller.ack("")).is_empty());
     }
@@ -70,16 +65,8 @@ fn a_second_invite_while_the_first_is_unanswered_gets_500_with_retry_after() {
     caller.learn(&ringing[0]);
     let sent = rig.receive(&caller.next("INVITE", OFFER));
     assert_eq!(status(&sent[0]), 500);
-    assert!(
-        header(&sent[0], "Retry-After")
-            .parse::<u32>()
-            .is_ok_and(|seconds| seconds <= 10)
-    );
-    assert_eq!(
-        status(&rig.accept()),
-        200,
-        "the first is answered all the same"
-    );
+    assert!(header(&sent[0], "Retry-After").parse::<u32>().is_ok_and(|seconds| seconds <= 10));
+    assert_eq!(status(&rig.accept()), 200, "the first is answered all the same");
 }
 
 #[test]
@@ -88,19 +75,13 @@ fn an_offer_while_ours_is_pending_gets_491_and_leaves_no_trace() {
     let mut caller = Caller::new("c1");
     rig.established(&mut caller);
     let late = rig.receive(&caller.next("INVITE", ""));
-    assert!(
-        late[0].contains("m=audio 40000 RTP/AVP 0 8 101"),
-        "{}",
-        late[0]
-    );
+    assert!(late[0].contains("m=audio 40000 RTP/AVP 0 8 101"), "{}", late[0]);
     let ack_cseq = caller.cseq;
     assert_eq!(statuses(&rig.receive(&caller.next("INVITE", OFFER))), [491]);
     assert_eq!(statuses(&rig.receive(&caller.next("UPDATE", OFFER))), [491]);
     let cseq = std::mem::replace(&mut caller.cseq, ack_cseq);
     rig.receive(&caller.ack(&sdp("m=audio 7000 RTP/AVP 8\r\n")));
-    let Event::Renegotiated { media, .. } = rig.last_event() else {
-        panic!("{:?}", rig.events)
-    };
+    let Event::Renegotiated { media, .. } = rig.last_event() else { panic!("{:?}", rig.events) };
     assert_eq!(media.remote_rtp.port(), 7000);
     caller.cseq = cseq;
     assert_eq!(statuses(&rig.receive(&caller.next("INVITE", OFFER))), [200]);
@@ -112,11 +93,7 @@ fn requests_of_an_unknown_dialog_get_481_and_a_stray_ack_nothing() {
     let mut caller = Caller::new("c1");
     caller.to_tag = "gone".into();
     for method in ["BYE", "INVITE", "INFO", "UPDATE", "OPTIONS", "NOTIFY"] {
-        assert_eq!(
-            statuses(&rig.receive(&caller.next(method, ""))),
-            [481],
-            "{method}"
-        );
+        assert_eq!(statuses(&rig.receive(&caller.next(method, ""))), [481], "{method}");
     }
     assert!(rig.receive(&caller.ack("")).is_empty());
     caller.to_tag.clear();

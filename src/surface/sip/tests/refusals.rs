@@ -17,21 +17,11 @@ fn options_tells_what_we_can_do() {
 #[test]
 fn methods_that_are_not_served_are_refused_by_what_they_are() {
     let mut rig = Rig::new();
-    for (method, wanted) in [
-        ("REGISTER", 405),
-        ("SUBSCRIBE", 405),
-        ("MESSAGE", 405),
-        ("REFER", 405),
-        ("FROBNICATE", 501),
-        ("NOTIFY", 200),
-    ] {
+    for (method, wanted) in [("REGISTER", 405), ("SUBSCRIBE", 405), ("MESSAGE", 405), ("REFER", 405), ("FROBNICATE", 501), ("NOTIFY", 200)]
+    {
         let sent = rig.receive(&Caller::new("c1").request(method, ""));
         assert_eq!(status(&sent[0]), wanted, "{method}");
-        assert_eq!(
-            headers(&sent[0], "Allow").len(),
-            usize::from(wanted != 200),
-            "{method}"
-        );
+        assert_eq!(headers(&sent[0], "Allow").len(), usize::from(wanted != 200), "{method}");
     }
 }
 
@@ -45,39 +35,15 @@ fn what_an_invite_may_not_ask_is_refused() {
         assert!(rig.events.is_empty());
         sent[0].clone()
     };
-    let sent = refused(
-        |caller| caller.extra = "Require: 100rel, frobnicate\r\n",
-        OFFER,
-    );
-    assert_eq!(
-        (status(&sent), header(&sent, "Unsupported")),
-        (420, "100rel, frobnicate")
-    );
-    let sent = refused(
-        |caller| caller.extra = "Content-Type: text/plain\r\n",
-        "hello",
-    );
-    assert_eq!(
-        (status(&sent), header(&sent, "Accept")),
-        (415, "application/sdp")
-    );
+    let sent = refused(|caller| caller.extra = "Require: 100rel, frobnicate\r\n", OFFER);
+    assert_eq!((status(&sent), header(&sent, "Unsupported")), (420, "100rel, frobnicate"));
+    let sent = refused(|caller| caller.extra = "Content-Type: text/plain\r\n", "hello");
+    assert_eq!((status(&sent), header(&sent, "Accept")), (415, "application/sdp"));
     let sent = refused(|caller| caller.extra = "Content-Encoding: gzip\r\n", OFFER);
     assert_eq!(status(&sent), 415);
-    assert_eq!(
-        status(&refused(
-            |caller| caller.uri = "mailto:box@example.com",
-            OFFER
-        )),
-        416
-    );
-    assert_eq!(
-        status(&refused(|_| {}, &sdp("m=audio 6000 RTP/AVP 18\r\n"))),
-        488
-    );
-    assert_eq!(
-        status(&refused(|_| {}, &sdp("m=audio 6000 RTP/SAVP 0\r\n"))),
-        488
-    );
+    assert_eq!(status(&refused(|caller| caller.uri = "mailto:box@example.com", OFFER)), 416);
+    assert_eq!(status(&refused(|_| {}, &sdp("m=audio 6000 RTP/AVP 18\r\n"))), 488);
+    assert_eq!(status(&refused(|_| {}, &sdp("m=audio 6000 RTP/SAVP 0\r\n"))), 488);
     assert_eq!(status(&refused(|_| {}, "nonsense")), 400);
 }
 
@@ -94,27 +60,12 @@ fn only_known_users_are_served_by_name_or_number() {
         let request = caller.request(method, "").replace("Max-Forwards: 70", hops);
         status(&rig.receive(&request)[0])
     };
-    assert_eq!(
-        try_uri("sip:box@192.0.2.9", "INVITE", "Max-Forwards: 0"),
-        100
-    );
-    assert_eq!(
-        try_uri("sip:%62ox;x=y@192.0.2.9", "INVITE", "Max-Forwards: 70"),
-        100
-    );
+    assert_eq!(try_uri("sip:box@192.0.2.9", "INVITE", "Max-Forwards: 0"), 100);
+    assert_eq!(try_uri("sip:%62ox;x=y@192.0.2.9", "INVITE", "Max-Forwards: 70"), 100);
     assert_eq!(try_uri("tel:+34600", "INVITE", "Max-Forwards: 70"), 100);
-    assert_eq!(
-        try_uri("sip:other@192.0.2.9", "INVITE", "Max-Forwards: 70"),
-        404
-    );
-    assert_eq!(
-        try_uri("sip:other@192.0.2.9", "INVITE", "Max-Forwards: 0"),
-        483
-    );
-    assert_eq!(
-        try_uri("sip:other@192.0.2.9", "OPTIONS", "Max-Forwards: 70"),
-        404
-    );
+    assert_eq!(try_uri("sip:other@192.0.2.9", "INVITE", "Max-Forwards: 70"), 404);
+    assert_eq!(try_uri("sip:other@192.0.2.9", "INVITE", "Max-Forwards: 0"), 483);
+    assert_eq!(try_uri("sip:other@192.0.2.9", "OPTIONS", "Max-Forwards: 70"), 404);
     assert_eq!(try_uri("sip:192.0.2.9", "OPTIONS", "Max-Forwards: 70"), 200);
 }
 
@@ -125,16 +76,8 @@ fn sources_that_are_not_allowed_get_403_and_leave_nothing() {
     let invite = Caller::new("c1").invite(OFFER);
     let first = rig.receive_from(invite.as_bytes(), stranger);
     assert_eq!(statuses(&first), [403]);
-    assert_eq!(
-        rig.receive_from(invite.as_bytes(), stranger),
-        first,
-        "the same answer again"
-    );
-    assert!(
-        rig.receive_from(b"INVITE sip:a SIP/2.0\r\nVia: x\r\n\r\n", stranger)
-            .is_empty(),
-        "malformed: silence"
-    );
+    assert_eq!(rig.receive_from(invite.as_bytes(), stranger), first, "the same answer again");
+    assert!(rig.receive_from(b"INVITE sip:a SIP/2.0\r\nVia: x\r\n\r\n", stranger).is_empty(), "malformed: silence");
     assert_eq!((rig.endpoint.transactions(), rig.events.len()), (0, 0));
     assert_eq!(rig.endpoint.counters().forbidden, 2);
 }
@@ -149,20 +92,14 @@ fn a_latin_1_display_name_is_taken_and_echoed_byte_for_byte() {
         .map(|character| u8::try_from(u32::from(character)).expect("latin 1"))
         .collect();
     let sent = rig.receive_from(&invite, super::rig::caller_address());
-    assert!(
-        header(&sent[0], "From").starts_with("\"Jos\u{e9}\" <sip:ana@"),
-        "{}",
-        sent[0]
-    );
+    assert!(header(&sent[0], "From").starts_with("\"Jos\u{e9}\" <sip:ana@"), "{}", sent[0]);
     assert_eq!(rig.incoming().from.display.as_deref(), Some("José"));
 }
 
 #[test]
 fn a_body_without_content_length_is_the_rest_of_the_datagram() {
     let mut rig = Rig::new();
-    let invite = Caller::new("c1")
-        .invite(OFFER)
-        .replace(&format!("Content-Length: {}\r\n", OFFER.len()), "");
+    let invite = Caller::new("c1").invite(OFFER).replace(&format!("Content-Length: {}\r\n", OFFER.len()), "");
     assert_eq!(statuses(&rig.receive(&invite)), [100]);
     assert!(rig.incoming().codec.is_some());
 }
@@ -209,10 +146,7 @@ fn the_torture_messages_get_their_answers() {
         let sent = Rig::new().receive_from(&datagram, super::rig::caller_address());
         assert_eq!(statuses(&sent), [wanted], "{file}");
         if file == "rfc4475/bext01" {
-            assert_eq!(
-                header(&sent[0], "Unsupported"),
-                "nothingSupportsThis, nothingSupportsThisEither"
-            );
+            assert_eq!(header(&sent[0], "Unsupported"), "nothingSupportsThis, nothingSupportsThisEither");
         }
     }
 }

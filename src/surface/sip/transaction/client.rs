@@ -35,11 +35,7 @@ pub struct ClientTransactions {
 
 impl ClientTransactions {
     pub fn new(intervals: Intervals) -> Self {
-        Self {
-            intervals,
-            transactions: HashMap::new(),
-            by_branch: HashMap::new(),
-        }
+        Self { intervals, transactions: HashMap::new(), by_branch: HashMap::new() }
     }
 
     /// Opens a transaction for a request that the caller transmits now.
@@ -70,17 +66,10 @@ impl ClientTransactions {
 
     /// A response: the transaction that it finally answers, once. `None` if it answers nothing of ours, is
     /// provisional, or came before.
-    pub fn receive(
-        &mut self,
-        now: Instant,
-        timers: &mut Timers,
-        response: &Response,
-    ) -> Option<TransactionId> {
+    pub fn receive(&mut self, now: Instant, timers: &mut Timers, response: &Response) -> Option<TransactionId> {
         let id = self.by_branch.get(&response.branch).copied()?;
         let transaction = self.transactions.get_mut(&id)?;
-        if transaction.method != response.cseq.method.as_str()
-            || transaction.state == State::Completed
-        {
+        if transaction.method != response.cseq.method.as_str() || transaction.state == State::Completed {
             return None;
         }
         if response.status < 200 {
@@ -95,12 +84,7 @@ impl ClientTransactions {
     }
 
     /// Timer E: the request to send once more.
-    pub fn retransmit(
-        &mut self,
-        now: Instant,
-        timers: &mut Timers,
-        id: TransactionId,
-    ) -> Option<(&[u8], SocketAddr)> {
+    pub fn retransmit(&mut self, now: Instant, timers: &mut Timers, id: TransactionId) -> Option<(&[u8], SocketAddr)> {
         let transaction = self.transactions.get_mut(&id)?;
         transaction.retransmit_interval = match transaction.state {
             State::Trying => (transaction.retransmit_interval * 2).min(self.intervals.t2),
@@ -125,18 +109,13 @@ impl ClientTransactions {
     pub fn awaiting(&self, destination: SocketAddr) -> Vec<TransactionId> {
         self.transactions
             .iter()
-            .filter(|(_, transaction)| {
-                transaction.destination == destination && transaction.state != State::Completed
-            })
+            .filter(|(_, transaction)| transaction.destination == destination && transaction.state != State::Completed)
             .map(|(id, _)| *id)
             .collect()
     }
 
     /// How many still await a final response.
     pub fn awaiting_count(&self) -> usize {
-        self.transactions
-            .values()
-            .filter(|transaction| transaction.state != State::Completed)
-            .count()
+        self.transactions.values().filter(|transaction| transaction.state != State::Completed).count()
     }
 }

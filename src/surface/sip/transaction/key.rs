@@ -13,11 +13,7 @@ pub struct ServerKey([u8; 32]);
 impl ServerKey {
     /// The transaction that `request` belongs to; an ACK belongs to its INVITE's.
     pub fn of(request: &Request) -> Self {
-        let method = if request.method == Method::Ack {
-            "INVITE"
-        } else {
-            request.method.as_str()
-        };
+        let method = if request.method == Method::Ack { "INVITE" } else { request.method.as_str() };
         Self::with_method(request, method)
     }
 
@@ -56,12 +52,7 @@ impl MergeKey {
         }
         let tag = request.from.tag().unwrap_or_default();
         let number = request.cseq.number.to_string();
-        Some(Self(digest(&[
-            &request.call_id,
-            tag,
-            &number,
-            request.method.as_str(),
-        ])))
+        Some(Self(digest(&[&request.call_id, tag, &number, request.method.as_str()])))
     }
 }
 

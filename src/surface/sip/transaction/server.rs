@@ -63,14 +63,7 @@ pub struct ServerTransactions {
 
 impl ServerTransactions {
     pub fn new(caps: Caps, intervals: Intervals) -> Self {
-        Self {
-            caps,
-            intervals,
-            transactions: HashMap::new(),
-            by_key: HashMap::new(),
-            merged: HashMap::new(),
-            per_source: HashMap::new(),
-        }
+        Self { caps, intervals, transactions: HashMap::new(), by_key: HashMap::new(), merged: HashMap::new(), per_source: HashMap::new() }
     }
 
     /// The transaction that a request belongs to.
@@ -87,10 +80,7 @@ impl ServerTransactions {
     pub fn retransmission(&self, id: TransactionId) -> Option<(&[u8], SocketAddr)> {
         let transaction = self.transactions.get(&id)?;
         match transaction.state {
-            State::Proceeding | State::Completed => transaction
-                .response
-                .as_deref()
-                .map(|response| (response, transaction.destination)),
+            State::Proceeding | State::Completed => transaction.response.as_deref().map(|response| (response, transaction.destination)),
             State::Accepted | State::Confirmed => None,
         }
     }
@@ -142,14 +132,7 @@ impl ServerTransactions {
 
     /// Notes a response, which the caller transmits, and starts its timers. A second final response is ignored:
     /// `false` then.
-    pub fn respond(
-        &mut self,
-        now: Instant,
-        timers: &mut Timers,
-        id: TransactionId,
-        status: u16,
-        response: &[u8],
-    ) -> bool {
+    pub fn respond(&mut self, now: Instant, timers: &mut Timers, id: TransactionId, status: u16, response: &[u8]) -> bool {
         let Some(transaction) = self.transactions.get_mut(&id) else {
             return false;
         };
@@ -198,20 +181,11 @@ impl ServerTransactions {
     }
 
     /// Timer G: the response to send once more.
-    pub fn retransmit(
-        &mut self,
-        now: Instant,
-        timers: &mut Timers,
-        id: TransactionId,
-    ) -> Option<(&[u8], SocketAddr)> {
+    pub fn retransmit(&mut self, now: Instant, timers: &mut Timers, id: TransactionId) -> Option<(&[u8], SocketAddr)> {
         let transaction = self.transactions.get_mut(&id)?;
-        transaction.retransmit_interval =
-            (transaction.retransmit_interval * 2).min(self.intervals.t2);
+        transaction.retransmit_interval = (transaction.retransmit_interval * 2).min(self.intervals.t2);
         timers.set(Timer::G(id), now + transaction.retransmit_interval);
-        transaction
-            .response
-            .as_deref()
-            .map(|response| (response, transaction.destination))
+        transaction.response.as_deref().map(|response| (response, transaction.destination))
     }
 
     /// Timers H, I, J, L: the transaction is over.

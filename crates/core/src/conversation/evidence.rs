@@ -1,0 +1,192 @@
+//! Evidence: whether the far end got what was sent. Generated is not heard.
+
+use super::input::{Evidence, Generation};
+use crate::ledger::ClauseVerdict;
+use crate::time::Time;
+use crate::timers;
+
+/// What the far end reported, of the current generations.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Reports {
+    kept: Vec<Report>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Report {
+    generation: Generation,
+    highest_packet: u64,
+    cumulative_lost: i64,
+}
+
+/// A segment whose last frame has left the box.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SentSegment {
+    pub(super) first_packet: u64,
+    pub(super) last_packet: u64,
+    pub(super) first_generation: Generation,
+    pub(super) generation: Generation,
+    pub(super) sent_at: Time,
+    pub(super) near_silent: bool,
+    pub(super) duration_ms: u64,
+}
+
+/// What a delivery and its channel ask of evidence.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Needs {
+    /// The strongest that the channel can give.
+    pub(super) best: Evidence,
+    /// Whether nothing less will do.
+    pub(super) strict: bool,
+    /// What may lie in the far end's jitter buffer (ms).
+    pub(super) grace_ms: u64,
+}
+
+impl Reports {
+    /// Takes a report. The oldest are forgotten: none of their segments waits any more.
+    pub(super) fn add(&mut self, generation: Generation, highest_packet: u64, cumulative_lost: i64) {
+        if self.kept.len() == REPORTS_MAX {
+            self.kept.remove(0);
+        }
+        self.kept.push(Report { generation, highest_packet, cumulative_lost });
+    }
+
+    /// The verdict of a report on a segment; none while no report covers it.
+    pub(super) fn verdict(&self, segment: &SentSegment) -> Option<ClauseVerdict> {
+        if segment.first_generation != segment.generation {
+            return None; // It straddles two generations: no report speaks for the whole of it.
+        }
+        let of_generation = || self.kept.iter().filter(|report| report.generation == segment.generation);
+        let after = of_generation().find(|report| report.highest_packet >= segment.last_packet)?;
+        let lost_before =
+            of_generation().rfind(|report| report.highest_packet < segment.first_packet).map_or(0, |report| report.cumulative_lost);
+        // The loss between the two reports around the segment is charged wholly to it.
+        let lost = after.cumulative_lost.saturating_sub(lost_before).max(0).unsigned_abs();
+        let packets = segment.last_packet.saturating_sub(segment.first_packet) + 1;
+        Some(if segment.near_silent || lost * 100 > packets * LOSS_PERCENT_MAX {
+            ClauseVerdict::Uncertain
+        } else {
+            ClauseVerdict::Heard(Evidence::Received)
+        })
+    }
+
+    /// The verdict without a report, when there is none to wait for any more. `end` is when the call ended, or now.
+    pub(super) fn verdict_without(&self, segment: &SentSegment, needs: &Needs, end: Time) -> ClauseVerdict {
+        let left_in_time = end.since(segment.sent_at) >= needs.grace_ms;
+        let doubted = segment.near_silent
+            || segment.first_generation != segment.generation
+            || (needs.strict && needs.best > Evidence::Sent)
+            || !self.healthy();
+        if left_in_time && !doubted { ClauseVerdict::Heard(Evidence::Sent) } else { ClauseVerdict::Uncertain }
+    }
+
+    /// Whether the far end never reported, or its last report showed no more loss than is allowed.
+    fn healthy(&self) -> bool {
+        let Some((last, earlier)) = self.kept.split_last() else { return true };
+        let before = earlier.iter().rfind(|report| report.generation == last.generation);
+        let (packets, lost) = match before {
+            Some(before) => {
+                (last.highest_packet.saturating_sub(before.highest_packet), last.cumulative_lost.saturating_sub(before.cumulative_lost))
+            }
+            // The first report counts from a sequence number that this room does not know.
+            None => (REPORT_PACKETS, last.cumulative_lost),
+        };
+        lost.max(0).unsigned_abs() * 100 <= packets.max(1) * LOSS_PERCENT_MAX
+    }
+}
+
+impl SentSegment {
+    /// When it is settled without a report.
+    pub(super) fn settles_at(&self, needs: &Needs) -> Time {
+        if needs.best > Evidence::Sent { self.sent_at.plus(timers::EVIDENCE_MAX) } else { self.sent_at.plus(needs.grace_ms) }
+    }
+}
+
+/// Reports kept: more than come in the time that a segment waits.
+const REPORTS_MAX: usize = 32;
+
+/// Loss within a segment up to which it counts as received (percent of its packets). Concealment hides about as much.
+const LOSS_PERCENT_MAX: u64 = 10;
+
+/// Packets between two reports, by the usual interval of five seconds.
+const REPORT_PACKETS: u64 = 250;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEGMENT: SentSegment = SentSegment {
+        first_packet: 1000,
+        last_packet: 1099,
+        first_generation: Generation(1),
+        generation: Generation(1),
+        sent_at: Time(10_000),
+        near_silent: false,
+        duration_ms: 2_000,
+    };
+
+    const NEEDS: Needs = Needs { best: Evidence::Received, strict: false, grace_ms: 200 };
+
+    fn reports(list: &[(u32, u64, i64)]) -> Reports {
+        let mut reports = Reports::default();
+        for &(generation, highest, lost) in list {
+            reports.add(Generation(generation), highest, lost);
+        }
+        reports
+    }
+
+    #[test]
+    fn a_report_that_reaches_the_last_packet_is_evidence() {
+        assert_eq!(reports(&[(1, 1098, 0)]).verdict(&SEGMENT), None);
+        assert_eq!(reports(&[(1, 1099, 0)]).verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+    }
+
+    #[test]
+    fn loss_between_the_two_reports_around_a_segment_is_charged_to_it() {
+        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 50)]).verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 51)]).verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
+        assert_eq!(
+            reports(&[(1, 1050, 0), (1, 1200, 11)]).verdict(&SEGMENT),
+            Some(ClauseVerdict::Uncertain),
+            "a report inside it is not before it"
+        );
+        assert_eq!(
+            reports(&[(1, 990, 9), (1, 1200, -3)]).verdict(&SEGMENT),
+            Some(ClauseVerdict::Heard(Evidence::Received)),
+            "duplicates make the count go down"
+        );
+    }
+
+    #[test]
+    fn evidence_of_one_generation_never_credits_another() {
+        assert_eq!(reports(&[(2, 5000, 0)]).verdict(&SEGMENT), None);
+        let straddling = SentSegment { first_generation: Generation(0), ..SEGMENT };
+        assert_eq!(reports(&[(1, 5000, 0)]).verdict(&straddling), None);
+        assert_eq!(reports(&[(1, 5000, 0)]).verdict_without(&straddling, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn near_silent_audio_convinces_nobody() {
+        let silent = SentSegment { near_silent: true, ..SEGMENT };
+        assert_eq!(reports(&[(1, 2000, 0)]).verdict(&silent), Some(ClauseVerdict::Uncertain));
+        assert_eq!(reports(&[]).verdict_without(&silent, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn without_a_report_sent_plus_grace_counts_if_nothing_speaks_against_it() {
+        let none = reports(&[]);
+        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_200)), ClauseVerdict::Heard(Evidence::Sent));
+        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_199)), ClauseVerdict::Uncertain);
+        let healthy = reports(&[(1, 500, 0), (1, 750, 25)]);
+        assert_eq!(healthy.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Heard(Evidence::Sent));
+        let rising = reports(&[(1, 500, 0), (1, 750, 26)]);
+        assert_eq!(rising.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn a_strict_policy_is_content_with_nothing_less_than_the_channels_best() {
+        let strict = Needs { strict: true, ..NEEDS };
+        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &strict, Time(25_000)), ClauseVerdict::Uncertain);
+        let sent_is_best = Needs { best: Evidence::Sent, ..strict };
+        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &sent_is_best, Time(25_000)), ClauseVerdict::Heard(Evidence::Sent));
+    }
+}

@@ -1,0 +1,288 @@
+//! What a conversation is told.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::ids::{PartyId, PlaybackId, ResponseId, SessionId, TurnId};
+use crate::ledger::News;
+use crate::policy::Language;
+use crate::time::Time;
+
+/// One input of a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Input {
+    /// The call is over: nothing more will be heard, and evidence still comes for [`crate::timers::EVIDENCE_AFTER_END`].
+    ChannelOver,
+    /// The far end put the call on hold, or took it back.
+    Hold(bool),
+    /// The floor is held for something else (PIN, consent, digits being collected), or free again.
+    FloorHeld(bool),
+    /// The caller's acoustic clock moved.
+    Acoustic(AcousticEdge),
+    /// The caller pressed a key: `0`–`9`, `*`, `#`, `A`–`D`.
+    Digit(char),
+    /// Something happened to audio of ours.
+    Playback(PlaybackEvent),
+    /// The model said something.
+    Model(ModelEvent),
+    /// The ledger tells this conversation something.
+    News(News),
+    /// A deadline that [`super::Conversation::deadline`] named may have come.
+    Wake,
+}
+
+/// The channel that a conversation lives on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Channel {
+    /// The conversation.
+    pub session: SessionId,
+    /// Who is on the line, where it is known.
+    pub party: Option<PartyId>,
+    /// The language that the call is held in.
+    pub language: Language,
+    /// The strongest evidence that this channel can give.
+    pub best: Evidence,
+    /// What may lie in the far end's jitter buffer when a packet has left the box (ms).
+    pub far_buffer_ms: u64,
+}
+
+/// Evidence that audio reached the far end, weakest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Evidence {
+    /// Samples exist.
+    Generated,
+    /// They left the box, paced.
+    Sent,
+    /// The far end has them: an RTCP receiver report covers them.
+    Received,
+    /// The far end played them.
+    Marked,
+    /// The loudspeaker played them.
+    Device,
+}
+
+/// States of the caller's acoustic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Acoustic {
+    /// Silence.
+    #[default]
+    Quiet,
+    /// Something that may be speech; the voice is paused.
+    Suspected,
+    /// Speech, confirmed by so many voiced milliseconds.
+    Speaking,
+    /// A pause inside or at the end of speech.
+    Trailing,
+}
+
+/// Counts acoustic transitions. A command to sound carries the epoch that it was decided in and is refused when stale.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct AcousticEpoch(pub u64);
+
+/// One transition of the acoustic clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcousticEdge {
+    /// The state entered.
+    pub to: Acoustic,
+    /// The epoch that begins with it.
+    pub epoch: AcousticEpoch,
+    /// When the sound that made it happened: speech that ended is dated back to its last voiced frame.
+    pub at: Time,
+}
+
+/// Ends with a clear, a re-INVITE or an SSRC change: evidence of one generation never credits another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+pub struct Generation(pub u32);
+
+/// One segment of a playback: a clause, with its own start and end on the media timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SegmentRef {
+    /// The playback.
+    pub playback: PlaybackId,
+    /// Its place in the playback, from 0.
+    pub index: u32,
+}
+
+/// A word of a segment, on the segment's own timeline.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Word {
+    /// Where the word ends in the segment's text (bytes).
+    pub end_byte: u32,
+    /// When it ends in the segment's audio (ms).
+    pub end_ms: u32,
+}
+
+/// What happened to audio of ours. Packets are counted by extended RTP sequence number (RFC 3550 6.4.1).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PlaybackEvent {
+    /// The segment's audio exists.
+    Ready {
+        /// The segment.
+        segment: SegmentRef,
+        /// Its length (ms).
+        duration_ms: u64,
+        /// Where its words end; empty where the engine gives no map.
+        words: Vec<Word>,
+        /// Whether most of it is near silent (below -60 dBFS): such audio convinces nobody.
+        near_silent: bool,
+    },
+    /// The segment's audio could not be made.
+    Failed {
+        /// The segment.
+        segment: SegmentRef,
+        /// Why, in words.
+        reason: String,
+    },
+    /// The segment's first frame has left the box.
+    Started {
+        /// The segment.
+        segment: SegmentRef,
+        /// When.
+        at: Time,
+        /// The packet that carried it.
+        packet: u64,
+        /// The generation that it belongs to.
+        generation: Generation,
+    },
+    /// The segment's last frame has left the box.
+    Sent {
+        /// The segment.
+        segment: SegmentRef,
+        /// When.
+        at: Time,
+        /// The packet that carried it.
+        packet: u64,
+        /// The generation that it belongs to.
+        generation: Generation,
+    },
+    /// The voice stopped at a frame boundary because speech is suspected; nothing was discarded.
+    Paused {
+        /// The segment that it stopped in.
+        segment: SegmentRef,
+        /// How much of that segment has left the box (ms).
+        released_ms: u64,
+        /// When.
+        at: Time,
+    },
+    /// The voice goes on from the sample that it stopped at.
+    Resumed {
+        /// The segment.
+        segment: SegmentRef,
+        /// When.
+        at: Time,
+    },
+    /// Everything of this playback that had not left the box is discarded.
+    Cleared {
+        /// The playback.
+        playback: PlaybackId,
+        /// The segment that was cut, and how much of it had left the box (ms); none if nothing had begun.
+        cut: Option<(u32, u64)>,
+        /// When.
+        at: Time,
+    },
+    /// A command to sound was refused: the acoustic clock has moved on since it was decided.
+    Refused {
+        /// The segment that it was about.
+        segment: SegmentRef,
+        /// The epoch now.
+        epoch: AcousticEpoch,
+    },
+    /// The far end reported what it received (RTCP receiver report, RFC 3550 6.4.2).
+    Report {
+        /// The generation that it is about.
+        generation: Generation,
+        /// Extended highest sequence number received.
+        highest_packet: u64,
+        /// Cumulative number of packets lost; may be negative with duplicates.
+        cumulative_lost: i64,
+        /// When it came.
+        at: Time,
+    },
+}
+
+/// What a model says. Audio bytes never come here; text does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum ModelEvent {
+    /// The next clause of a response, to be spoken.
+    Clause {
+        /// The response.
+        response: ResponseId,
+        /// What it says.
+        content: Content,
+    },
+    /// The response asks for an operation.
+    ToolCall {
+        /// The response.
+        response: ResponseId,
+        /// What it asks for.
+        call: ToolCall,
+    },
+    /// The response ends; nothing more comes under this id.
+    Complete {
+        /// The response.
+        response: ResponseId,
+    },
+    /// The response failed.
+    Failed {
+        /// The response.
+        response: ResponseId,
+        /// Why, in words.
+        reason: String,
+    },
+    /// After this response the call should end.
+    HangUp {
+        /// The response.
+        response: ResponseId,
+    },
+    /// The caller asked to cancel operations: this tool's, or all that run.
+    CancelIntent {
+        /// The tool whose operations are meant, or all.
+        tool: Option<String>,
+    },
+    /// The turn held no words: it was noise.
+    TurnWasNoise {
+        /// The turn.
+        turn: TurnId,
+    },
+}
+
+/// What a segment says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Content {
+    /// Words for the speech engine.
+    Text {
+        /// The words.
+        text: String,
+        /// Their language.
+        language: Language,
+    },
+    /// A recorded prompt of the configuration, with the words that it says, where they are known.
+    Prompt {
+        /// Its name.
+        name: String,
+        /// The words.
+        text: String,
+    },
+}
+
+impl Content {
+    /// The words.
+    pub fn text(&self) -> &str {
+        match self {
+            Content::Text { text, .. } | Content::Prompt { text, .. } => text,
+        }
+    }
+}
+
+/// A request of a model to run a tool.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolCall {
+    /// The model's own name for the call; not unique, only handed back.
+    pub call_id: String,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments, validated against the tool's schema.
+    pub arguments: Value,
+}

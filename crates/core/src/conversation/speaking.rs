@@ -1,0 +1,202 @@
+//! Words to the voice, and what became of them.
+
+use super::barge_in::Why;
+use super::effect::{Effect, Measure, MeasureName, Purpose};
+use super::input::{PlaybackEvent, SegmentRef};
+use super::playback::{Audio, Piece, Playback, PlaybackState, Stage, Start};
+use super::{Conversation, Cx};
+use crate::ids::{PlaybackId, ResponseId};
+use crate::ledger;
+use crate::policy::Priority;
+
+impl Conversation {
+    /// Gives the voice what waits, as long as the caller is quiet. What was cut goes first.
+    pub(super) fn speak_what_waits(&mut self, cx: &mut Cx) {
+        if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_holds_reply(cx.now) {
+            return;
+        }
+        while let Some((piece, response)) = self.next_piece(cx) {
+            let playback = self.current.get_or_insert_with(|| Playback::new(PlaybackId(cx.ids.draw()), response, Priority::Normal));
+            let (purpose, content) = (piece.purpose, piece.content.clone());
+            let segment = playback.give(piece, cx.now);
+            cx.out.push(Effect::Speak { segment, content, purpose, epoch: self.acoustic.epoch });
+        }
+    }
+
+    /// The next piece that may follow what is being said, with the response that it belongs to.
+    fn next_piece(&mut self, cx: &mut Cx) -> Option<(Piece, Option<ResponseId>)> {
+        let replying = self.reply.as_ref().map(|reply| reply.response);
+        let speaking = self.current.as_ref().map(|playback| playback.response);
+        if speaking == Some(None) {
+            return None; // An announcement is not mixed with anything.
+        }
+        if let Some(piece) = self.deferred.front() {
+            let response = match piece.purpose {
+                Purpose::Reply { response } => response,
+                // An acceptance or a refusal goes with whatever is said next.
+                _ => speaking.flatten().or(replying).unwrap_or(NO_RESPONSE),
+            };
+            if speaking.flatten().is_some_and(|speaking| speaking != response) {
+                return None;
+            }
+            return self.deferred.pop_front().map(|piece| (piece, Some(response)));
+        }
+        if speaking.is_some() && speaking.flatten() != replying {
+            return None; // The rest of an earlier response is finished first.
+        }
+        let piece = self.reply.as_mut()?.next_piece(cx.now)?;
+        Some((piece, replying))
+    }
+
+    pub(super) fn playback_event(&mut self, cx: &mut Cx, event: PlaybackEvent) {
+        match event {
+            PlaybackEvent::Ready { segment, duration_ms, words, near_silent } => {
+                if let Some(known) = self.current_mut(segment) {
+                    known.audio = Some(Audio { ready_at: cx.now, duration_ms, words, near_silent });
+                }
+            }
+            PlaybackEvent::Failed { segment, reason: _ } => self.lost(cx, segment),
+            PlaybackEvent::Started { segment, at, packet, generation } => {
+                self.started(cx, segment, Start { at, packet, generation });
+            }
+            PlaybackEvent::Sent { segment, at, packet, generation } => {
+                let Some(playback) = self.playback_mut(segment.playback) else { return };
+                let Some(known) = playback.segment(segment.index) else { return };
+                if known.stage == Stage::Sent {
+                    return;
+                }
+                known.stage = Stage::Sent;
+                let (sent, piece) = (known.sent(at, packet, generation), known.piece.clone());
+                self.playback_ended = self.playback_ended.max(at);
+                self.await_evidence(segment, piece, sent);
+                self.drain(segment.playback);
+            }
+            PlaybackEvent::Paused { segment, released_ms, at } => {
+                let suspected = self.suspected_at.take();
+                let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) else { return };
+                playback.state = PlaybackState::Paused;
+                if let Some(known) = playback.segment(segment.index) {
+                    known.stage = Stage::Playing { released_ms };
+                }
+                if let Some(suspected) = suspected {
+                    cx.out.push(Effect::Measured(Measure { name: MeasureName::BargeInToPlaybackStopMs, value: at.since(suspected) }));
+                }
+            }
+            PlaybackEvent::Resumed { segment, at } => {
+                if let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) {
+                    playback.state = PlaybackState::Playing;
+                    playback.resumed(segment.index, at);
+                }
+            }
+            PlaybackEvent::Cleared { playback, cut, at: _ } => {
+                if let Some(clearing) = self.clearing.remove(&playback) {
+                    self.cleared(cx, clearing, cut);
+                }
+            }
+            PlaybackEvent::Refused { segment, epoch: _ } => {
+                if self.current.as_ref().is_some_and(|playback| playback.id == segment.playback) {
+                    self.cut_current(cx, Why::Refused);
+                }
+            }
+            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at: _ } => {
+                self.reports.add(generation, highest_packet, cumulative_lost);
+            }
+        }
+    }
+
+    fn started(&mut self, cx: &mut Cx, segment: SegmentRef, start: Start) {
+        let Some(playback) = self.playback_mut(segment.playback) else { return };
+        let response = playback.response;
+        playback.state = PlaybackState::Playing;
+        let Some(known) = playback.segment(segment.index) else { return };
+        if known.started.is_some() {
+            return;
+        }
+        known.started = Some(start);
+        known.stage = Stage::Playing { released_ms: 0 };
+        let purpose = known.piece.purpose;
+        let ready_at = known.audio.as_ref().map(|audio| audio.ready_at);
+        if let Some(reply) = self.reply.as_mut().filter(|reply| Some(reply.response) == response) {
+            reply.audio_released = true;
+        }
+        if let Some(ready_at) = ready_at {
+            cx.out.push(Effect::Measured(Measure { name: MeasureName::GeneratedToPlayedGapMs, value: start.at.since(ready_at) }));
+        }
+        match purpose {
+            Purpose::Acceptance { .. } => {
+                if let Some(stopped) = self.speech_stopped_at.take() {
+                    let name = MeasureName::SpeechStopToAcceptanceAudioMs;
+                    cx.out.push(Effect::Measured(Measure { name, value: start.at.since(stopped) }));
+                }
+            }
+            Purpose::Clause { delivery, .. } => self.first_frame(cx, delivery, start.at),
+            Purpose::Reply { .. } | Purpose::Refusal => {}
+        }
+    }
+
+    /// A segment whose audio could not be made, or got stuck, is skipped: what follows goes on.
+    fn lost(&mut self, cx: &mut Cx, segment: SegmentRef) {
+        let Some(playback) = self.playback_mut(segment.playback) else { return };
+        let Some(known) = playback.segment(segment.index) else { return };
+        if matches!(known.stage, Stage::Sent | Stage::Lost) {
+            return;
+        }
+        known.stage = Stage::Lost;
+        let purpose = known.piece.purpose;
+        self.audio_failed(&purpose);
+        self.drain(segment.playback);
+        self.settle_told(cx);
+    }
+
+    pub(super) fn lose_what_is_stuck(&mut self, cx: &mut Cx) {
+        while self.current.as_ref().and_then(Playback::stuck_at).is_some_and(|at| at <= cx.now) {
+            let Some(playback) = self.current.as_mut() else { return };
+            let id = playback.id;
+            let Some(index) = playback.head() else { return };
+            // Whatever the voice still has of it must not come out later, out of place.
+            self.cut_stuck(cx, SegmentRef { playback: id, index });
+        }
+    }
+
+    /// The voice does not get a segment out: it is stopped, and what follows the segment is said anew.
+    fn cut_stuck(&mut self, cx: &mut Cx, segment: SegmentRef) {
+        self.lost(cx, segment);
+        if self.current.as_ref().is_some_and(|playback| playback.id == segment.playback) {
+            self.cut_current(cx, Why::Stuck);
+        } else {
+            cx.out.push(Effect::Clear { playback: segment.playback });
+        }
+    }
+
+    /// A playback that has left the box is no longer current: it holds nobody up.
+    fn drain(&mut self, id: PlaybackId) {
+        if self.current.as_ref().is_some_and(|playback| playback.id == id && playback.all_left()) {
+            self.current = None;
+        }
+    }
+
+    fn playback_mut(&mut self, id: PlaybackId) -> Option<&mut Playback> {
+        match &mut self.current {
+            Some(playback) if playback.id == id => Some(playback),
+            _ => self.clearing.get_mut(&id).map(|clearing| &mut clearing.playback),
+        }
+    }
+
+    fn current_mut(&mut self, segment: SegmentRef) -> Option<&mut super::playback::Segment> {
+        self.playback_mut(segment.playback)?.segment(segment.index)
+    }
+
+    pub(super) fn news(&mut self, cx: &mut Cx, news: ledger::News) {
+        match news {
+            ledger::News::Accepted(acceptance) => self.accepted(cx, acceptance),
+            ledger::News::Refused { call_id, response, reason: _, say } => self.refused(cx, &call_id, response, say),
+            ledger::News::Offered(envelope) => self.offered(envelope),
+            ledger::News::Withdrawn { delivery } => self.withdrawn(cx, delivery),
+            ledger::News::Claimed { delivery, clauses } => self.claimed(cx, delivery, clauses),
+            ledger::News::ClaimRefused { delivery } => self.claim_refused(cx.now, delivery),
+        }
+    }
+}
+
+/// The response of words that outlived theirs: an acceptance that is said after its response was cut.
+const NO_RESPONSE: ResponseId = ResponseId(0);

@@ -1,0 +1,265 @@
+//! A batch with everything that closes with it: operations, closing, corrections. What changes one of them is judged and
+//! committed together.
+//!
+//! The closing of several operations takes its manner from their tools' policies: the highest priority; what that
+//! priority's tools may cut (the widest); the ride position of the first of them; `strict` if any is; in doubt the most
+//! careful (`check` before `repeat` before `suppress`); stale when the last of them is, never if one never is.
+
+use super::delivery::Delivery;
+use super::machine::World;
+use super::operation::Operation;
+use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationState};
+use super::say::{correction, join, pieces};
+use crate::ids::{DeliveryId, OperationId};
+use crate::policy::{CanInterrupt, Localised, Priority, RidePosition, ToolPolicy, UncertainPolicy};
+use crate::time::{Step, Time};
+
+/// A batch in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Batch {
+    pub record: BatchRecord,
+    /// In the order of acceptance.
+    pub operations: Vec<Operation>,
+    /// In the order of their sequence.
+    pub deliveries: Vec<Delivery>,
+}
+
+impl Batch {
+    pub fn operation(&mut self, id: OperationId) -> Option<&mut Operation> {
+        self.operations.iter_mut().find(|operation| operation.record.id == id)
+    }
+
+    pub fn delivery(&mut self, id: DeliveryId) -> Option<&mut Delivery> {
+        self.deliveries.iter_mut().find(|delivery| delivery.record.id == id)
+    }
+
+    /// Whether a delivery may be claimed: it waits, and no later correction of it is just being told.
+    pub fn claimable(&self, delivery: &Delivery) -> bool {
+        let later = |other: &Delivery| other.record.sequence > delivery.record.sequence && other.claim.is_some();
+        delivery.waits() && !self.deliveries.iter().any(later)
+    }
+
+    /// Whether its closing is over.
+    pub fn closed(&self) -> bool {
+        self.record.state == BatchState::Closed
+    }
+
+    /// Whether nothing is left to be told and nothing to be learnt.
+    pub fn finished(&self) -> bool {
+        self.quiet() && !self.operations.iter().any(|operation| operation.record.state == OperationState::Unknown)
+    }
+
+    /// Whether nothing is left to be told.
+    pub fn quiet(&self) -> bool {
+        self.closed() && self.deliveries.iter().all(|delivery| delivery.record.state.terminal())
+    }
+
+    /// Whether everything is settled and nothing is being told.
+    pub fn resting(&self) -> bool {
+        matches!(self.record.state, BatchState::Drained | BatchState::Closed)
+            && self.deliveries.iter().all(|delivery| delivery.claim.is_none())
+    }
+
+    /// What follows within the batch when everything of a transaction has been applied: drained, closed. Not before: a closing
+    /// is made once, from what is known then. `before` is the batch's state in the store: it takes one edge at a time, and only
+    /// what is sealed durably drains.
+    pub fn follow(&mut self, before: Option<BatchState>, world: &World, step: &mut Step, sequence: &mut u64) {
+        if before == Some(BatchState::Sealed) && self.complete() {
+            self.drain(world, step, sequence);
+        }
+        let told = self.deliveries.iter().all(|delivery| delivery.record.state.terminal());
+        if before == Some(BatchState::Drained) && self.record.state == BatchState::Drained && told {
+            self.record.state = BatchState::Closed;
+        }
+    }
+
+    /// An operation that the closing called unknown is known now: a correction. It takes the place of a closing that nobody
+    /// is being told, and then tells everything.
+    pub fn correct(&mut self, id: OperationId, world: &World, step: &mut Step, sequence: &mut u64) {
+        if !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final) {
+            return; // the closing is not written yet, and will say it
+        }
+        let touched = self.deliveries.iter().any(|delivery| {
+            let over = matches!(delivery.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn);
+            let about =
+                |clause: &ClauseRecord| clause.operation == id && (clause.heard.is_some() || delivery.record.state != DeliveryState::Ready);
+            !over && delivery.record.clauses.iter().any(about)
+        });
+        let named = self.operations.len() > 1;
+        let Some(operation) = self.operations.iter().find(|operation| operation.record.id == id) else { return };
+        let clauses = clauses(operation, named, touched, world);
+        // Pushed as it is; what it replaces is folded into it right after.
+        let short = join(&clauses.iter().map(|clause| clause.text.clone()).collect::<Vec<_>>());
+        let delivery = self.compose(DeliveryKind::Correction, clauses, short, world, step, sequence);
+        self.deliveries.push(delivery);
+    }
+
+    /// Whether time has changed something of it.
+    pub fn restless(&self, step: &Step) -> bool {
+        let due = |operation: &Operation| operation.due().is_some_and(|at| step.now >= at);
+        self.complete()
+            || self.operations.iter().any(due)
+            || self.deliveries.iter().any(|delivery| delivery.waits() && delivery.stale(step))
+    }
+
+    /// When time next changes something of it.
+    pub fn due(&self) -> Option<Time> {
+        let operations = self.operations.iter().filter_map(Operation::due);
+        let deliveries = self.deliveries.iter().filter(|delivery| delivery.waits()).filter_map(Delivery::stale_at);
+        let drain = self.complete().then_some(Time(0));
+        operations.chain(deliveries).chain(drain).min()
+    }
+
+    /// Whether it is sealed and nothing of it runs any more.
+    fn complete(&self) -> bool {
+        self.record.state == BatchState::Sealed && self.operations.iter().all(|operation| operation.record.state.settled())
+    }
+
+    fn drain(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
+        assert!(
+            !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final),
+            "I1: {} drains, and has a final delivery already",
+            self.record.id
+        );
+        self.record.state = BatchState::Drained;
+        let named = self.operations.len() > 1;
+        let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, false, world)).collect();
+        let short = self.short(world);
+        let delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
+        self.deliveries.push(delivery);
+    }
+
+    /// A closing that waits, and of which a later correction exists, would tell what is no longer true. It is replaced: by
+    /// the correction where that tells everything that is left, otherwise by one that does.
+    pub fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
+        while let Some((old, corrections)) = self.outdated() {
+            let mut merged: Vec<ClauseRecord> = Vec::new();
+            for operation in &self.operations {
+                let about = |clause: &&ClauseRecord| clause.operation == operation.record.id;
+                let latest = corrections.iter().rev().filter_map(|&index| self.deliveries.get(index));
+                let source = latest.chain(self.deliveries.get(old)).find(|delivery| delivery.record.clauses.iter().any(|c| about(&c)));
+                merged.extend(source.into_iter().flat_map(|delivery| delivery.record.clauses.iter().filter(about).cloned()));
+            }
+            let last = corrections.last().and_then(|&index| self.deliveries.get(index));
+            let enough = last.filter(|last| {
+                let told = |clause: &ClauseRecord| {
+                    clause.heard.is_some() || last.record.clauses.iter().any(|own| own.operation == clause.operation)
+                };
+                merged.iter().all(told)
+            });
+            let by = match enough {
+                Some(last) => last.record.id,
+                None => {
+                    let short = self.short(world);
+                    let delivery = self.compose(DeliveryKind::Correction, merged, short, world, step, sequence);
+                    let id = delivery.record.id;
+                    self.deliveries.push(delivery);
+                    id
+                }
+            };
+            for index in corrections.into_iter().chain([old]) {
+                if let Some(delivery) = self.deliveries.get_mut(index).filter(|delivery| delivery.record.id != by && delivery.waits()) {
+                    delivery.end(DeliveryState::Superseded, Some(by));
+                }
+            }
+        }
+    }
+
+    /// The first delivery that waits although later corrections exist, with those, unless one of them is being told.
+    fn outdated(&self) -> Option<(usize, Vec<usize>)> {
+        self.deliveries.iter().enumerate().filter(|(_, delivery)| self.claimable(delivery)).find_map(|(old, delivery)| {
+            let later = |other: &Delivery| {
+                let standing = !matches!(other.record.state, DeliveryState::Superseded);
+                let about = |clause: &ClauseRecord| delivery.record.clauses.iter().any(|own| own.operation == clause.operation);
+                standing && other.record.sequence > delivery.record.sequence && other.record.clauses.iter().any(about)
+            };
+            let corrections: Vec<usize> =
+                self.deliveries.iter().enumerate().filter(|(_, other)| later(other)).map(|(index, _)| index).collect();
+            (!corrections.is_empty()).then_some((old, corrections))
+        })
+    }
+
+    fn short(&self, world: &World) -> Localised {
+        let named = self.operations.len() > 1;
+        let one = |operation: &Operation| world.sayer.short(world.policy(&operation.record.tool), &operation.record, named);
+        join(&self.operations.iter().map(one).collect::<Vec<_>>())
+    }
+
+    fn compose(
+        &self,
+        kind: DeliveryKind,
+        clauses: Vec<ClauseRecord>,
+        short: Localised,
+        world: &World,
+        step: &mut Step,
+        sequence: &mut u64,
+    ) -> Delivery {
+        assert!(!clauses.is_empty(), "a delivery of {} says something", self.record.id);
+        let manner = Manner::of(self.operations.iter().map(|operation| world.policy(&operation.record.tool)));
+        let record = DeliveryRecord {
+            id: DeliveryId(step.ids.draw()),
+            sequence: *sequence,
+            batch: self.record.id,
+            kind,
+            party: self.record.party.clone(),
+            session: self.record.session,
+            state: DeliveryState::Ready,
+            attempt: 0,
+            clauses,
+            short,
+            priority: manner.priority,
+            can_interrupt: manner.can_interrupt,
+            ride: manner.ride,
+            strict: manner.strict,
+            uncertain: manner.uncertain,
+            stale_after_ms: manner.stale_after_ms,
+            ready: step.wall,
+            superseded_by: None,
+        };
+        *sequence = sequence.saturating_add(1);
+        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new() }
+    }
+}
+
+/// One operation's text as clauses, each a segment of its own.
+fn clauses(operation: &Operation, named: bool, corrects: bool, world: &World) -> Vec<ClauseRecord> {
+    let record = &operation.record;
+    let long = world.sayer.long(world.policy(&record.tool), record, named);
+    let long = if corrects { correction(&long) } else { long };
+    pieces(long).into_iter().map(|text| ClauseRecord { operation: record.id, text, heard: None }).collect()
+}
+
+/// How a closing is told.
+struct Manner {
+    priority: Priority,
+    can_interrupt: CanInterrupt,
+    ride: RidePosition,
+    strict: bool,
+    uncertain: UncertainPolicy,
+    stale_after_ms: Option<u64>,
+}
+
+impl Manner {
+    fn of<'a>(policies: impl Iterator<Item = &'a ToolPolicy>) -> Self {
+        let policies: Vec<&ToolPolicy> = policies.collect();
+        let priority = policies.iter().map(|policy| policy.priority).max().unwrap_or_default();
+        let leading: Vec<&&ToolPolicy> = policies.iter().filter(|policy| policy.priority == priority).collect();
+        let caller = leading.iter().any(|policy| policy.can_interrupt == CanInterrupt::Caller);
+        let careful = |policy: &ToolPolicy| match policy.uncertain {
+            UncertainPolicy::Check => 0,
+            UncertainPolicy::Repeat => 1,
+            UncertainPolicy::Suppress => 2,
+        };
+        Self {
+            priority,
+            can_interrupt: if caller { CanInterrupt::Caller } else { CanInterrupt::Agent },
+            ride: leading.first().map(|policy| policy.ride).unwrap_or_default(),
+            strict: policies.iter().any(|policy| policy.strict),
+            uncertain: policies.iter().min_by_key(|policy| careful(policy)).map(|policy| policy.uncertain).unwrap_or_default(),
+            stale_after_ms: policies.iter().map(|policy| policy.stale_after_ms).max_by_key(|limit| limit.unwrap_or(u64::MAX)).flatten(),
+        }
+    }
+}
+
+/// Most operations of one batch: a response that asks for more is out of hand, and nobody listens to a longer closing.
+pub(super) const OPERATIONS_MAX: usize = 16;

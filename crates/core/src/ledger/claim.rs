@@ -1,0 +1,51 @@
+//! A claim: who tells a delivery now. One per delivery, over sessions and boots (I17), durable before the first frame (R4).
+
+use super::effect::SpokenClause;
+use super::record::{DeliveryRecord, DeliveryState, Route};
+use super::say::hedge;
+use crate::ids::{BootId, SessionId};
+use crate::policy::{Language, UncertainPolicy};
+
+/// The claim of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Claim {
+    /// The conversation that tells it.
+    pub session: SessionId,
+    /// The life of the process that the conversation belongs to.
+    pub boot: BootId,
+    /// The way that it is told.
+    pub route: Route,
+    /// Whether it was `Uncertain` when it was claimed: that doubt outlives a claim that is given back or cut.
+    pub doubted: bool,
+    /// Whether its first frame has been released.
+    pub frames: bool,
+    /// The clauses that it was given to say.
+    pub told: Vec<u32>,
+}
+
+impl SpokenClause {
+    /// The clause number of a short form. It tells every clause of its delivery at once, so evidence for it counts for all of
+    /// them; no delivery has so many clauses.
+    pub const SHORT: u32 = u32::MAX;
+}
+
+/// What a session that claims this delivery is given to say.
+///
+/// * never cut: every clause;
+/// * cut with some heard: those not heard yet;
+/// * cut with none heard: the short form;
+/// * in doubt: everything not known to be heard, after a hedge where the policy says so.
+pub(super) fn words(record: &DeliveryRecord, language: Language) -> Vec<SpokenClause> {
+    let doubted = record.state == DeliveryState::Uncertain;
+    if !doubted && record.attempt > 0 && record.clauses.iter().all(|clause| clause.heard.is_none()) {
+        let text = record.short.text(language).unwrap_or_default().to_owned();
+        return vec![SpokenClause { clause: Some(SpokenClause::SHORT), text }];
+    }
+    let before = (doubted && record.uncertain == UncertainPolicy::Check).then(|| SpokenClause { clause: None, text: hedge(language) });
+    let unheard = record.clauses.iter().zip(0_u32..).filter(|(clause, _)| clause.heard.is_none());
+    let clauses = unheard.map(|(clause, index)| {
+        let text = clause.text.text(language).unwrap_or_default().to_owned();
+        SpokenClause { clause: Some(index), text }
+    });
+    before.into_iter().chain(clauses).collect()
+}

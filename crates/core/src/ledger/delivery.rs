@@ -1,0 +1,207 @@
+//! One delivery: its life cycle from `Ready` to a terminal state.
+//!
+//! The row of a claimed delivery says `Speaking` from the claim on: what a crash finds there may have been heard. In memory the
+//! claim knows whether a frame has been released.
+
+use super::claim::{Claim, words};
+use super::effect::{DeliveryEnvelope, SpokenClause};
+use super::record::{ClauseEvidence, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use crate::ids::{BootId, DeliveryId, OperationId, SessionId};
+use crate::policy::{Language, UncertainPolicy};
+use crate::time::{Step, Time};
+
+/// A delivery in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Delivery {
+    pub record: DeliveryRecord,
+    /// When it became ready; none when that was in an earlier boot.
+    pub ready_at: Option<Time>,
+    pub claim: Option<Claim>,
+    /// The latest conversations that have had it: evidence from them counts, however late.
+    pub tellers: Vec<SessionId>,
+}
+
+impl Delivery {
+    /// Its state as the contract names it: `Claimed` until the first frame has been released.
+    pub fn state(&self) -> DeliveryState {
+        match &self.claim {
+            Some(claim) if !claim.frames => DeliveryState::Claimed,
+            _ => self.record.state,
+        }
+    }
+
+    /// Whether it waits to be claimed.
+    pub fn waits(&self) -> bool {
+        self.claim.is_none() && matches!(self.record.state, DeliveryState::Ready | DeliveryState::Uncertain)
+    }
+
+    /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
+    /// readings are known to be synchronised.
+    pub fn stale(&self, step: &Step) -> bool {
+        let age = match self.ready_at {
+            Some(at) => Some(step.now.since(at)),
+            None => step.wall.age_ms(self.record.ready),
+        };
+        matches!((self.record.stale_after_ms, age), (Some(limit), Some(age)) if age > limit)
+    }
+
+    /// When it will be too old, on the monotonic clock.
+    pub fn stale_at(&self) -> Option<Time> {
+        Some(self.ready_at?.plus(self.record.stale_after_ms?.saturating_add(1)))
+    }
+
+    /// What the gate needs to know of it.
+    pub fn envelope(&self) -> DeliveryEnvelope {
+        let record = &self.record;
+        let mut operations: Vec<OperationId> = Vec::new();
+        for clause in &record.clauses {
+            if !operations.contains(&clause.operation) {
+                operations.push(clause.operation);
+            }
+        }
+        DeliveryEnvelope {
+            delivery: record.id,
+            sequence: record.sequence,
+            priority: record.priority,
+            can_interrupt: record.can_interrupt,
+            ride: record.ride,
+            strict: record.strict,
+            ready_at: self.ready_at,
+            ready_wall: record.ready,
+            stale_after_ms: record.stale_after_ms,
+            ride_only: record.attempt >= CUTS_MAX,
+            operations,
+        }
+    }
+
+    /// Claims it (R4), and says what is to be said.
+    pub fn grant(&mut self, session: SessionId, boot: BootId, route: Route, language: Language) -> Vec<SpokenClause> {
+        assert!(self.waits(), "I17: {} is claimed while it is {:?}", self.record.id, self.state());
+        let clauses = words(&self.record, language);
+        let doubted = self.record.state == DeliveryState::Uncertain;
+        let told = clauses.iter().filter_map(|spoken| spoken.clause).collect();
+        self.claim = Some(Claim { session, boot, route, doubted, frames: false, told });
+        self.record.state = DeliveryState::Speaking;
+        self.tellers.retain(|&teller| teller != session);
+        self.tellers.push(session);
+        if self.tellers.len() > TELLERS_MAX {
+            self.tellers.remove(0);
+        }
+        clauses
+    }
+
+    /// Its first frame has been released.
+    pub fn first_frame(&mut self, session: SessionId) {
+        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.session == session) {
+            claim.frames = true;
+        }
+    }
+
+    /// The claim is given back before any frame; no attempt is spent.
+    pub fn release(&mut self, session: SessionId) {
+        if let Some(claim) = self.claim.take_if(|claim| claim.session == session) {
+            self.record.state = before(&claim);
+        }
+    }
+
+    /// Its conversation is gone. A frame may have been heard: nobody knows how much.
+    pub fn lose(&mut self, session: SessionId) {
+        if let Some(claim) = self.claim.take_if(|claim| claim.session == session) {
+            if claim.frames { self.doubt() } else { self.record.state = before(&claim) }
+        }
+    }
+
+    /// A restart: a claim of another boot may have been spoken in part.
+    pub fn recover(&mut self, boot: BootId) {
+        let claim = self.claim.take_if(|claim| claim.boot != boot);
+        let open = matches!(self.record.state, DeliveryState::Speaking | DeliveryState::Claimed);
+        if open && (claim.is_some() || self.claim.is_none()) {
+            self.doubt();
+        }
+    }
+
+    /// Evidence from a conversation that has or had it. Says which conversation must stop telling it, if another one, or a
+    /// repeat, is under way.
+    pub fn settled(&mut self, session: SessionId, evidence: &[ClauseEvidence]) -> Option<SessionId> {
+        if self.record.state.terminal() || !self.tellers.contains(&session) {
+            return None;
+        }
+        for known in evidence {
+            self.credit(known);
+        }
+        let heard = self.record.clauses.iter().all(|clause| clause.heard.is_some());
+        // Evidence about clauses that the present claim was not given belongs to an earlier one.
+        let mine = |claim: &mut Claim| claim.session == session && evidence.iter().all(|known| claim.told.contains(&known.clause));
+        match self.claim.take_if(mine) {
+            Some(_) if heard => {
+                self.record.state = DeliveryState::Spoken;
+                None
+            }
+            Some(claim) => {
+                self.ended(&claim, evidence);
+                None
+            }
+            None if heard => {
+                self.record.state = DeliveryState::Spoken;
+                self.claim.take().map(|claim| claim.session)
+            }
+            None => None,
+        }
+    }
+
+    /// Nothing of it is told from now on. Says which conversation must stop telling it.
+    pub fn end(&mut self, state: DeliveryState, by: Option<DeliveryId>) -> Option<SessionId> {
+        assert!(state.terminal(), "a delivery ends in a terminal state, not {state:?}");
+        if self.record.state.terminal() {
+            return None;
+        }
+        self.record.state = state;
+        self.record.superseded_by = by;
+        self.claim.take().map(|claim| claim.session)
+    }
+
+    fn credit(&mut self, known: &ClauseEvidence) {
+        let ClauseVerdict::Heard(evidence) = known.verdict else { return };
+        for (clause, index) in self.record.clauses.iter_mut().zip(0_u32..) {
+            if clause.heard.is_none() && (known.clause == index || known.clause == SpokenClause::SHORT) {
+                clause.heard = Some(evidence);
+            }
+        }
+    }
+
+    /// A claim ended without everything heard.
+    fn ended(&mut self, claim: &Claim, evidence: &[ClauseEvidence]) {
+        if evidence.is_empty() && !claim.frames {
+            self.record.state = before(claim);
+            return;
+        }
+        let verdict = |told: &u32| evidence.iter().rev().find(|known| known.clause == *told).map(|known| known.verdict);
+        let cut = claim.told.iter().any(|told| matches!(verdict(told), None | Some(ClauseVerdict::Unheard)));
+        if cut {
+            // What an earlier attempt left in doubt is still in doubt.
+            self.record.state = before(claim);
+            self.record.attempt = self.record.attempt.saturating_add(1);
+        } else {
+            self.doubt();
+        }
+    }
+
+    fn doubt(&mut self) {
+        self.record.attempt = self.record.attempt.saturating_add(1);
+        self.record.state = match self.record.uncertain {
+            UncertainPolicy::Check | UncertainPolicy::Repeat => DeliveryState::Uncertain,
+            UncertainPolicy::Suppress => DeliveryState::Suppressed,
+        };
+    }
+}
+
+/// Where a claim that says nothing new leaves its delivery.
+fn before(claim: &Claim) -> DeliveryState {
+    if claim.doubted { DeliveryState::Uncertain } else { DeliveryState::Ready }
+}
+
+/// After so many cuts or doubts a delivery only rides, or waits to be asked for: trying again would be a nuisance.
+const CUTS_MAX: u32 = 3;
+
+/// Conversations whose late evidence is awaited: evidence comes within seconds, so only the latest matter.
+const TELLERS_MAX: usize = 8;

@@ -1,0 +1,197 @@
+//! What the ledger wants done.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::input::{Acceptance, CommitId, RequestId};
+use super::record::{BatchRecord, DeliveryRecord, OperationRecord, Route};
+use crate::ids::{DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
+use crate::policy::{CanInterrupt, Priority, RidePosition};
+use crate::time::{Time, Wall};
+
+/// One effect of the ledger. Effects are carried out in order.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Effect {
+    /// Commit these together, and say [`super::Input::Durable`] or [`super::Input::CommitFailed`].
+    Persist {
+        /// Names the transaction.
+        commit: CommitId,
+        /// What it holds, in order.
+        writes: Vec<Write>,
+    },
+    /// Send this attempt. Its record is durable (R1, R2).
+    Dispatch(Dispatch),
+    /// Answer a callback.
+    Answer {
+        /// The request.
+        request: RequestId,
+        /// The answer.
+        answer: CallbackAnswer,
+    },
+    /// Tell a conversation.
+    Tell {
+        /// The conversation.
+        session: SessionId,
+        /// What.
+        news: News,
+    },
+    /// Record that a value of the contract's measures is known.
+    Measured(LedgerMeasure),
+}
+
+/// A change of the store. Rows are whole; constraints of the store refuse what the contract rules out.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Write {
+    /// A new operation; its intent key must be new (R1).
+    CreateOperation(OperationRecord),
+    /// A later state of an operation.
+    UpdateOperation(OperationRecord),
+    /// A new batch.
+    CreateBatch(BatchRecord),
+    /// A later state of a batch.
+    UpdateBatch(BatchRecord),
+    /// A new delivery; at most one final per batch.
+    CreateDelivery(DeliveryRecord),
+    /// A later state of a delivery.
+    UpdateDelivery(DeliveryRecord),
+    /// The claim of a delivery; at most one at a time (R4).
+    Claim {
+        /// The delivery.
+        delivery: DeliveryId,
+        /// The conversation that owns it.
+        session: SessionId,
+        /// The life of the process that owns it.
+        boot: crate::ids::BootId,
+        /// The way that it is told.
+        route: Route,
+    },
+    /// The claim is given back or has been settled.
+    Unclaim {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+}
+
+/// One attempt for an executor.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Dispatch {
+    /// The operation.
+    pub operation: OperationId,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// The key under which the tool recognises a repeat.
+    pub intent_key: IntentKey,
+}
+
+/// The answer to a callback.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CallbackAnswer {
+    /// Recorded, durably, now or when it first came (200).
+    Recorded,
+    /// Another result is on record (409).
+    Conflict,
+    /// No such operation (404).
+    Unknown,
+    /// It can't be made durable now (503).
+    Unavailable,
+}
+
+/// What the ledger tells a conversation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum News {
+    /// An operation has been accepted, durably.
+    Accepted(Acceptance),
+    /// An operation could not be accepted; nothing was done.
+    Refused {
+        /// The model's name for the call.
+        call_id: String,
+        /// The response that asked.
+        response: ResponseId,
+        /// Why, in words.
+        reason: String,
+        /// What the caller hears, in the session's language.
+        say: String,
+    },
+    /// A delivery waits to be told, and this conversation may tell it.
+    Offered(DeliveryEnvelope),
+    /// A delivery that was offered is no longer to be told here; one that is being spoken stops at once.
+    Withdrawn {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// The claim is durable: ask the gate once more, then speak.
+    Claimed {
+        /// The delivery.
+        delivery: DeliveryId,
+        /// What is to be said, in the session's language: each is a segment.
+        clauses: Vec<SpokenClause>,
+    },
+    /// The claim was not granted.
+    ClaimRefused {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+}
+
+/// One segment of a delivery, as it will be spoken.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpokenClause {
+    /// The clause that it tells; none for the hedge before them; [`Self::SHORT`] for the short form of all of them.
+    pub clause: Option<u32>,
+    /// The words.
+    pub text: String,
+}
+
+/// A delivery as the gate sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryEnvelope {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// Its place among all deliveries: the order is by sequence, never by time.
+    pub sequence: u64,
+    /// How soon it wants to be heard.
+    pub priority: Priority,
+    /// What it may cut, when urgent.
+    pub can_interrupt: CanInterrupt,
+    /// Where it stands when it rides.
+    pub ride: RidePosition,
+    /// Whether it needs the channel's best evidence.
+    pub strict: bool,
+    /// When it became ready: monotonic, in this boot; none when it was ready before.
+    pub ready_at: Option<Time>,
+    /// When it became ready, by the wall clock.
+    pub ready_wall: Wall,
+    /// Age after which it is not told (ms).
+    pub stale_after_ms: Option<u64>,
+    /// Whether it only rides, or waits to be asked for: it has been cut too often.
+    pub ride_only: bool,
+    /// The operations that it closes.
+    pub operations: Vec<OperationId>,
+}
+
+/// A value of the contract's measures, known to the ledger.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LedgerMeasure {
+    /// `operation_accept_to_start_ms`.
+    AcceptToStartMs(u64),
+    /// `operation_duration_ms`.
+    OperationDurationMs(u64),
+    /// `operation_complete_to_delivery_ready_ms`.
+    CompleteToDeliveryReadyMs(u64),
+    /// A result came again, or another for the same operation (counted).
+    RepeatedResult,
+    /// `duplicate_side_effect_rate`'s numerator: an effect known to have happened twice (counted; must stay zero).
+    DuplicateSideEffect,
+    /// `duplicate_delivery_rate`'s numerator: a closing told again after doubt (counted).
+    DuplicateDelivery,
+    /// A delivery ended `Spoken` (counted).
+    Spoken,
+    /// A delivery became `Uncertain` (counted).
+    Uncertain,
+    /// A delivery was suppressed as stale (counted).
+    Suppressed,
+}

@@ -1,0 +1,189 @@
+//! What the ledger is told.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::record::{ClauseEvidence, Route};
+use crate::conversation::input::ToolCall;
+use crate::ids::{BatchId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use crate::policy::Language;
+
+/// Names one transaction of the store, so that its answer finds what waits for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CommitId(pub u64);
+
+/// Names one request from outside that waits for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct RequestId(pub u64);
+
+/// One input of the ledger.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Input {
+    /// A conversation is up; what its party is owed is offered to it.
+    SessionUp {
+        /// The conversation.
+        session: SessionId,
+        /// Who is on the line, where it is known.
+        party: Option<PartyId>,
+        /// The language that it is held in.
+        language: Language,
+    },
+    /// A conversation is over, its evidence settled.
+    SessionOver {
+        /// The conversation.
+        session: SessionId,
+    },
+    /// A response asks for an operation.
+    Accept {
+        /// The conversation.
+        session: SessionId,
+        /// The turn that it was asked in.
+        turn: TurnId,
+        /// The response that asked: its operations are one batch.
+        response: ResponseId,
+        /// What is asked for.
+        call: ToolCall,
+    },
+    /// The response has ended: its batch takes no more operations.
+    Seal {
+        /// The conversation.
+        session: SessionId,
+        /// The response.
+        response: ResponseId,
+    },
+    /// The caller wants operations cancelled: this tool's, or all of this party's that run.
+    Cancel {
+        /// The conversation.
+        session: SessionId,
+        /// The tool whose operations are meant, or all.
+        tool: Option<String>,
+    },
+    /// An executor reports on an attempt.
+    Attempted {
+        /// The operation.
+        operation: OperationId,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// How it went.
+        outcome: AttemptOutcome,
+    },
+    /// A result came from outside, and its sender waits for an answer.
+    Callback {
+        /// The request to answer.
+        request: RequestId,
+        /// The operation that it names.
+        operation: OperationId,
+        /// What it says.
+        result: OperationResult,
+    },
+    /// A conversation's gate is open for a delivery: claim it.
+    Claim {
+        /// The conversation.
+        session: SessionId,
+        /// The delivery.
+        delivery: DeliveryId,
+        /// The way that it will be told.
+        route: Route,
+    },
+    /// A claim is given back before any of its frames was released; no attempt is spent.
+    Release {
+        /// The conversation.
+        session: SessionId,
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// A claimed delivery's first frame has been released.
+    FirstFrame {
+        /// The conversation.
+        session: SessionId,
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// The evidence for a claimed delivery is settled, or was cut short.
+    ///
+    /// It ends the conversation's claim. A clause of the claim that is not listed was not heard. A short form is listed under
+    /// [`super::SpokenClause::SHORT`]. What becomes known later, of a claim that has ended, is told by another `Settled` that
+    /// lists only what was heard: it credits those clauses, and where that is all of them the delivery is `Spoken` and whoever
+    /// tells it again is stopped. While the same conversation has claimed the delivery once more, evidence that lists only
+    /// clauses of the present claim ends that claim.
+    Settled {
+        /// The conversation.
+        session: SessionId,
+        /// The delivery.
+        delivery: DeliveryId,
+        /// What is known of each clause that was given to the voice.
+        clauses: Vec<ClauseEvidence>,
+    },
+    /// A delivery's policy makes it stale.
+    Suppress {
+        /// The delivery.
+        delivery: DeliveryId,
+    },
+    /// The transaction is durable: after a power cut, it will be there.
+    Durable(CommitId),
+    /// The transaction failed and nothing of it was kept.
+    CommitFailed {
+        /// The transaction.
+        commit: CommitId,
+        /// Why, in words.
+        reason: String,
+    },
+    /// A deadline that [`super::Ledger::deadline`] named may have come.
+    Wake,
+}
+
+/// How an attempt went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum AttemptOutcome {
+    /// The result came with the answer.
+    Succeeded(Value),
+    /// The tool took it (202); the result comes by callback.
+    Deferred,
+    /// It failed.
+    Failed {
+        /// Why, in words.
+        error: String,
+        /// Whether the tool may have executed it.
+        executed: Executed,
+        /// Whether another attempt may help.
+        retryable: bool,
+        /// How long the tool asks to be left alone (ms).
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// What is known of the effect of an attempt that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Executed {
+    /// It provably did not happen: the request never reached the tool, or the tool said so.
+    No,
+    /// Nobody knows.
+    Maybe,
+}
+
+/// A result that came from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum OperationResult {
+    /// It took effect.
+    Succeeded(Value),
+    /// It did not.
+    Failed(String),
+}
+
+/// What the ledger says about an [`Input::Accept`], as part of [`super::News`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Acceptance {
+    /// The model's name for the call.
+    pub call_id: String,
+    /// The response that asked.
+    pub response: ResponseId,
+    /// The operation.
+    pub operation: OperationId,
+    /// The batch that it belongs to.
+    pub batch: BatchId,
+    /// Whether the same thing had been asked before: nothing new runs.
+    pub repeated: bool,
+    /// What the caller hears, in the session's language.
+    pub say: String,
+}

@@ -1,0 +1,328 @@
+//! What makes an effect "the same one", and the bounded memory of what has been asked before.
+//!
+//! A key is `owner|tool|digest|occurrence`: the owner is the party, or the conversation where the party is not known;
+//! the digest is SHA-256 over the canonical arguments. The first three make the *base*: two requests with one base are
+//! the same one until the first's closing is over and the caller asks again in another turn. That counts the occurrence up.
+//!
+//! Policies for duplicates (reuse, reject, replace, confirm) belong into [`Intents::judge`]: today every repeat is reused.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Write as _;
+
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+
+use super::input::OperationResult;
+use super::record::{OperationRecord, OperationState};
+use crate::ids::{BatchId, IntentKey, OperationId, PartyId, SessionId, TurnId};
+use crate::policy::ToolPolicy;
+
+/// SHA-256 of a canonical value.
+pub(super) type Digest = [u8; 32];
+
+/// The part of an intent key that names the request without its occurrence.
+pub(super) fn base(party: Option<&PartyId>, session: SessionId, tool: &str, policy: &ToolPolicy, arguments: &Value) -> String {
+    let mut text = match party {
+        Some(party) => party.to_string(),
+        None => session.to_string(),
+    };
+    let _ = write!(text, "|{tool}|");
+    for byte in arguments_digest(policy, arguments) {
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}
+
+/// The occurrence that a key ends in. The store hands the highest one that it does not read back to
+/// [`super::Snapshot::occurrence_floor`].
+pub fn occurrence(key: &IntentKey) -> Option<u32> {
+    split(key).map(|(_, occurrence)| occurrence)
+}
+
+/// A key's base and occurrence. Tool, digest and occurrence hold no `|`, so the last one separates.
+pub(super) fn split(key: &IntentKey) -> Option<(&str, u32)> {
+    let (base, occurrence) = key.0.rsplit_once('|')?;
+    Some((base, occurrence.parse().ok()?))
+}
+
+/// The digest of a result from outside.
+pub(super) fn result_digest(result: &OperationResult) -> Digest {
+    match result {
+        OperationResult::Succeeded(value) => digest('s', value),
+        OperationResult::Failed(error) => digest('f', &Value::String(error.clone())),
+    }
+}
+
+/// The digest of the result on record; none where no result is: the effect was cancelled, or nobody knows.
+pub(super) fn record_digest(record: &OperationRecord) -> Option<Digest> {
+    match record.state {
+        OperationState::Succeeded | OperationState::TooLate | OperationState::Compensated => {
+            record.result.as_ref().map(|value| digest('s', value))
+        }
+        OperationState::Failed => record.error.as_ref().map(|error| digest('f', &Value::String(error.clone()))),
+        _ => None,
+    }
+}
+
+/// What is remembered of one base.
+#[derive(Debug, Clone)]
+pub(super) struct Known {
+    /// The latest operation.
+    pub operation: OperationId,
+    /// Its batch.
+    pub batch: BatchId,
+    /// The lane that its changes go through, while it is in memory.
+    pub lane: u64,
+    /// The turn that it was asked in.
+    pub turn: TurnId,
+    /// Its occurrence.
+    pub occurrence: u32,
+    /// Whether its closing is over.
+    pub closed: bool,
+    /// What stood here before it, should its acceptance fail.
+    before: Option<Box<Known>>,
+}
+
+/// What is remembered of an operation whose batch has left memory.
+#[derive(Debug, Clone)]
+pub(super) struct ClosedOperation {
+    /// The base of its key.
+    base: String,
+    /// Its occurrence.
+    occurrence: u32,
+    /// The result on record.
+    pub digest: Option<Digest>,
+    /// How it ended.
+    pub state: OperationState,
+}
+
+/// How a request stands to those before it.
+#[derive(Debug)]
+pub(super) enum Judgement<'a> {
+    /// Nothing like it is under way: it gets this occurrence.
+    New(u32),
+    /// The same thing is under way, or has not been told yet.
+    Live(&'a Known),
+    /// The same thing has been told, in the very turn that asks again.
+    Told(&'a Known),
+}
+
+/// The memory of intents: everything live, and the latest [`CLOSED_OPERATIONS_MAX`] closed operations.
+#[derive(Debug, Default)]
+pub(super) struct Intents {
+    known: BTreeMap<String, Known>,
+    closed: BTreeMap<OperationId, ClosedOperation>,
+    order: VecDeque<OperationId>,
+    /// No forgotten key has a higher occurrence: a base that is not known begins above it, so that no key is used twice.
+    floor: u32,
+}
+
+impl Intents {
+    pub fn new(floor: u32) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
+    /// Whether a request in `turn` is a new one.
+    pub fn judge(&self, base: &str, turn: TurnId) -> Judgement<'_> {
+        match self.known.get(base) {
+            None => Judgement::New(self.floor.saturating_add(1)),
+            Some(known) if !known.closed => Judgement::Live(known),
+            Some(known) if known.turn == turn => Judgement::Told(known),
+            Some(known) => Judgement::New(known.occurrence.max(self.floor).saturating_add(1)),
+        }
+    }
+
+    /// An operation is being accepted under `base`.
+    pub fn open(&mut self, base: String, operation: OperationId, batch: BatchId, lane: u64, turn: TurnId, occurrence: u32) {
+        let before = self.known.remove(&base).map(|known| Box::new(Known { before: None, ..known }));
+        self.known.insert(base, Known { operation, batch, lane, turn, occurrence, closed: false, before });
+    }
+
+    /// What the store knows of an operation at a restart. The latest occurrence counts, in whatever order they come.
+    pub fn restore(&mut self, record: &OperationRecord, lane: u64, closed: bool) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        if self.known.get(base).is_none_or(|known| known.occurrence < occurrence) {
+            let known = Known { operation: record.id, batch: record.batch, lane, turn: record.turn, occurrence, closed, before: None };
+            self.known.insert(base.to_owned(), known);
+        }
+    }
+
+    /// The acceptance failed: nothing was done.
+    pub fn retract(&mut self, base: &str, operation: OperationId) {
+        if let Some(known) = self.known.get(base)
+            && known.operation == operation
+            && let Some(known) = self.known.remove(base)
+            && let Some(before) = known.before
+        {
+            self.known.insert(base.to_owned(), *before);
+        }
+    }
+
+    /// The closing of an operation is over: asked again in another turn, it is a new one.
+    pub fn close(&mut self, record: &OperationRecord) {
+        if let Some((base, occurrence)) = split(&record.intent_key)
+            && let Some(known) = self.known.get_mut(base)
+            && known.occurrence == occurrence
+        {
+            known.closed = true;
+            known.before = None;
+        }
+    }
+
+    /// A closed operation leaves memory; what tells repeats apart stays for a while.
+    pub fn retire(&mut self, record: &OperationRecord) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        let closed = ClosedOperation { base: base.to_owned(), occurrence, digest: record_digest(record), state: record.state };
+        if self.closed.insert(record.id, closed).is_none() {
+            self.order.push_back(record.id);
+        }
+        while self.order.len() > CLOSED_OPERATIONS_MAX {
+            let Some(oldest) = self.order.pop_front().and_then(|id| self.closed.remove(&id)) else { continue };
+            self.forget(&oldest);
+        }
+    }
+
+    /// An operation whose batch has left memory.
+    pub fn closed(&self, operation: OperationId) -> Option<&ClosedOperation> {
+        self.closed.get(&operation)
+    }
+
+    fn forget(&mut self, oldest: &ClosedOperation) {
+        self.floor = self.floor.max(oldest.occurrence);
+        let Some(known) = self.known.get_mut(&oldest.base) else { return };
+        if known.occurrence == oldest.occurrence && known.closed {
+            self.known.remove(&oldest.base);
+        } else if known.before.as_ref().is_some_and(|before| before.occurrence == oldest.occurrence) {
+            known.before = None;
+        }
+    }
+}
+
+/// The idempotency fields of the arguments; all of them where the policy names none or none of those named is there.
+fn arguments_digest(policy: &ToolPolicy, arguments: &Value) -> Digest {
+    if let Value::Object(fields) = arguments {
+        let chosen: serde_json::Map<String, Value> = policy
+            .idempotency_fields
+            .iter()
+            .filter_map(|name| Some((name.clone(), fields.get(name).filter(|value| !value.is_null())?.clone())))
+            .collect();
+        if !chosen.is_empty() {
+            return digest('a', &Value::Object(chosen));
+        }
+    }
+    digest('a', arguments)
+}
+
+fn digest(kind: char, value: &Value) -> Digest {
+    let mut text = String::from(kind);
+    canonical(value, &mut text);
+    Sha256::digest(text.as_bytes()).into()
+}
+
+/// Keys sorted, no white space, whole floating-point numbers as integers.
+fn canonical(value: &Value, text: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            let sorted: BTreeMap<&String, &Value> = fields.iter().collect();
+            text.push('{');
+            for (name, field) in sorted {
+                let _ = write!(text, "{}:", Value::String(name.clone()));
+                canonical(field, text);
+                text.push(',');
+            }
+            text.push('}');
+        }
+        Value::Array(items) => {
+            text.push('[');
+            for item in items {
+                canonical(item, text);
+                text.push(',');
+            }
+            text.push(']');
+        }
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < WHOLE_MAX => {
+                let _ = write!(text, "{float:.0}");
+            }
+            _ => {
+                let _ = write!(text, "{number}");
+            }
+        },
+        other => {
+            let _ = write!(text, "{other}");
+        }
+    }
+}
+
+/// Closed operations that repeats are still recognised for. At about 300 bytes each, 3 MB.
+pub const CLOSED_OPERATIONS_MAX: usize = 10_000;
+
+/// Below 2^53 every whole number has its own floating-point value.
+const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn key(arguments: &Value, fields: &[&str]) -> String {
+        let policy = ToolPolicy { idempotency_fields: fields.iter().map(|&f| f.to_owned()).collect(), ..ToolPolicy::default() };
+        base(Some(&PartyId("ana|x".into())), SessionId(1), "order", &policy, arguments)
+    }
+
+    fn closed(number: u128, occurrence: u32) -> OperationRecord {
+        OperationRecord {
+            id: OperationId(number),
+            intent_key: IntentKey(format!("ana|order|{number}|{occurrence}")),
+            batch: BatchId(1),
+            ordinal: 0,
+            party: None,
+            session: SessionId(1),
+            turn: TurnId(1),
+            tool: "order".into(),
+            arguments: Value::Null,
+            state: OperationState::Succeeded,
+            attempt: 1,
+            result: Some(json!(1)),
+            error: None,
+            accepted: crate::time::Wall::default(),
+        }
+    }
+
+    #[test]
+    fn the_order_of_keys_and_the_spelling_of_whole_numbers_make_no_difference() {
+        assert_eq!(key(&json!({"a": 1, "b": {"c": 2.0, "d": 3}}), &[]), key(&json!({"b": {"d": 3.0, "c": 2}, "a": 1}), &[]));
+        assert_ne!(key(&json!({"a": 1}), &[]), key(&json!({"a": "1"}), &[]));
+        assert_ne!(key(&json!({"a": [1, 2]}), &[]), key(&json!({"a": [12]}), &[]));
+    }
+
+    #[test]
+    fn only_the_idempotency_fields_count_where_they_are_there() {
+        assert_eq!(key(&json!({"id": 7, "note": "x"}), &["id"]), key(&json!({"id": 7, "note": "y"}), &["id"]));
+        assert_ne!(key(&json!({"note": "x"}), &["id"]), key(&json!({"note": "y"}), &["id"]));
+    }
+
+    #[test]
+    fn a_key_reads_back_its_occurrence_whatever_the_party_is_called() {
+        let base = key(&json!({}), &[]);
+        assert_eq!(split(&IntentKey(format!("{base}|12"))), Some((base.as_str(), 12)));
+        assert_eq!(occurrence(&IntentKey("nonsense".into())), None);
+    }
+
+    #[test]
+    fn a_forgotten_key_is_never_given_out_again() {
+        let mut intents = Intents::new(0);
+        let first = closed(0, 3);
+        let (base, _) = split(&first.intent_key).unwrap();
+        let base = base.to_owned();
+        intents.open(base.clone(), first.id, first.batch, 0, first.turn, 3);
+        intents.close(&first);
+        intents.retire(&first);
+        for number in 1..=CLOSED_OPERATIONS_MAX as u128 {
+            intents.retire(&closed(number, 1));
+        }
+        assert!(intents.closed(first.id).is_none());
+        assert!(matches!(intents.judge(&base, TurnId(2)), Judgement::New(4)));
+    }
+}

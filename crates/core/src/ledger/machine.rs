@@ -1,0 +1,540 @@
+//! The machine: every input finds the batch that it is about, and what is durable is told.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::batch::{Batch, OPERATIONS_MAX};
+use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
+use super::effect::{CallbackAnswer, Effect, News};
+use super::input::{CommitId, Input, OperationResult, RequestId};
+use super::intent::{Intents, Judgement, base, split};
+use super::record::DeliveryRecord;
+use super::say::{Sayer, Standing};
+use super::session::{Listener, Offers, may_hear};
+use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
+use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
+use crate::policy::ToolPolicy;
+use crate::time::{Step, Time};
+
+/// Operations, batches, deliveries and claims of one box.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(super) world: World,
+    /// By a number that grows: the order is that of acceptance.
+    pub(super) lanes: BTreeMap<u64, Lane>,
+    pub(super) next_lane: u64,
+    pub(super) by_operation: BTreeMap<OperationId, u64>,
+    pub(super) by_delivery: BTreeMap<DeliveryId, u64>,
+    pub(super) intents: Intents,
+    pub(super) next_sequence: u64,
+    by_commit: BTreeMap<CommitId, u64>,
+    next_commit: u64,
+    /// The lane that takes the operations of a response.
+    open: BTreeMap<(SessionId, ResponseId), u64>,
+    offers: Offers,
+    /// Lanes that are dormant and kept for a while, oldest first.
+    retained: VecDeque<u64>,
+    /// Requests that are asked again from the start: what they repeated is gone.
+    again: VecDeque<Ask>,
+    /// The newest lane on each topic of a caller: closings of older ones are obsolete.
+    newest_on_topic: BTreeMap<(Owner, String), u64>,
+}
+
+/// Whose operations are compared: the party's where it is known, otherwise the conversation's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Party(PartyId),
+    Session(SessionId),
+}
+
+/// What every batch's changes are judged by.
+#[derive(Debug)]
+pub(super) struct World {
+    pub boot: BootId,
+    pub sayer: Sayer,
+    pub sessions: BTreeMap<SessionId, Listener>,
+    policies: BTreeMap<String, ToolPolicy>,
+    fallback: ToolPolicy,
+}
+
+impl World {
+    pub fn new(boot: BootId, policies: BTreeMap<String, ToolPolicy>) -> Self {
+        Self { boot, sayer: Sayer::new(), sessions: BTreeMap::new(), policies, fallback: ToolPolicy::default() }
+    }
+
+    /// A tool that is configured.
+    pub fn tool(&self, name: &str) -> Option<&ToolPolicy> {
+        self.policies.get(name)
+    }
+
+    /// The policy to judge an operation by: the default one, which is the careful one, where its tool is gone.
+    pub fn policy(&self, name: &str) -> &ToolPolicy {
+        self.policies.get(name).unwrap_or(&self.fallback)
+    }
+
+    pub fn may_hear(&self, session: SessionId, listener: &Listener, record: &DeliveryRecord) -> bool {
+        may_hear(&self.sessions, session, listener, record)
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(world: World, occurrence_floor: u32) -> Self {
+        Self {
+            world,
+            lanes: BTreeMap::new(),
+            next_lane: 0,
+            by_operation: BTreeMap::new(),
+            by_delivery: BTreeMap::new(),
+            intents: Intents::new(occurrence_floor),
+            next_sequence: 0,
+            by_commit: BTreeMap::new(),
+            next_commit: 0,
+            open: BTreeMap::new(),
+            offers: Offers::default(),
+            retained: VecDeque::new(),
+            again: VecDeque::new(),
+            newest_on_topic: BTreeMap::new(),
+        }
+    }
+
+    /// Takes one input, at a time not before the last one's; the effects are to be carried out in order, before the next input.
+    pub fn handle(&mut self, step: &mut Step, input: Input) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.take(step, input, &mut effects);
+        while let Some(mut ask) = self.again.pop_front() {
+            ask.tries += 1;
+            if ask.tries > TRIES_MAX {
+                self.emit(refused(&ask, "what it repeats keeps changing", &self.world), &mut effects);
+            } else {
+                self.accept(ask, step, &mut effects);
+            }
+        }
+        effects
+    }
+
+    /// When [`Input::Wake`] is wanted.
+    pub fn deadline(&self) -> Option<Time> {
+        self.lanes.values().filter_map(Lane::due).min()
+    }
+
+    fn take(&mut self, step: &mut Step, input: Input, effects: &mut Vec<Effect>) {
+        match input {
+            Input::SessionUp { session, party, language } => {
+                match self.world.sessions.get_mut(&session) {
+                    Some(listener) => (listener.party, listener.language) = (party, language),
+                    None => {
+                        self.world.sessions.insert(session, Listener::new(party, language));
+                    }
+                }
+                self.pump_all(step, effects);
+                self.offer_all(step, effects);
+            }
+            Input::SessionOver { session } => self.over(session, step, effects),
+            Input::Accept { session, turn, response, call } => {
+                let Some(listener) = self.world.sessions.get(&session) else { return };
+                let (party, language) = (listener.party.clone(), listener.language);
+                self.accept(Ask { session, party, language, turn, response, call, tries: 0 }, step, effects);
+            }
+            Input::Seal { session, response } => {
+                if let Some(listener) = self.world.sessions.get_mut(&session) {
+                    listener.seal(response);
+                }
+                if let Some(lane) = self.open.remove(&(session, response)) {
+                    self.put(lane, Work::Seal, step, effects);
+                }
+            }
+            Input::Cancel { session, tool } => self.cancel(session, tool.as_ref(), step, effects),
+            Input::Attempted { operation, attempt, outcome } => {
+                if let Some(&lane) = self.by_operation.get(&operation) {
+                    self.put(lane, Work::Attempted { operation, attempt, outcome }, step, effects);
+                }
+            }
+            Input::Callback { request, operation, result } => self.callback(request, operation, result, step, effects),
+            Input::Claim { session, delivery, route } => match self.by_delivery.get(&delivery) {
+                Some(&lane) => self.put(lane, Work::Claim { session, delivery, route }, step, effects),
+                None => self.emit(claim_refused(session, delivery), effects),
+            },
+            Input::Release { session, delivery } => self.about(delivery, Work::Release { session, delivery }, step, effects),
+            Input::FirstFrame { session, delivery } => self.about(delivery, Work::FirstFrame { session, delivery }, step, effects),
+            Input::Settled { session, delivery, clauses } => {
+                self.about(delivery, Work::Settled { session, delivery, clauses }, step, effects)
+            }
+            Input::Suppress { delivery } => self.about(delivery, Work::Suppress { delivery }, step, effects),
+            Input::Durable(commit) => {
+                if let Some((number, transaction)) = self.answered(commit) {
+                    if let Some(lane) = self.lanes.get_mut(&number) {
+                        lane.succeeded();
+                    }
+                    self.settle(number, transaction.draft, transaction.parts, step, effects);
+                    self.pump(number, step, effects);
+                }
+            }
+            Input::CommitFailed { commit, reason } => {
+                if let Some((number, transaction)) = self.answered(commit) {
+                    self.failed(number, transaction.parts, &reason, step, effects);
+                    self.pump(number, step, effects);
+                }
+            }
+            Input::Wake => self.pump_all(step, effects),
+        }
+    }
+
+    fn accept(&mut self, ask: Ask, step: &mut Step, effects: &mut Vec<Effect>) {
+        let Some(policy) = self.world.tool(&ask.call.tool) else {
+            self.emit(refused(&ask, "no tool of this name is configured", &self.world), effects);
+            return;
+        };
+        let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
+        match self.intents.judge(&base, ask.turn) {
+            Judgement::Live(known) => {
+                let (lane, operation) = (known.lane, known.operation);
+                self.put(lane, Work::Repeat { ask, operation }, step, effects);
+            }
+            Judgement::Told(known) => {
+                let told = accepted_again(&ask, known.operation, known.batch, Standing::Told, &self.world);
+                self.emit(told, effects);
+            }
+            Judgement::New(occurrence) => self.create(ask, base, occurrence, step, effects),
+        }
+    }
+
+    fn create(&mut self, ask: Ask, base: String, occurrence: u32, step: &mut Step, effects: &mut Vec<Effect>) {
+        if self.by_operation.len() >= OPERATIONS_HELD_MAX {
+            self.emit(refused(&ask, "too many operations are held", &self.world), effects);
+            return;
+        }
+        let of = (ask.session, ask.response);
+        let number = match self.open.get(&of) {
+            Some(&number) => number,
+            None => {
+                let number = self.next_lane;
+                self.next_lane = self.next_lane.saturating_add(1);
+                self.lanes.insert(number, Lane::new(ask.session, ask.party.clone()));
+                self.open.insert(of, number);
+                number
+            }
+        };
+        let Some(lane) = self.lanes.get_mut(&number) else { return };
+        if lane.operations >= OPERATIONS_MAX {
+            self.emit(refused(&ask, "one response asks for too many operations", &self.world), effects);
+            return;
+        }
+        lane.operations += 1;
+        let batch = lane.name(|| BatchId(step.ids.draw()));
+        let operation = OperationId(step.ids.draw());
+        let key = IntentKey(format!("{base}|{occurrence}"));
+        let late = self.world.sessions.get(&ask.session).is_none_or(|listener| listener.sealed(ask.response));
+        self.by_operation.insert(operation, number);
+        self.intents.open(base, operation, batch, number, ask.turn, occurrence);
+        self.put(number, Work::Accept { ask, batch, operation, key }, step, effects);
+        if late && let Some(number) = self.open.remove(&of) {
+            self.put(number, Work::Seal, step, effects);
+        }
+    }
+
+    /// The caller's operations: the party's where it is known, otherwise the conversation's.
+    fn cancel(&mut self, session: SessionId, tool: Option<&String>, step: &mut Step, effects: &mut Vec<Effect>) {
+        let party = self.world.sessions.get(&session).and_then(|listener| listener.party.clone());
+        let theirs = |lane: &Lane| lane.session == session || (party.is_some() && lane.party == party);
+        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| theirs(lane)).map(|(&number, _)| number).collect();
+        for number in lanes {
+            self.put(number, Work::Cancel { tool: tool.cloned() }, step, effects);
+        }
+    }
+
+    fn callback(
+        &mut self,
+        request: RequestId,
+        operation: OperationId,
+        result: OperationResult,
+        step: &mut Step,
+        effects: &mut Vec<Effect>,
+    ) {
+        if let Some(&lane) = self.by_operation.get(&operation) {
+            self.put(lane, Work::Callback { request, operation, result }, step, effects);
+        } else if let Some(closed) = self.intents.closed(operation) {
+            effects.extend(answer_closed(request, closed.digest, closed.state, &result));
+        } else {
+            effects.push(Effect::Answer { request, answer: CallbackAnswer::Unknown });
+        }
+    }
+
+    fn over(&mut self, session: SessionId, step: &mut Step, effects: &mut Vec<Effect>) {
+        self.world.sessions.remove(&session);
+        // Its responses are over with it.
+        let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
+        for of in open {
+            if let Some(number) = self.open.remove(&of) {
+                self.put(number, Work::Seal, step, effects);
+            }
+        }
+        let has = |lane: &Lane| {
+            let claims = |batch: &Batch| {
+                batch.deliveries.iter().any(|delivery| delivery.claim.as_ref().is_some_and(|claim| claim.session == session))
+            };
+            lane.busy() || lane.batch.as_ref().is_some_and(claims)
+        };
+        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| has(lane)).map(|(&number, _)| number).collect();
+        for number in lanes {
+            self.put(number, Work::Lost { session }, step, effects);
+        }
+        let theirs: Vec<u64> = self.lanes.iter().filter(|(_, lane)| lane.session == session).map(|(&number, _)| number).collect();
+        for number in theirs {
+            self.tidy(number);
+        }
+        self.offer_all(step, effects);
+    }
+
+    fn about(&mut self, delivery: DeliveryId, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
+        if let Some(&lane) = self.by_delivery.get(&delivery) {
+            self.put(lane, work, step, effects);
+        }
+    }
+
+    fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
+        match self.lanes.get_mut(&number) {
+            Some(lane) if !lane.full() || !work.refusable() => {
+                lane.put(work);
+                self.pump(number, step, effects);
+            }
+            _ => self.refuse(number, &work, "too much waits for the store", effects),
+        }
+    }
+
+    fn pump_all(&mut self, step: &mut Step, effects: &mut Vec<Effect>) {
+        for number in self.lanes.keys().copied().collect::<Vec<u64>>() {
+            self.pump(number, step, effects);
+        }
+    }
+
+    /// Conversations have come or gone: offers in the order of the deliveries' sequence, over all batches.
+    fn offer_all(&mut self, step: &Step, effects: &mut Vec<Effect>) {
+        let mut news = Vec::new();
+        for batch in self.lanes.values().filter_map(|lane| lane.batch.as_ref()) {
+            self.offers.renew(batch, &self.world.sessions, step, &mut news);
+        }
+        news.sort_by_key(|effect| match effect {
+            Effect::Tell { news: News::Offered(envelope), .. } => Some(envelope.sequence),
+            _ => None,
+        });
+        effects.extend(news);
+    }
+
+    /// Lets a lane do what it can: until a transaction is in flight, or nothing is left to do.
+    pub(super) fn pump(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
+        while let Some(lane) = self.lanes.get_mut(&number) {
+            let works = lane.next(step);
+            if works.is_empty() {
+                break;
+            }
+            let mut draft = lane.batch.clone();
+            let mut parts = Vec::with_capacity(works.len());
+            let mut works = works.into_iter();
+            while let Some(work) = works.next() {
+                if work.must_wait(draft.as_ref(), lane.batch.as_ref()) {
+                    lane.put_back(std::iter::once(work).chain(works));
+                    break;
+                }
+                let outcome = work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence);
+                parts.push(Part { work, outcome });
+            }
+            let Some(mut draft) = draft else {
+                // Nothing was ever accepted here; what was asked of it has nothing to be done.
+                self.again.extend(parts.into_iter().filter_map(|part| part.outcome.bounced));
+                continue;
+            };
+            let before = lane.batch.as_ref().map(|batch| batch.record.state);
+            draft.follow(before, &self.world, step, &mut self.next_sequence);
+            drop_unseen(lane.batch.as_ref(), &mut draft);
+            let writes = writes(lane.batch.as_ref(), &draft);
+            if writes.is_empty() {
+                lane.rest();
+                self.settle(number, draft, parts, step, effects);
+                continue;
+            }
+            let commit = CommitId(self.next_commit);
+            self.next_commit = self.next_commit.saturating_add(1);
+            lane.begin(commit, draft, parts);
+            self.by_commit.insert(commit, number);
+            effects.push(Effect::Persist { commit, writes });
+        }
+        self.tidy(number);
+    }
+
+    fn answered(&mut self, commit: CommitId) -> Option<(u64, Transaction)> {
+        let number = self.by_commit.remove(&commit)?;
+        Some((number, self.lanes.get_mut(&number)?.answered(commit)?))
+    }
+
+    /// A draft is durable: it becomes the batch, and what waited for it happens.
+    fn settle(&mut self, number: u64, draft: Batch, parts: Vec<Part>, step: &mut Step, effects: &mut Vec<Effect>) {
+        let Some(lane) = self.lanes.get_mut(&number) else { return };
+        let old = lane.batch.replace(draft);
+        let mut told = Vec::new();
+        for part in parts {
+            self.again.extend(part.outcome.bounced);
+            match part.work {
+                Work::Claim { session, delivery, .. } => {
+                    let held = lane
+                        .batch
+                        .as_mut()
+                        .and_then(|batch| batch.delivery(delivery))
+                        .filter(|found| found.claim.as_ref().is_some_and(|claim| claim.session == session));
+                    // Given back in the same transaction, or never granted; or it has become stale while the claim was being
+                    // committed, which is when that is judged.
+                    let stale = held.as_ref().is_some_and(|found| found.stale(step));
+                    if held.is_some() && !stale {
+                        told.extend(part.outcome.then);
+                    } else {
+                        told.push(claim_refused(session, delivery));
+                    }
+                    if stale {
+                        lane.put(Work::Suppress { delivery });
+                    }
+                }
+                _ => told.extend(part.outcome.then),
+            }
+        }
+        for effect in told {
+            self.emit(effect, effects);
+        }
+        let Some(new) = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()) else { return };
+        follow_up(old.as_ref(), new, step, effects);
+        for delivery in &new.deliveries {
+            self.by_delivery.insert(delivery.record.id, number);
+        }
+        if new.closed() {
+            new.operations.iter().for_each(|operation| self.intents.close(&operation.record));
+        }
+        self.offers.renew(new, &self.world.sessions, step, effects);
+        self.supersede_older(number, step, effects);
+    }
+
+    /// A closing that is to be told, and whose caller has asked for something newer on the same topic, is told no more. Asked
+    /// whenever a batch has changed durably, so that it holds for results that come later, and after a restart.
+    fn supersede_older(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
+        let Some((owner, topics)) = self.topics(number) else { return };
+        for topic in &topics {
+            let newest = self.newest_on_topic.entry((owner.clone(), topic.clone())).or_insert(number);
+            *newest = (*newest).max(number);
+        }
+        let obsolete: Vec<u64> = self.lanes.keys().copied().filter(|&older| older <= number && self.obsolete(older)).collect();
+        for older in obsolete {
+            self.put(older, Work::Obsolete, step, effects);
+        }
+    }
+
+    /// The topics of a lane's operations, where each of them has one.
+    fn topics(&self, number: u64) -> Option<(Owner, Vec<String>)> {
+        let lane = self.lanes.get(&number)?;
+        let owner = lane.party.clone().map_or(Owner::Session(lane.session), Owner::Party);
+        let topics = lane.batch.as_ref()?.operations.iter().map(|operation| self.world.policy(&operation.record.tool).topic.clone());
+        Some((owner, topics.collect::<Option<Vec<String>>>()?))
+    }
+
+    /// Whether a lane's closing is still to be told, and something newer was asked for on every topic of it.
+    fn obsolete(&self, number: u64) -> bool {
+        let to_be_told = |batch: &Batch| batch.deliveries.iter().any(|delivery| !delivery.record.state.terminal());
+        let Some((owner, topics)) = self.topics(number) else { return false };
+        let newer = |topic: &String| self.newest_on_topic.get(&(owner.clone(), topic.clone())).is_some_and(|&newest| newest > number);
+        self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(to_be_told) && topics.iter().all(newer)
+    }
+
+    /// A draft was not kept: senders are told, facts are kept for another try.
+    fn failed(&mut self, number: u64, parts: Vec<Part>, reason: &str, step: &mut Step, effects: &mut Vec<Effect>) {
+        let mut facts = Vec::new();
+        for part in parts {
+            match part.work {
+                Work::Advance => {}
+                // It did not fail for itself: what it repeats may be gone, or may be there after all.
+                Work::Repeat { ask, .. } => self.again.push_back(ask),
+                work if work.refusable() => self.refuse(number, &work, reason, effects),
+                work => facts.push(work),
+            }
+        }
+        if let Some(lane) = self.lanes.get_mut(&number) {
+            lane.failed(facts, step);
+        }
+    }
+
+    fn refuse(&mut self, number: u64, work: &Work, reason: &str, effects: &mut Vec<Effect>) {
+        if let Some(effect) = work.refusal(reason, &self.world) {
+            self.emit(effect, effects);
+        }
+        if let Work::Accept { operation, key, .. } = work {
+            self.by_operation.remove(operation);
+            if let Some((base, _)) = split(key) {
+                self.intents.retract(base, *operation);
+            }
+            if let Some(lane) = self.lanes.get_mut(&number) {
+                lane.operations = lane.operations.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Lets go of a lane that has nothing left to do. One in which something may still be learnt, or told to nobody any more,
+    /// goes when too many others have come after it; its rows stay in the store.
+    fn tidy(&mut self, number: u64) {
+        let Some(lane) = self.lanes.get(&number).filter(|lane| lane.idle()) else { return };
+        match &lane.batch {
+            None => {
+                self.lanes.remove(&number);
+                self.open.retain(|_, open| *open != number);
+            }
+            Some(batch) if batch.finished() => self.retire(number),
+            Some(batch) if self.dormant(batch) && !self.retained.contains(&number) => {
+                self.retained.push_back(number);
+                if self.retained.len() > RETAINED_MAX
+                    && let Some(oldest) = self.retained.pop_front()
+                    && let Some(lane) = self.lanes.get(&oldest)
+                    && lane.idle()
+                    && lane.batch.as_ref().is_some_and(|batch| self.dormant(batch))
+                {
+                    self.retire(oldest);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether nothing of a batch runs and nobody will ever be told: its closing is over, or it belongs to a conversation
+    /// without a party that is over.
+    fn dormant(&self, batch: &Batch) -> bool {
+        let nobody = batch.record.party.is_none() && !self.world.sessions.contains_key(&batch.record.session);
+        batch.quiet() || (nobody && batch.resting())
+    }
+
+    fn retire(&mut self, number: u64) {
+        let Some(batch) = self.lanes.remove(&number).and_then(|lane| lane.batch) else { return };
+        for operation in &batch.operations {
+            self.by_operation.remove(&operation.record.id);
+            self.intents.close(&operation.record);
+            self.intents.retire(&operation.record);
+        }
+        for delivery in &batch.deliveries {
+            self.by_delivery.remove(&delivery.record.id);
+            self.offers.forget(delivery.record.id);
+        }
+        self.retained.retain(|&retained| retained != number);
+        // What no older lane is left for can make nothing obsolete.
+        let oldest = self.lanes.keys().next().copied().unwrap_or(u64::MAX);
+        self.newest_on_topic.retain(|_, newest| oldest < *newest);
+    }
+
+    /// What is told to a conversation that is over is told to nobody.
+    fn emit(&self, effect: Effect, effects: &mut Vec<Effect>) {
+        match &effect {
+            Effect::Tell { session, .. } if !self.world.sessions.contains_key(session) => {}
+            _ => effects.push(effect),
+        }
+    }
+}
+
+/// How often a request may be asked again from the start: once for each time that what it repeats fails under it.
+const TRIES_MAX: u8 = 8;
+
+/// Operations held in memory, told or not: beyond it new ones are refused. At about 3 kB each, 30 MB.
+const OPERATIONS_HELD_MAX: usize = 10_000;
+
+/// Dormant batches that are kept: an operation of theirs is `Unknown` and may still be reconciled, or their closing belongs to
+/// nobody who could call again.
+const RETAINED_MAX: usize = 1_000;

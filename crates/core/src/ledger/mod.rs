@@ -1,0 +1,36 @@
+//! The ledger: one per box, alive when no call is up. Operations, batches, deliveries and their claims, and what is
+//! committed together (R1–R6).
+//!
+//! No conversation's state may enter here, and nothing here knows how a sentence is spoken or a request is sent.
+//!
+//! **Give one input, carry out every effect in order, give the next input.** What the ledger decides is a draft until the store
+//! has said [`Input::Durable`]; only then is anything sent, answered, offered or told. An operation costs five transactions from
+//! its acceptance to its closing heard: accepted with its first attempt (R1, R2); sealed; result, drained batch and closing
+//! (R3); claim (R4); heard and closed (R5).
+
+mod batch;
+mod claim;
+mod commit;
+mod delivery;
+mod effect;
+mod input;
+mod intent;
+mod machine;
+mod observe;
+mod operation;
+mod record;
+mod recover;
+mod say;
+mod session;
+mod work;
+
+pub use effect::{CallbackAnswer, DeliveryEnvelope, Dispatch, Effect, LedgerMeasure, News, SpokenClause, Write};
+pub use input::{Acceptance, AttemptOutcome, CommitId, Executed, Input, OperationResult, RequestId};
+pub use intent::{CLOSED_OPERATIONS_MAX, occurrence};
+pub use machine::Ledger;
+pub use record::{
+    BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,
+    OperationState, Route,
+};
+pub use recover::{ClaimRecord, Snapshot};
+pub use say::check_template;

@@ -1,0 +1,386 @@
+//! One operation: attempts, retries, results, deadline, cancel.
+//!
+//! `Accepted → Running ⇄ RetryWait → Succeeded / Failed / Unknown`, and by way of `Cancelling` to `Cancelled`, `TooLate` or
+//! `Unknown`. Changes are made on a draft and count when their transaction is durable.
+
+use super::input::{AttemptOutcome, Executed, OperationResult};
+use super::intent::{record_digest, result_digest};
+use super::record::{OperationRecord, OperationState};
+use super::say::clean;
+use crate::ids::FreshIds;
+use crate::policy::{Retry, ToolPolicy};
+use crate::time::{Step, Time};
+
+/// An operation in memory: its row, and what only this life of the process knows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Operation {
+    pub record: OperationRecord,
+    /// When it must be settled.
+    pub deadline: Time,
+    /// When it was accepted; none when that was in an earlier boot.
+    pub accepted_at: Option<Time>,
+    /// When it was settled; none before, or when that was in an earlier boot.
+    pub settled_at: Option<Time>,
+    /// When the next attempt is due.
+    pub retry_at: Option<Time>,
+    /// An attempt is out: its answer, or the callback that it promised, may still come.
+    pub out: bool,
+    /// Some attempt that failed may have taken effect.
+    pub maybe: bool,
+    /// The attempt whose result is on record; none where a callback brought it.
+    pub credited: Option<u32>,
+}
+
+/// What became of a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Received {
+    /// It settled the operation.
+    Recorded,
+    /// It settled what had been given up as not known.
+    Reconciled,
+    /// It says what is on record.
+    Repeated,
+    /// It contradicts what is on record: the first wins.
+    Conflict,
+}
+
+impl Operation {
+    /// The next attempt begins (R2): `Running`, counted before its request leaves the box.
+    pub fn begin(&mut self, policy: &ToolPolicy) {
+        assert!(
+            self.record.attempt == 0 || policy.idempotent || !self.maybe,
+            "R2: {} may have taken effect and is not idempotent, so attempt {} is ruled out",
+            self.record.id,
+            self.record.attempt + 1
+        );
+        self.record.attempt += 1;
+        self.record.state = OperationState::Running;
+        self.retry_at = None;
+        self.out = true;
+    }
+
+    /// An executor's report. `None`: it changes nothing.
+    pub fn report(&mut self, attempt: u32, outcome: &AttemptOutcome, policy: &ToolPolicy, step: &mut Step) -> Option<Received> {
+        match outcome {
+            AttemptOutcome::Succeeded(value) => {
+                let received = self.receive(&OperationResult::Succeeded(value.clone()), step.now);
+                if matches!(received, Received::Recorded | Received::Reconciled) {
+                    self.credited = Some(attempt);
+                }
+                Some(received)
+            }
+            // The tool has it: nothing to be written, its callback or the deadline settles it.
+            AttemptOutcome::Deferred => None,
+            AttemptOutcome::Failed { error, executed, retryable, retry_after_ms } => {
+                if attempt != self.record.attempt || !self.out || self.record.state.settled() {
+                    return None;
+                }
+                self.out = false;
+                self.maybe |= *executed == Executed::Maybe;
+                self.record.error = Some(clean(error));
+                if self.record.state == OperationState::Cancelling {
+                    self.settle(if self.maybe { OperationState::Unknown } else { OperationState::Cancelled }, step.now);
+                    return Some(Received::Recorded);
+                }
+                let again = *retryable && attempt < policy.retry.attempts_max && (policy.idempotent || !self.maybe);
+                let at = step.now.plus(wait_ms(&policy.retry, attempt, *retry_after_ms, &mut step.ids));
+                if again && at < self.deadline {
+                    self.record.state = OperationState::RetryWait;
+                    self.retry_at = Some(at);
+                } else {
+                    self.settle(self.without_result(), step.now);
+                }
+                Some(Received::Recorded)
+            }
+        }
+    }
+
+    /// A result: the first one settles the operation, also after it was given up as not known.
+    pub fn receive(&mut self, result: &OperationResult, now: Time) -> Received {
+        let result = match result {
+            OperationResult::Succeeded(value) => OperationResult::Succeeded(value.clone()),
+            OperationResult::Failed(error) => OperationResult::Failed(clean(error)),
+        };
+        let before = self.record.state;
+        if before.settled() && before != OperationState::Unknown {
+            return compare(record_digest(&self.record), before, &result);
+        }
+        let state = match (&result, before) {
+            (OperationResult::Succeeded(_), OperationState::Cancelling) => OperationState::TooLate,
+            (OperationResult::Failed(_), OperationState::Cancelling) => OperationState::Cancelled,
+            (OperationResult::Succeeded(_), _) => OperationState::Succeeded,
+            (OperationResult::Failed(_), _) => OperationState::Failed,
+        };
+        match result {
+            OperationResult::Succeeded(value) => {
+                self.record.result = Some(value);
+                self.record.error = None;
+            }
+            OperationResult::Failed(error) => self.record.error = Some(error),
+        }
+        self.settle(state, now);
+        if before == OperationState::Unknown { Received::Reconciled } else { Received::Recorded }
+    }
+
+    /// The caller wants it cancelled (R6). Settling follows when this is durable.
+    pub fn cancel(&mut self) {
+        if matches!(self.record.state, OperationState::Accepted | OperationState::Running | OperationState::RetryWait) {
+            self.record.state = OperationState::Cancelling;
+            self.retry_at = None;
+        }
+    }
+
+    /// What time makes of it: an attempt that is due, a deadline that has passed, a cancel that has nothing to wait for.
+    pub fn advance(&mut self, policy: Option<&ToolPolicy>, now: Time) {
+        match self.record.state {
+            state if state.settled() => {}
+            OperationState::Cancelling if !self.out => {
+                self.settle(if self.maybe { OperationState::Unknown } else { OperationState::Cancelled }, now);
+            }
+            _ if now >= self.deadline => {
+                self.record.error = Some(self.record.error.take().unwrap_or_else(|| DEADLINE.to_owned()));
+                self.settle(self.without_result(), now);
+            }
+            OperationState::Accepted | OperationState::RetryWait if self.retry_at.is_none_or(|at| now >= at) => match policy {
+                Some(policy) => self.begin(policy),
+                None => {
+                    self.record.error = Some(NO_TOOL.to_owned());
+                    self.settle(self.without_result(), now);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// An operation as the store had it at a restart. What was out when the process ended may have taken effect.
+    pub fn restored(record: OperationRecord, policy: Option<&ToolPolicy>, deadline: Time, now: Time) -> Self {
+        let idempotent = policy.is_some_and(|policy| policy.idempotent);
+        let maybe = match record.state {
+            OperationState::Running => true,
+            OperationState::Cancelling => record.attempt > 0,
+            // What is not idempotent waits only after attempts that provably did nothing.
+            OperationState::RetryWait => idempotent,
+            _ => false,
+        };
+        let wait = policy.map_or(0, |policy| policy.retry.backoff_ms);
+        let retry_at = (record.state == OperationState::RetryWait).then(|| now.plus(wait));
+        Self { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, maybe, credited: None }
+    }
+
+    /// A restart: what ran is sent again under the same key where R2 allows it; otherwise nobody knows.
+    pub fn recover(&mut self, policy: Option<&ToolPolicy>, now: Time) {
+        if self.record.state != OperationState::Running || self.out {
+            return;
+        }
+        let again = |policy: &&ToolPolicy| {
+            policy.idempotent && self.record.attempt < policy.retry.attempts_max.saturating_add(RESTART_ATTEMPTS_MAX) && now < self.deadline
+        };
+        match policy.filter(again) {
+            Some(policy) => self.begin(policy),
+            None => {
+                self.record.error = Some(RESTART.to_owned());
+                self.settle(OperationState::Unknown, now);
+            }
+        }
+    }
+
+    /// When time next changes it.
+    pub fn due(&self) -> Option<Time> {
+        match self.record.state {
+            state if state.settled() => None,
+            OperationState::Cancelling if !self.out => Some(Time(0)),
+            OperationState::Accepted if self.retry_at.is_none() => Some(Time(0)),
+            _ => Some(self.retry_at.map_or(self.deadline, |at| at.min(self.deadline))),
+        }
+    }
+
+    /// How it ends without a result: `Failed` only where no attempt can have taken effect.
+    fn without_result(&self) -> OperationState {
+        if self.out || self.maybe { OperationState::Unknown } else { OperationState::Failed }
+    }
+
+    fn settle(&mut self, state: OperationState, now: Time) {
+        assert!(state.settled(), "an operation is settled into a settled state, not {state:?}");
+        self.record.state = state;
+        self.retry_at = None;
+        self.settled_at = Some(now);
+    }
+}
+
+/// How a result stands to the one on record.
+pub(super) fn compare(recorded: Option<[u8; 32]>, state: OperationState, result: &OperationResult) -> Received {
+    let same = match recorded {
+        Some(digest) => digest == result_digest(result),
+        // Cancelled before it took effect: that it did not is no contradiction.
+        None => state == OperationState::Cancelled && matches!(result, OperationResult::Failed(_)),
+    };
+    if same { Received::Repeated } else { Received::Conflict }
+}
+
+/// The wait before the attempt after `attempt`: doubling, with jitter of up to a half, never shorter than the tool asks for,
+/// and never beyond the policy's longest.
+fn wait_ms(retry: &Retry, attempt: u32, retry_after_ms: Option<u64>, ids: &mut FreshIds) -> u64 {
+    let doubled = backoff_ms(retry.backoff_ms, attempt.saturating_sub(1), retry.backoff_ms_max);
+    let jittered = doubled.saturating_add(jitter_ms(doubled / 2, ids));
+    jittered.max(retry_after_ms.unwrap_or(0)).min(retry.backoff_ms_max)
+}
+
+/// `first_ms`, doubled so many times, at most `max_ms`.
+pub(super) fn backoff_ms(first_ms: u64, doublings: u32, max_ms: u64) -> u64 {
+    first_ms.saturating_mul(1_u64.checked_shl(doublings.min(DOUBLINGS_MAX)).unwrap_or(u64::MAX)).min(max_ms)
+}
+
+/// Something from 0 to `max_ms`, drawn from the step's identifiers.
+pub(super) fn jitter_ms(max_ms: u64, ids: &mut FreshIds) -> u64 {
+    // The upper half of a draw: the lower bits of neighbouring draws resemble each other.
+    let drawn = u64::try_from(ids.draw() >> 64).unwrap_or_default();
+    drawn % max_ms.saturating_add(1).max(1)
+}
+
+const DEADLINE: &str = "the deadline passed";
+const RESTART: &str = "the box restarted while it ran";
+const NO_TOOL: &str = "the tool is no longer configured";
+
+/// Further attempts that restarts may cost an idempotent operation beyond its policy's: they say nothing about the tool, but
+/// an operation that goes with every crash must not be sent for ever.
+const RESTART_ATTEMPTS_MAX: u32 = 8;
+
+/// Beyond it every wait is at its longest anyway.
+const DOUBLINGS_MAX: u32 = 40;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};
+    use crate::time::Wall;
+
+    fn running(attempt: u32) -> Operation {
+        let record = OperationRecord {
+            id: OperationId(1),
+            intent_key: IntentKey("a|t|d|1".into()),
+            batch: BatchId(1),
+            ordinal: 0,
+            party: None,
+            session: SessionId(1),
+            turn: TurnId(1),
+            tool: "t".into(),
+            arguments: json!({}),
+            state: OperationState::Running,
+            attempt,
+            result: None,
+            error: None,
+            accepted: Wall::default(),
+        };
+        let deadline = Time(300_000);
+        Operation {
+            record,
+            deadline,
+            accepted_at: Some(Time(0)),
+            settled_at: None,
+            retry_at: None,
+            out: true,
+            maybe: false,
+            credited: None,
+        }
+    }
+
+    fn step(now: u64) -> Step {
+        Step::new(Time(now), Wall::default(), 1)
+    }
+
+    fn failed(executed: Executed, retryable: bool) -> AttemptOutcome {
+        AttemptOutcome::Failed { error: "no".into(), executed, retryable, retry_after_ms: None }
+    }
+
+    fn policy(idempotent: bool) -> ToolPolicy {
+        ToolPolicy { idempotent, ..ToolPolicy::default() }
+    }
+
+    #[test]
+    fn an_attempt_that_may_have_taken_effect_is_not_repeated_unless_idempotent() {
+        for (idempotent, executed, state) in [
+            (false, Executed::Maybe, OperationState::Unknown),
+            (false, Executed::No, OperationState::RetryWait),
+            (true, Executed::Maybe, OperationState::RetryWait),
+        ] {
+            let mut operation = running(1);
+            operation.report(1, &failed(executed, true), &policy(idempotent), &mut step(10));
+            assert_eq!(operation.record.state, state);
+        }
+    }
+
+    #[test]
+    fn attempts_end_as_failed_only_if_none_can_have_taken_effect() {
+        let mut operation = running(5);
+        operation.report(5, &failed(Executed::No, true), &policy(true), &mut step(10));
+        assert_eq!(operation.record.state, OperationState::Failed);
+        let mut operation = running(5);
+        operation.maybe = true;
+        operation.report(5, &failed(Executed::No, false), &policy(true), &mut step(10));
+        assert_eq!(operation.record.state, OperationState::Unknown);
+    }
+
+    #[test]
+    fn a_deadline_leaves_unknown_what_is_out_and_failed_what_never_was() {
+        let mut operation = running(1);
+        operation.advance(Some(&policy(false)), Time(300_000));
+        assert_eq!(operation.record.state, OperationState::Unknown);
+        let mut operation = running(0);
+        (operation.record.state, operation.out) = (OperationState::Accepted, false);
+        operation.advance(Some(&policy(false)), Time(300_000));
+        assert_eq!(operation.record.state, OperationState::Failed);
+    }
+
+    #[test]
+    fn waits_double_with_jitter_of_up_to_a_half_and_honour_retry_after_up_to_the_cap() {
+        let retry = Retry::default();
+        let mut ids = FreshIds::new(7);
+        for (attempt, least) in [(1, 500), (2, 1_000), (3, 2_000)] {
+            let wait = wait_ms(&retry, attempt, None, &mut ids);
+            assert!((least..=least * 3 / 2).contains(&wait), "{wait}");
+        }
+        assert_eq!(wait_ms(&retry, 1, Some(20_000), &mut ids), 20_000);
+        assert_eq!(wait_ms(&retry, 1, Some(999_000), &mut ids), 60_000);
+        assert_eq!(wait_ms(&retry, u32::MAX, None, &mut ids), 60_000);
+    }
+
+    #[test]
+    fn the_first_result_wins_and_an_unknown_is_reconciled() {
+        let mut operation = running(1);
+        let done = |n| OperationResult::Succeeded(json!(n));
+        assert_eq!(operation.receive(&done(1), Time(1)), Received::Recorded);
+        assert_eq!(operation.receive(&done(1), Time(2)), Received::Repeated);
+        assert_eq!(operation.receive(&done(2), Time(3)), Received::Conflict);
+        assert_eq!(operation.record.result, Some(json!(1)));
+        let mut operation = running(1);
+        operation.advance(Some(&policy(false)), Time(300_000));
+        assert_eq!(operation.receive(&done(1), Time(300_001)), Received::Reconciled);
+        assert_eq!(operation.record.state, OperationState::Succeeded);
+    }
+
+    #[test]
+    fn a_cancel_that_comes_too_late_is_told_apart_from_one_in_time() {
+        let mut operation = running(1);
+        operation.cancel();
+        operation.advance(Some(&policy(false)), Time(5));
+        assert_eq!(operation.record.state, OperationState::Cancelling, "an attempt is out: its answer decides");
+        operation.receive(&OperationResult::Succeeded(json!(1)), Time(6));
+        assert_eq!(operation.record.state, OperationState::TooLate);
+        let mut operation = running(1);
+        operation.cancel();
+        operation.report(1, &failed(Executed::No, true), &policy(false), &mut step(5));
+        assert_eq!(operation.record.state, OperationState::Cancelled);
+    }
+
+    #[test]
+    fn a_restart_sends_again_only_what_may_be_sent_again() {
+        for (idempotent, state, attempt) in [(true, OperationState::Running, 2), (false, OperationState::Unknown, 1)] {
+            let policy = policy(idempotent);
+            let mut operation = Operation::restored(running(1).record, Some(&policy), Time(300_000), Time(0));
+            operation.recover(Some(&policy), Time(0));
+            assert_eq!((operation.record.state, operation.record.attempt), (state, attempt));
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! What the store holds: the durable form of operations, batches and deliveries.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::conversation::input::Evidence;
+use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use crate::policy::{CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
+use crate::time::Wall;
+
+/// States of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OperationState {
+    /// Durable, not yet sent.
+    Accepted,
+    /// An attempt is under way, or the tool has it.
+    Running,
+    /// An attempt failed; another follows.
+    RetryWait,
+    /// It took effect.
+    Succeeded,
+    /// It did not.
+    Failed,
+    /// Nobody knows whether it took effect.
+    Unknown,
+    /// The caller wants it cancelled.
+    Cancelling,
+    /// Cancelled before it took effect.
+    Cancelled,
+    /// It took effect and was undone.
+    Compensated,
+    /// It took effect before the cancel arrived.
+    TooLate,
+}
+
+impl OperationState {
+    /// Whether the operation counts as finished for its batch: terminal, or `Unknown`.
+    pub fn settled(self) -> bool {
+        !matches!(self, Self::Accepted | Self::Running | Self::RetryWait | Self::Cancelling)
+    }
+}
+
+/// States of a batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchState {
+    /// Takes operations.
+    Open,
+    /// Takes no more.
+    Sealed,
+    /// Every operation is terminal or `Unknown`; the final delivery exists.
+    Drained,
+    /// The final delivery is in a terminal state.
+    Closed,
+}
+
+/// States of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryState {
+    /// Waits to be told.
+    Ready,
+    /// A conversation has it; none of its frames has been released.
+    Claimed,
+    /// It may have been heard in part. What the store holds from the claim on.
+    Speaking,
+    /// Heard, on evidence.
+    Spoken,
+    /// Nobody knows whether it was heard.
+    Uncertain,
+    /// Another delivery took its place.
+    Superseded,
+    /// Stale.
+    Suppressed,
+    /// Its operations were cancelled, or it was told by other means.
+    Withdrawn,
+    /// Another way acknowledged it.
+    HandedOff,
+}
+
+impl DeliveryState {
+    /// Whether nothing can happen to it any more.
+    pub fn terminal(self) -> bool {
+        matches!(self, Self::Spoken | Self::Superseded | Self::Suppressed | Self::Withdrawn | Self::HandedOff)
+    }
+}
+
+/// What a delivery is for its batch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DeliveryKind {
+    /// The closing: at most one per batch.
+    Final,
+    /// What an `Unknown` or a contradicted result turned out to be.
+    Correction,
+}
+
+/// The way that a delivery is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Route {
+    /// Its own playback.
+    Announce,
+    /// Segments of the next response.
+    Ride,
+}
+
+/// An operation as the store holds it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationRecord {
+    /// The operation.
+    pub id: OperationId,
+    /// What makes it "the same one".
+    pub intent_key: IntentKey,
+    /// The batch that it closes with.
+    pub batch: BatchId,
+    /// Its place in the batch, in the order of acceptance.
+    pub ordinal: u32,
+    /// Whom it is done for, where that is known.
+    pub party: Option<PartyId>,
+    /// The conversation that asked.
+    pub session: SessionId,
+    /// The turn that it was asked in.
+    pub turn: TurnId,
+    /// The tool.
+    pub tool: String,
+    /// Its arguments.
+    pub arguments: Value,
+    /// Its state.
+    pub state: OperationState,
+    /// The last attempt that was committed, from 1; 0 before the first.
+    pub attempt: u32,
+    /// The result, when it succeeded.
+    pub result: Option<Value>,
+    /// Why it failed or is unknown, in words.
+    pub error: Option<String>,
+    /// When it was accepted.
+    pub accepted: Wall,
+}
+
+/// A batch as the store holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchRecord {
+    /// The batch.
+    pub id: BatchId,
+    /// The conversation that asked.
+    pub session: SessionId,
+    /// The response whose operations these are.
+    pub response: ResponseId,
+    /// Whom its closing belongs to, where that is known.
+    pub party: Option<PartyId>,
+    /// The language that it was asked in.
+    pub language: Language,
+    /// Its state.
+    pub state: BatchState,
+}
+
+/// A delivery as the store holds it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeliveryRecord {
+    /// The delivery.
+    pub id: DeliveryId,
+    /// Its place among all deliveries.
+    pub sequence: u64,
+    /// The batch that it closes.
+    pub batch: BatchId,
+    /// What it is for the batch.
+    pub kind: DeliveryKind,
+    /// Whom it belongs to, where that is known.
+    pub party: Option<PartyId>,
+    /// Its first conversation, which comes first.
+    pub session: SessionId,
+    /// Its state.
+    pub state: DeliveryState,
+    /// Times that it was cut or doubted.
+    pub attempt: u32,
+    /// What it says, in the order of acceptance.
+    pub clauses: Vec<ClauseRecord>,
+    /// What it says when none of the long form was heard.
+    pub short: Localised,
+    /// How soon it wants to be heard.
+    pub priority: Priority,
+    /// What it may cut, when urgent.
+    pub can_interrupt: CanInterrupt,
+    /// Where it stands when it rides.
+    pub ride: RidePosition,
+    /// Whether it needs the channel's best evidence.
+    pub strict: bool,
+    /// What is done when nobody knows whether it was heard.
+    pub uncertain: UncertainPolicy,
+    /// Age after which it is not told (ms).
+    pub stale_after_ms: Option<u64>,
+    /// When it became ready.
+    pub ready: Wall,
+    /// The delivery that took its place; none where a newer request did, which has no delivery yet.
+    pub superseded_by: Option<DeliveryId>,
+}
+
+/// A clause of a delivery.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClauseRecord {
+    /// The operation that it tells of.
+    pub operation: OperationId,
+    /// The words.
+    pub text: Localised,
+    /// The evidence on which it counts as heard; none until then.
+    pub heard: Option<Evidence>,
+}
+
+/// What is known of a clause that was given to the voice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClauseEvidence {
+    /// The clause.
+    pub clause: u32,
+    /// What is known.
+    pub verdict: ClauseVerdict,
+}
+
+/// The verdict on a clause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClauseVerdict {
+    /// Heard to its end, on this evidence.
+    Heard(Evidence),
+    /// Not heard to its end.
+    Unheard,
+    /// Nobody knows.
+    Uncertain,
+}

@@ -1,0 +1,405 @@
+//! What is said of an operation: the tool's templates rendered over `{arguments, result, error}`, with plain phrases
+//! where there are none or where they can't be rendered. A closing is never lost to a missing field.
+//!
+//! Text is made for a voice: control and formatting characters are dropped, nothing is HTML-escaped, length is bounded.
+
+use minijinja::value::Serde;
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+
+use super::record::{OperationRecord, OperationState};
+use crate::policy::{Language, Localised, ToolPolicy};
+
+/// Whether a saying is a template that can be compiled; the reason where it is not.
+///
+/// # Errors
+/// The template engine's own words on what is wrong, and in which line.
+pub fn check_template(template: &str) -> Result<(), String> {
+    environment().template_from_str(template).map(|_| ()).map_err(|error| error.to_string())
+}
+
+/// How far an operation is that is asked for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It runs.
+    Running,
+    /// It is settled, and its closing waits to be told.
+    Settled,
+    /// Its closing is over.
+    Told,
+}
+
+/// Renders sayings.
+#[derive(Debug)]
+pub(super) struct Sayer {
+    environment: Environment<'static>,
+}
+
+impl Sayer {
+    pub fn new() -> Self {
+        Self { environment: environment() }
+    }
+
+    /// What the caller hears when an operation has been accepted.
+    pub fn accepted(&self, policy: &ToolPolicy, record: &OperationRecord, language: Language) -> String {
+        let said = self.localised(&policy.say.accepted, record, &[], phrase(Phrase::Accepted, None));
+        said.text(language).unwrap_or_default().to_owned()
+    }
+
+    /// What the caller hears when the same thing had been asked before.
+    pub fn repeated(&self, standing: Standing, language: Language) -> String {
+        let which = match standing {
+            Standing::Running => Phrase::AlreadyRunning,
+            Standing::Settled => Phrase::ResultWaits,
+            Standing::Told => Phrase::AlreadyTold,
+        };
+        phrase(which, None).text(language).unwrap_or_default().to_owned()
+    }
+
+    /// What the caller hears when nothing could be accepted.
+    pub fn refused(&self, language: Language) -> String {
+        phrase(Phrase::Refused, None).text(language).unwrap_or_default().to_owned()
+    }
+
+    /// The long form for an operation that is settled. `named` says that the batch holds others, so that a plain phrase
+    /// has to say which one it is about.
+    pub fn long(&self, policy: &ToolPolicy, record: &OperationRecord, named: bool) -> Localised {
+        let name = named.then(|| record.tool.replace(['_', '-'], " "));
+        let plain = |which| phrase(which, name.as_deref());
+        let say = &policy.say;
+        match record.state {
+            OperationState::Succeeded => self.localised(&say.done, record, &[], plain(Phrase::Done)),
+            OperationState::TooLate => {
+                let done = self.localised(&say.done, record, &[], plain(Phrase::Done));
+                lead(Phrase::TooLate, &done)
+            }
+            OperationState::Failed => self.localised(&say.failed, record, &[], plain(Phrase::Failed)),
+            OperationState::Cancelled => plain(Phrase::Cancelled),
+            OperationState::Compensated => plain(Phrase::Compensated),
+            // Not settled never comes here; should it, "not known" is the truth.
+            _ => self.localised(&say.unknown, record, &[], plain(Phrase::Unknown)),
+        }
+    }
+
+    /// The short form: the tool's own where it succeeded and has one, otherwise the long form.
+    pub fn short(&self, policy: &ToolPolicy, record: &OperationRecord, named: bool) -> Localised {
+        let own = &policy.say.short;
+        if record.state != OperationState::Succeeded || own.is_empty() {
+            return self.long(policy, record, named);
+        }
+        let name = named.then(|| record.tool.replace(['_', '-'], " "));
+        self.localised(own, record, &[&policy.say.done], phrase(Phrase::Done, name.as_deref()))
+    }
+
+    /// Each language that has a template is rendered; one that can't be falls back to the same language of `others`, then to
+    /// `plain`. No template at all: `plain` in both.
+    fn localised(&self, own: &Localised, record: &OperationRecord, others: &[&Localised], plain: Localised) -> Localised {
+        if own.is_empty() {
+            return plain;
+        }
+        let one = |pick: fn(&Localised) -> Option<&String>| {
+            let mine = pick(own)?;
+            let candidates = std::iter::once(mine).chain(others.iter().filter_map(|other| pick(other)));
+            candidates.into_iter().find_map(|template| self.render(template, record)).or_else(|| pick(&plain).cloned())
+        };
+        Localised { es: one(|said| said.es.as_ref()), en: one(|said| said.en.as_ref()) }
+    }
+
+    fn render(&self, template: &str, record: &OperationRecord) -> Option<String> {
+        let values = context! {
+            arguments => Serde(&record.arguments),
+            result => Serde(&record.result),
+            error => record.error.as_deref(),
+        };
+        let text = clean(&self.environment.render_str(template, values).ok()?);
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// The hedge before a closing that may have been heard already.
+pub(super) fn hedge(language: Language) -> String {
+    phrase(Phrase::Hedge, None).text(language).unwrap_or_default().to_owned()
+}
+
+/// The text as a correction of what was, or may have been, told.
+pub(super) fn correction(text: &Localised) -> Localised {
+    lead(Phrase::Correction, text)
+}
+
+/// Cuts a text that is too long for one segment at its sentence ends, alike in both languages.
+pub(super) fn pieces(text: Localised) -> Vec<Localised> {
+    let split = |text: Option<String>| text.map(|text| sentences(&text)).unwrap_or_default();
+    let (mut es, mut en) = (split(text.es), split(text.en));
+    if !es.is_empty() && !en.is_empty() {
+        let count = es.len().min(en.len());
+        join_tail(&mut es, count);
+        join_tail(&mut en, count);
+    }
+    let count = es.len().max(en.len());
+    let (mut es, mut en) = (es.into_iter(), en.into_iter());
+    (0..count).map(|_| Localised { es: es.next(), en: en.next() }).collect()
+}
+
+/// One text after the other, in every language that any of them is written in.
+pub(super) fn join(texts: &[Localised]) -> Localised {
+    let one = |language| {
+        let native = |text: &Localised| match language {
+            Language::Es => text.es.is_some(),
+            Language::En => text.en.is_some(),
+        };
+        texts.iter().any(native).then(|| {
+            let all: Vec<&str> = texts.iter().filter_map(|text| text.text(language)).collect();
+            bounded(&all.join(" "), SHORT_CHARS_MAX)
+        })
+    };
+    Localised { es: one(Language::Es), en: one(Language::En) }
+}
+
+/// A text from outside as a voice can say it, and as a log line can hold it.
+pub(super) fn clean(text: &str) -> String {
+    let speakable = |c: char| if c.is_control() { ' ' } else { c };
+    let text: String = text.chars().filter(|&c| !formatting(c)).map(speakable).take(RAW_CHARS_MAX).collect();
+    bounded(&text.split_whitespace().collect::<Vec<_>>().join(" "), TEXT_CHARS_MAX)
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Phrase {
+    Accepted,
+    AlreadyRunning,
+    ResultWaits,
+    AlreadyTold,
+    Refused,
+    Done,
+    Failed,
+    Unknown,
+    Cancelled,
+    Compensated,
+    TooLate,
+    Correction,
+    Hedge,
+}
+
+/// The plain phrases. `name` is what a phrase is about, where several could be meant.
+fn phrase(which: Phrase, name: Option<&str>) -> Localised {
+    let (es, en) = match which {
+        Phrase::Accepted => ("De acuerdo, me pongo con ello.", "All right, I'm on it."),
+        Phrase::AlreadyRunning => ("Ya estoy con ello.", "I'm already on it."),
+        Phrase::ResultWaits => {
+            ("Ya está en marcha; enseguida te cuento cómo ha ido.", "That's under way already; I'll tell you how it went in a moment.")
+        }
+        Phrase::AlreadyTold => ("Eso ya te lo he contado.", "I've told you about that already."),
+        Phrase::Refused => ("Ahora mismo no puedo hacerlo. No se ha hecho nada.", "I can't do that right now. Nothing has been done."),
+        Phrase::Done => ("Lo que pediste está hecho.", "What you asked for is done."),
+        Phrase::Failed => ("No he podido hacer lo que pediste.", "I couldn't do what you asked for."),
+        Phrase::Unknown => ("No sé si lo que pediste llegó a hacerse.", "I don't know whether what you asked for was done."),
+        Phrase::Cancelled => ("He cancelado lo que pediste.", "I've cancelled what you asked for."),
+        Phrase::Compensated => ("Lo que pediste se hizo y se ha deshecho.", "What you asked for was done and has been undone."),
+        Phrase::TooLate => ("No ha dado tiempo a cancelarlo.", "It was too late to cancel it."),
+        Phrase::Correction => ("Una corrección:", "A correction:"),
+        Phrase::Hedge => ("Puede que ya te lo haya dicho:", "I may have told you already:"),
+    };
+    let named = |text: &str| match name {
+        Some(name) => format!(
+            "{name}: {}{}",
+            text.chars().next().map(|c| c.to_lowercase().to_string()).unwrap_or_default(),
+            text.chars().skip(1).collect::<String>()
+        ),
+        None => text.to_owned(),
+    };
+    // "I" keeps its capital.
+    let en = match name {
+        Some(name) if en.starts_with('I') => format!("{name}: {en}"),
+        _ => named(en),
+    };
+    Localised { es: Some(named(es)), en: Some(en) }
+}
+
+fn lead(which: Phrase, text: &Localised) -> Localised {
+    let before = phrase(which, None);
+    let one = |first: &Option<String>, then: &Option<String>| match (first, then) {
+        (Some(first), Some(then)) => Some(bounded(&format!("{first} {then}"), TEXT_CHARS_MAX)),
+        _ => None,
+    };
+    Localised { es: one(&before.es, &text.es), en: one(&before.en, &text.en) }
+}
+
+/// Characters that direct or join text without being said: bidirectional marks, zero-width ones, byte-order marks.
+fn formatting(c: char) -> bool {
+    matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}')
+}
+
+/// The text, cut at a word where it is longer than `max` characters.
+fn bounded(text: &str, max: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(max) else { return text.to_owned() };
+    let kept = text.get(..end).unwrap_or_default();
+    let cut = kept.rfind(char::is_whitespace).unwrap_or(end);
+    format!("{}…", kept.get(..cut).unwrap_or_default().trim_end())
+}
+
+fn sentences(text: &str) -> Vec<String> {
+    if text.chars().count() <= CLAUSE_CHARS_MAX {
+        return vec![text.to_owned()];
+    }
+    let mut pieces: Vec<String> = Vec::new();
+    let mut piece = String::new();
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        piece.push(c);
+        // A stop ends a sentence only before white space: "3.50" is one word.
+        if matches!(c, '.' | '!' | '?' | '…' | ';') && chars.peek().is_none_or(|next| next.is_whitespace()) {
+            pieces.push(piece.trim().to_owned());
+            piece.clear();
+        }
+    }
+    if !piece.trim().is_empty() {
+        pieces.push(piece.trim().to_owned());
+    }
+    join_tail(&mut pieces, CLAUSES_PER_OPERATION_MAX);
+    pieces
+}
+
+fn join_tail(pieces: &mut Vec<String>, count: usize) {
+    if pieces.len() > count.max(1) {
+        let tail = pieces.split_off(count.max(1) - 1).join(" ");
+        pieces.push(tail);
+    }
+}
+
+fn environment() -> Environment<'static> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.set_auto_escape_callback(|_| AutoEscape::None);
+    environment.set_fuel(Some(TEMPLATE_FUEL));
+    environment
+}
+
+/// Instructions that one template may take: far beyond any sentence, and a loop over a huge result ends in milliseconds.
+const TEMPLATE_FUEL: u64 = 20_000;
+
+/// Characters of a rendered text that are looked at before white space is collapsed.
+const RAW_CHARS_MAX: usize = 8_000;
+
+/// Longest text of one operation: about a minute of speech.
+pub(super) const TEXT_CHARS_MAX: usize = 900;
+
+/// Longest short form of a batch.
+const SHORT_CHARS_MAX: usize = 600;
+
+/// A text up to this length is one segment: about 13 s, which is short enough to be told again whole.
+const CLAUSE_CHARS_MAX: usize = 200;
+
+/// Most segments of one operation's text.
+const CLAUSES_PER_OPERATION_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};
+    use crate::policy::Sayings;
+    use crate::time::Wall;
+
+    fn record(state: OperationState, result: Option<Value>) -> OperationRecord {
+        OperationRecord {
+            id: OperationId(1),
+            intent_key: IntentKey("a|t|d|1".into()),
+            batch: BatchId(1),
+            ordinal: 0,
+            party: None,
+            session: SessionId(1),
+            turn: TurnId(1),
+            tool: "create_ticket".into(),
+            arguments: json!({"subject": "<router> & co"}),
+            state,
+            attempt: 1,
+            result,
+            error: Some("HTTP 500".into()),
+            accepted: Wall::default(),
+        }
+    }
+
+    fn done(template: &str) -> ToolPolicy {
+        let say = Sayings { done: Localised { es: Some(template.into()), en: None }, ..Sayings::default() };
+        ToolPolicy { say, ..ToolPolicy::default() }
+    }
+
+    fn spanish(template: &str, result: Value) -> String {
+        Sayer::new().long(&done(template), &record(OperationState::Succeeded, Some(result)), false).es.unwrap()
+    }
+
+    #[test]
+    fn a_template_sees_arguments_and_result_and_nothing_is_escaped_for_html() {
+        assert_eq!(spanish("{{ arguments.subject }}: {{ result.id }}.", json!({"id": 7})), "<router> & co: 7.");
+    }
+
+    #[test]
+    fn a_missing_field_falls_back_to_the_plain_phrase_in_the_same_language() {
+        assert_eq!(spanish("Tu número es {{ result.number }}.", json!({})), "Lo que pediste está hecho.");
+        assert_eq!(spanish("{{ result.a.b.c }}", json!(null)), "Lo que pediste está hecho.");
+        assert_eq!(spanish("{{ broken", json!({})), "Lo que pediste está hecho.");
+        assert_eq!(spanish("   ", json!({})), "Lo que pediste está hecho.");
+    }
+
+    #[test]
+    fn a_language_without_a_template_is_told_in_the_other_one() {
+        let long = Sayer::new().long(&done("Hecho."), &record(OperationState::Succeeded, None), false);
+        assert_eq!(long.text(Language::En), Some("Hecho."));
+    }
+
+    #[test]
+    fn what_comes_from_outside_is_cleaned_and_bounded() {
+        assert_eq!(spanish("{{ result }}", json!("a\u{7}b\u{202e}\n\tc")), "a bc".replace("bc", "b c"));
+        let long = spanish("{{ result }}", json!("palabra ".repeat(5_000)));
+        assert!(long.chars().count() <= TEXT_CHARS_MAX + 1 && long.ends_with('…'), "{long}");
+    }
+
+    #[test]
+    fn a_template_that_never_ends_is_stopped() {
+        let big: Vec<u32> = (0..100_000).collect();
+        assert_eq!(
+            spanish("{% for x in result %}{% for y in result %}{{ x }}{% endfor %}{% endfor %}", json!(big)),
+            "Lo que pediste está hecho."
+        );
+    }
+
+    #[test]
+    fn every_outcome_has_words_in_both_languages() {
+        use OperationState::*;
+        for state in [Succeeded, Failed, Unknown, Cancelled, Compensated, TooLate] {
+            let long = Sayer::new().long(&ToolPolicy::default(), &record(state, None), true);
+            assert!(long.es.is_some_and(|text| text.len() > 10) && long.en.is_some_and(|text| text.len() > 10), "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_plain_phrase_says_which_operation_where_several_close_together() {
+        let long = Sayer::new().long(&ToolPolicy::default(), &record(OperationState::Failed, None), true);
+        assert_eq!(long.en.unwrap(), "create ticket: I couldn't do what you asked for.");
+        assert_eq!(long.es.unwrap(), "create ticket: no he podido hacer lo que pediste.");
+    }
+
+    #[test]
+    fn a_long_text_is_cut_at_sentence_ends_alike_in_both_languages() {
+        let es = "Son 3.50 euros. ".repeat(20);
+        let en = "It costs something which is quite a lot of money. ".repeat(5);
+        let cut = pieces(Localised { es: Some(es.trim().into()), en: Some(en.trim().into()) });
+        assert_eq!(cut.len(), 5);
+        assert!(cut.iter().all(|piece| piece.es.is_some() && piece.en.is_some()));
+        assert_eq!(cut[0].es.as_deref(), Some("Son 3.50 euros."));
+        assert_eq!(join(&cut).en.unwrap(), en.trim());
+    }
+
+    #[test]
+    fn a_short_form_that_cannot_be_rendered_falls_back_to_the_long_one() {
+        let mut policy = done("Pedido {{ result.id }} hecho.");
+        policy.say.short = Localised { es: Some("{{ result.gone }}".into()), en: None };
+        let short = Sayer::new().short(&policy, &record(OperationState::Succeeded, Some(json!({"id": 7}))), false);
+        assert_eq!(short.es.as_deref(), Some("Pedido 7 hecho."));
+    }
+
+    #[test]
+    fn a_template_with_a_mistake_is_refused_at_the_door() {
+        assert!(check_template("{{ result.id }}").is_ok());
+        assert!(check_template("{{ result.id").is_err());
+    }
+}

@@ -1,0 +1,86 @@
+//! The conversations that are up, and which of them may hear which delivery.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::batch::Batch;
+use super::effect::{Effect, News};
+use super::record::DeliveryRecord;
+use super::work::withdrawn;
+use crate::ids::{DeliveryId, PartyId, ResponseId, SessionId};
+use crate::policy::Language;
+use crate::time::Step;
+
+/// A conversation that is up.
+#[derive(Debug, Clone)]
+pub(super) struct Listener {
+    pub party: Option<PartyId>,
+    pub language: Language,
+    /// Responses that have ended: an operation that one of them asks for late opens a batch that is sealed at once.
+    sealed: VecDeque<ResponseId>,
+}
+
+impl Listener {
+    pub fn new(party: Option<PartyId>, language: Language) -> Self {
+        Self { party, language, sealed: VecDeque::new() }
+    }
+
+    pub fn seal(&mut self, response: ResponseId) {
+        self.sealed.push_back(response);
+        if self.sealed.len() > SEALED_MAX {
+            self.sealed.pop_front();
+        }
+    }
+
+    pub fn sealed(&self, response: ResponseId) -> bool {
+        self.sealed.contains(&response)
+    }
+}
+
+/// Whether a conversation may tell a delivery (I14): its first conversation comes first and keeps the others out while it is up;
+/// then any of the same party. What has no party is told in its own conversation only.
+pub(super) fn may_hear(sessions: &BTreeMap<SessionId, Listener>, session: SessionId, listener: &Listener, record: &DeliveryRecord) -> bool {
+    let same = record.party.is_some() && listener.party == record.party;
+    if record.session == session {
+        return same || record.party.is_none() || listener.party.is_none();
+    }
+    same && !sessions.contains_key(&record.session)
+}
+
+/// Which conversations have been offered which delivery.
+#[derive(Debug, Default)]
+pub(super) struct Offers {
+    to: BTreeMap<DeliveryId, BTreeSet<SessionId>>,
+}
+
+impl Offers {
+    /// Brings what has been offered in line with what may be told now.
+    pub fn renew(&mut self, batch: &Batch, sessions: &BTreeMap<SessionId, Listener>, step: &Step, effects: &mut Vec<Effect>) {
+        for delivery in &batch.deliveries {
+            let record = &delivery.record;
+            let open = batch.claimable(delivery) && !delivery.stale(step);
+            let may: BTreeSet<SessionId> = sessions
+                .iter()
+                .filter(|(session, listener)| open && may_hear(sessions, **session, listener, record))
+                .map(|(&session, _)| session)
+                .collect();
+            let had = self.to.remove(&record.id).unwrap_or_default();
+            let claimant = delivery.claim.as_ref().map(|claim| claim.session);
+            for &session in had.difference(&may).filter(|&&session| Some(session) != claimant && sessions.contains_key(&session)) {
+                effects.push(withdrawn(session, record.id));
+            }
+            for &session in may.difference(&had) {
+                effects.push(Effect::Tell { session, news: News::Offered(delivery.envelope()) });
+            }
+            if !may.is_empty() {
+                self.to.insert(record.id, may);
+            }
+        }
+    }
+
+    pub fn forget(&mut self, delivery: DeliveryId) {
+        self.to.remove(&delivery);
+    }
+}
+
+/// Ended responses that are remembered for each conversation: a tool call comes at most a few responses late.
+const SEALED_MAX: usize = 64;

@@ -1,0 +1,359 @@
+//! What is asked of one batch, and how it changes the batch's draft. Nothing here is told to anyone: what is to be told
+//! waits for the draft to be durable.
+
+use serde_json::Value;
+
+use super::batch::{Batch, OPERATIONS_MAX};
+use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
+use super::input::{Acceptance, AttemptOutcome, OperationResult, RequestId};
+use super::machine::World;
+use super::operation::{Operation, Received};
+use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
+use super::say::Standing;
+use crate::conversation::input::ToolCall;
+use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use crate::policy::Language;
+use crate::time::Step;
+
+/// A request for an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Ask {
+    pub session: SessionId,
+    pub party: Option<PartyId>,
+    pub language: Language,
+    pub turn: TurnId,
+    pub response: ResponseId,
+    pub call: ToolCall,
+    /// How often it has been asked again from the start.
+    pub tries: u8,
+}
+
+/// One thing asked of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Work {
+    /// A new operation, in this batch.
+    Accept { ask: Ask, batch: BatchId, operation: OperationId, key: IntentKey },
+    /// The same thing as this operation was asked for again.
+    Repeat { ask: Ask, operation: OperationId },
+    /// It takes no more operations.
+    Seal,
+    /// Its operations are to be cancelled: this tool's, or all.
+    Cancel { tool: Option<String> },
+    /// An executor's report.
+    Attempted { operation: OperationId, attempt: u32, outcome: AttemptOutcome },
+    /// A result whose sender waits.
+    Callback { request: RequestId, operation: OperationId, result: OperationResult },
+    /// A delivery is claimed.
+    Claim { session: SessionId, delivery: DeliveryId, route: Route },
+    /// A claim is given back.
+    Release { session: SessionId, delivery: DeliveryId },
+    /// A frame has been released.
+    FirstFrame { session: SessionId, delivery: DeliveryId },
+    /// Evidence.
+    Settled { session: SessionId, delivery: DeliveryId, clauses: Vec<ClauseEvidence> },
+    /// A delivery is stale.
+    Suppress { delivery: DeliveryId },
+    /// Something newer was asked for on the same topic.
+    Obsolete,
+    /// A conversation is over.
+    Lost { session: SessionId },
+    /// The process started.
+    Recover,
+    /// Time passed.
+    Advance,
+}
+
+/// What one work came to: told when the draft is durable.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    /// Carried out in order.
+    pub then: Vec<Effect>,
+    /// The work belongs elsewhere: asked again from the start.
+    pub bounced: Option<Ask>,
+}
+
+impl Work {
+    /// Whether its sender can be told that it failed. What can't be refused is repeated until it is durable: it is a fact, and
+    /// the store must come to know it.
+    pub fn refusable(&self) -> bool {
+        matches!(self, Work::Accept { .. } | Work::Repeat { .. } | Work::Callback { .. } | Work::Claim { .. })
+    }
+
+    /// Whether it would change an operation that the draft has changed already. `Cancelling` is durable before anything else
+    /// (R6), an attempt has left before its cancel, and every state that is passed is in the store once.
+    pub fn must_wait(&self, draft: Option<&Batch>, durable: Option<&Batch>) -> bool {
+        let Some(draft) = draft else { return false };
+        draft.operations.iter().filter(|operation| changed(durable, operation)).any(|operation| match self {
+            Work::Attempted { operation: id, .. } | Work::Callback { operation: id, .. } => operation.record.id == *id,
+            Work::Cancel { .. } | Work::Recover => true,
+            _ => false,
+        })
+    }
+
+    /// Changes the draft.
+    pub fn apply(&self, draft: &mut Option<Batch>, durable: Option<&Batch>, world: &World, step: &mut Step, sequence: &mut u64) -> Outcome {
+        let mut outcome = Outcome::default();
+        let then = &mut outcome.then;
+        if let Work::Accept { ask, batch, operation, key } = self {
+            accept(draft, ask, (*batch, *operation, key), world, step, then);
+        }
+        let Some(batch) = draft.as_mut() else {
+            // The batch that this was asked of was never made.
+            if let Work::Repeat { ask, .. } = self {
+                outcome.bounced = Some(ask.clone());
+            }
+            return outcome;
+        };
+        match self {
+            Work::Accept { .. } => {}
+            Work::Repeat { ask, operation } => match batch.operation(*operation) {
+                Some(found) if !durable.is_some_and(Batch::closed) || found.record.turn == ask.turn => {
+                    then.push(repeated(found, ask, world))
+                }
+                _ => outcome.bounced = Some(ask.clone()),
+            },
+            Work::Seal => {
+                if batch.record.state == BatchState::Open {
+                    batch.record.state = BatchState::Sealed;
+                }
+            }
+            Work::Cancel { tool } => {
+                for operation in &mut batch.operations {
+                    if tool.as_ref().is_none_or(|tool| *tool == operation.record.tool) {
+                        operation.cancel();
+                    }
+                }
+            }
+            Work::Attempted { operation, attempt, outcome } => {
+                let received = batch.operation(*operation).and_then(|found| {
+                    let policy = world.policy(&found.record.tool);
+                    let twice =
+                        matches!(outcome, AttemptOutcome::Succeeded(_)) && found.credited.is_some_and(|credited| credited != *attempt);
+                    if twice && !policy.idempotent {
+                        then.push(Effect::Measured(LedgerMeasure::DuplicateSideEffect));
+                    }
+                    found.report(*attempt, outcome, policy, step)
+                });
+                match received {
+                    Some(Received::Reconciled) => batch.correct(*operation, world, step, sequence),
+                    Some(Received::Repeated | Received::Conflict) => then.push(Effect::Measured(LedgerMeasure::RepeatedResult)),
+                    Some(Received::Recorded) | None => {}
+                }
+            }
+            Work::Callback { request, operation, result } => {
+                let received = batch.operation(*operation).map(|found| found.receive(result, step.now));
+                if received == Some(Received::Reconciled) {
+                    batch.correct(*operation, world, step, sequence);
+                }
+                answer(*request, received, then);
+            }
+            Work::Claim { session, delivery, route } => claim(batch, *session, *delivery, *route, world, step, then),
+            Work::Release { session, delivery } => {
+                if let Some(found) = batch.delivery(*delivery) {
+                    found.release(*session);
+                }
+            }
+            Work::FirstFrame { session, delivery } => {
+                if let Some(found) = batch.delivery(*delivery) {
+                    found.first_frame(*session);
+                }
+            }
+            Work::Settled { session, delivery, clauses } => {
+                let stopped = batch.delivery(*delivery).and_then(|found| found.settled(*session, clauses));
+                then.extend(stopped.map(|session| withdrawn(session, *delivery)));
+            }
+            Work::Suppress { delivery } => {
+                let stopped = batch.delivery(*delivery).and_then(|found| found.end(DeliveryState::Suppressed, None));
+                then.extend(stopped.map(|session| withdrawn(session, *delivery)));
+            }
+            Work::Obsolete => {
+                for delivery in batch.deliveries.iter_mut().filter(|delivery| !delivery.record.state.terminal()) {
+                    let (id, stopped) = (delivery.record.id, delivery.end(DeliveryState::Superseded, None));
+                    then.extend(stopped.map(|session| withdrawn(session, id)));
+                }
+            }
+            Work::Lost { session } => batch.deliveries.iter_mut().for_each(|delivery| delivery.lose(*session)),
+            Work::Recover => {
+                for delivery in &mut batch.deliveries {
+                    delivery.recover(world.boot);
+                }
+                for operation in &mut batch.operations {
+                    operation.recover(world.tool(&operation.record.tool), step.now);
+                }
+                if batch.record.state == BatchState::Open {
+                    batch.record.state = BatchState::Sealed;
+                }
+            }
+            Work::Advance => {
+                for operation in batch.operations.iter_mut().filter(|operation| !changed(durable, operation)) {
+                    operation.advance(world.tool(&operation.record.tool), step.now);
+                }
+                for delivery in &mut batch.deliveries {
+                    if delivery.waits() && delivery.stale(step) {
+                        delivery.end(DeliveryState::Suppressed, None);
+                    }
+                }
+            }
+        }
+        batch.fold(world, step, sequence);
+        outcome
+    }
+
+    /// What its sender is told when the draft could not be made durable.
+    pub fn refusal(&self, reason: &str, world: &World) -> Option<Effect> {
+        match self {
+            Work::Accept { ask, .. } | Work::Repeat { ask, .. } => Some(refused(ask, reason, world)),
+            Work::Callback { request, .. } => Some(Effect::Answer { request: *request, answer: CallbackAnswer::Unavailable }),
+            Work::Claim { session, delivery, .. } => Some(claim_refused(*session, *delivery)),
+            _ => None,
+        }
+    }
+}
+
+fn changed(durable: Option<&Batch>, operation: &Operation) -> bool {
+    let before = durable.and_then(|batch| batch.operations.iter().find(|before| before.record.id == operation.record.id));
+    before.is_none_or(|before| (before.record.state, before.record.attempt) != (operation.record.state, operation.record.attempt))
+}
+
+/// Nothing could be accepted.
+pub(super) fn refused(ask: &Ask, reason: &str, world: &World) -> Effect {
+    let news = News::Refused {
+        call_id: ask.call.call_id.clone(),
+        response: ask.response,
+        reason: reason.to_owned(),
+        say: world.sayer.refused(ask.language),
+    };
+    Effect::Tell { session: ask.session, news }
+}
+
+/// A claim is not granted.
+pub(super) fn claim_refused(session: SessionId, delivery: DeliveryId) -> Effect {
+    Effect::Tell { session, news: News::ClaimRefused { delivery } }
+}
+
+/// A delivery is not to be told by this conversation.
+pub(super) fn withdrawn(session: SessionId, delivery: DeliveryId) -> Effect {
+    Effect::Tell { session, news: News::Withdrawn { delivery } }
+}
+
+/// The same thing as a known operation was asked for again.
+pub(super) fn accepted_again(ask: &Ask, operation: OperationId, batch: BatchId, standing: Standing, world: &World) -> Effect {
+    let say = world.sayer.repeated(standing, ask.language);
+    let acceptance = Acceptance { call_id: ask.call.call_id.clone(), response: ask.response, operation, batch, repeated: true, say };
+    Effect::Tell { session: ask.session, news: News::Accepted(acceptance) }
+}
+
+fn repeated(found: &Operation, ask: &Ask, world: &World) -> Effect {
+    let standing = if found.record.state.settled() { Standing::Settled } else { Standing::Running };
+    accepted_again(ask, found.record.id, found.record.batch, standing, world)
+}
+
+/// The operation, with its first attempt (R1 and R2 in one transaction: acceptance and request both wait for it).
+fn accept(
+    draft: &mut Option<Batch>,
+    ask: &Ask,
+    (id, operation, key): (BatchId, OperationId, &IntentKey),
+    world: &World,
+    step: &Step,
+    then: &mut Vec<Effect>,
+) {
+    let batch = draft.get_or_insert_with(|| Batch {
+        record: BatchRecord {
+            id,
+            session: ask.session,
+            response: ask.response,
+            party: ask.party.clone(),
+            language: ask.language,
+            state: BatchState::Open,
+        },
+        operations: Vec::new(),
+        deliveries: Vec::new(),
+    });
+    assert!(batch.record.state == BatchState::Open, "{id} takes an operation while it is {:?}", batch.record.state);
+    assert!(batch.operations.len() < OPERATIONS_MAX, "{id} takes an operation beyond its bound");
+    let policy = world.policy(&ask.call.tool);
+    let record = OperationRecord {
+        id: operation,
+        intent_key: key.clone(),
+        batch: id,
+        ordinal: u32::try_from(batch.operations.len()).unwrap_or(u32::MAX),
+        party: ask.party.clone(),
+        session: ask.session,
+        turn: ask.turn,
+        tool: ask.call.tool.clone(),
+        arguments: ask.call.arguments.clone(),
+        state: OperationState::Accepted,
+        attempt: 0,
+        result: None::<Value>,
+        error: None,
+        accepted: step.wall,
+    };
+    let mut operation = Operation {
+        record,
+        deadline: step.now.plus(policy.deadline_ms),
+        accepted_at: Some(step.now),
+        settled_at: None,
+        retry_at: None,
+        out: false,
+        maybe: false,
+        credited: None,
+    };
+    operation.begin(policy);
+    let acceptance = Acceptance {
+        call_id: ask.call.call_id.clone(),
+        response: ask.response,
+        operation: operation.record.id,
+        batch: id,
+        repeated: false,
+        say: world.sayer.accepted(policy, &operation.record, ask.language),
+    };
+    then.push(Effect::Tell { session: ask.session, news: News::Accepted(acceptance) });
+    batch.operations.push(operation);
+}
+
+fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, world: &World, step: &Step, then: &mut Vec<Effect>) {
+    let listener = world.sessions.get(&session);
+    let found = batch.deliveries.iter().find(|delivery| delivery.record.id == id).filter(|delivery| batch.claimable(delivery));
+    let (Some(listener), Some(found)) = (listener, found) else {
+        then.push(claim_refused(session, id));
+        return;
+    };
+    let (may_hear, stale) = (world.may_hear(session, listener, &found.record), found.stale(step));
+    let Some(delivery) = batch.delivery(id) else { return };
+    if stale {
+        delivery.end(DeliveryState::Suppressed, None);
+    }
+    if stale || !may_hear {
+        then.push(claim_refused(session, id));
+        return;
+    }
+    if delivery.record.state == DeliveryState::Uncertain {
+        then.push(Effect::Measured(LedgerMeasure::DuplicateDelivery));
+    }
+    let clauses = delivery.grant(session, world.boot, route, listener.language);
+    then.push(Effect::Tell { session, news: News::Claimed { delivery: id, clauses } });
+}
+
+fn answer(request: RequestId, received: Option<Received>, then: &mut Vec<Effect>) {
+    let answer = match received {
+        Some(Received::Recorded | Received::Reconciled) => CallbackAnswer::Recorded,
+        Some(Received::Repeated) => {
+            then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
+            CallbackAnswer::Recorded
+        }
+        Some(Received::Conflict) => {
+            then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
+            CallbackAnswer::Conflict
+        }
+        None => CallbackAnswer::Unknown,
+    };
+    then.push(Effect::Answer { request, answer });
+}
+
+/// How an operation that has left memory stands to a result.
+pub(super) fn answer_closed(request: RequestId, digest: Option<[u8; 32]>, state: OperationState, result: &OperationResult) -> Vec<Effect> {
+    let received = (state != OperationState::Unknown).then(|| super::operation::compare(digest, state, result));
+    let mut then = Vec::new();
+    answer(request, received, &mut then);
+    then
+}

@@ -1,0 +1,176 @@
+//! Policies: what a tool's owner decided beforehand. Priority and interruption come from here, never from the model.
+
+use serde::{Deserialize, Serialize};
+
+/// A language that the box speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Language {
+    /// Spanish.
+    #[default]
+    Es,
+    /// English.
+    En,
+}
+
+/// A text in the languages that its author wrote it in.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Localised {
+    /// Spanish.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub es: Option<String>,
+    /// English.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub en: Option<String>,
+}
+
+impl Localised {
+    /// The text in `language`, or in the other one where there is no such text.
+    pub fn text(&self, language: Language) -> Option<&str> {
+        let (first, second) = match language {
+            Language::Es => (&self.es, &self.en),
+            Language::En => (&self.en, &self.es),
+        };
+        first.as_deref().or(second.as_deref())
+    }
+
+    /// Whether no language has a text.
+    pub fn is_empty(&self) -> bool {
+        self.es.is_none() && self.en.is_none()
+    }
+}
+
+/// How soon a delivery wants to be heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Waits for a quiet moment.
+    #[default]
+    Normal,
+    /// May cut something of lower priority, as far as [`CanInterrupt`] covers it.
+    Urgent,
+}
+
+/// What an urgent delivery may cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CanInterrupt {
+    /// Our own voice; it waits for the caller.
+    #[default]
+    Agent,
+    /// The caller too.
+    Caller,
+}
+
+/// Where a delivery's clauses stand when they ride on a response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RidePosition {
+    /// Before the response's own words.
+    #[default]
+    First,
+    /// After them.
+    Last,
+}
+
+/// What is done with a delivery of which nobody knows whether it was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UncertainPolicy {
+    /// Told again with a hedge: "I may have told you already: …".
+    #[default]
+    Check,
+    /// Told again as it is.
+    Repeat,
+    /// Not told again.
+    Suppress,
+}
+
+/// What is said about an operation, as templates over the operation's `arguments` and `result`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sayings {
+    /// When the operation has been accepted; promises no result.
+    #[serde(default, rename = "say_accepted")]
+    pub accepted: Localised,
+    /// When it succeeded.
+    #[serde(default, rename = "say_done")]
+    pub done: Localised,
+    /// When it succeeded and the long form was cut before any of it was heard.
+    #[serde(default, rename = "say_short")]
+    pub short: Localised,
+    /// When it failed.
+    #[serde(default, rename = "say_failed")]
+    pub failed: Localised,
+    /// When nobody knows whether it took effect.
+    #[serde(default, rename = "say_unknown")]
+    pub unknown: Localised,
+}
+
+/// How attempts that failed are repeated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Retry {
+    /// Attempts in all, the first included.
+    pub attempts_max: u32,
+    /// Wait before the second attempt (ms); doubles with each further one, with jitter of up to a half.
+    pub backoff_ms: u64,
+    /// The longest wait between two attempts (ms); a `Retry-After` beyond it is cut to it.
+    pub backoff_ms_max: u64,
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { attempts_max: 5, backoff_ms: 500, backoff_ms_max: 60_000 }
+    }
+}
+
+/// Everything that the core needs to know about a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ToolPolicy {
+    /// Whether the same request may safely be sent twice under one key.
+    pub idempotent: bool,
+    /// Which argument fields make two requests the same one; all of them when empty.
+    pub idempotency_fields: Vec<String>,
+    /// How soon its closing wants to be heard.
+    pub priority: Priority,
+    /// What an urgent closing may cut.
+    pub can_interrupt: CanInterrupt,
+    /// Age after which the closing is no longer told (ms since it became ready).
+    pub stale_after_ms: Option<u64>,
+    /// Whole time that the operation may take (ms since it was accepted), waits and callbacks included.
+    pub deadline_ms: u64,
+    /// How failed attempts are repeated.
+    pub retry: Retry,
+    /// What the operation is about: a newer operation of the same party and topic makes an untold closing obsolete.
+    pub topic: Option<String>,
+    /// Where the closing stands when it rides.
+    pub ride: RidePosition,
+    /// What is done when nobody knows whether the closing was heard.
+    pub uncertain: UncertainPolicy,
+    /// Whether the closing needs the channel's best evidence: without it, `Uncertain`.
+    pub strict: bool,
+    /// What is said.
+    pub say: Sayings,
+}
+
+impl Default for ToolPolicy {
+    fn default() -> Self {
+        Self {
+            idempotent: false,
+            idempotency_fields: Vec::new(),
+            priority: Priority::Normal,
+            can_interrupt: CanInterrupt::Agent,
+            stale_after_ms: None,
+            deadline_ms: 300_000,
+            retry: Retry::default(),
+            topic: None,
+            ride: RidePosition::First,
+            uncertain: UncertainPolicy::Check,
+            strict: false,
+            say: Sayings::default(),
+        }
+    }
+}

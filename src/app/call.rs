@@ -1,0 +1,294 @@
+//! One call: the task that owns its conversation, its voice and its model's session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::conversation::{
+    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Purpose, Settings, ToolStatus,
+};
+use recado_core::ids::{PartyId, SessionId};
+use recado_core::policy::Language;
+use tokio::sync::mpsc;
+use tracing::{Instrument, debug, info, info_span, warn};
+
+use super::clock::Clock;
+use super::ledger_task::FromCalls;
+use super::switchboard::HangUp;
+use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output};
+use crate::cognition::tools::Schemas;
+use crate::surface::media::{CallMedia, MediaEvent, Remote};
+use crate::surface::speech::clauses;
+use crate::surface::voice::{Speaker, Voice};
+use crate::telemetry::Measures;
+
+/// What every call needs of the house.
+pub struct House {
+    pub clock: Clock,
+    pub model: Box<dyn Model>,
+    pub speaker: Arc<Speaker>,
+    pub schemas: Schemas,
+    pub settings: Settings,
+    pub language: Language,
+    pub call_ms_max: u64,
+    pub to_ledger: mpsc::Sender<FromCalls>,
+    pub measures: Measures,
+}
+
+/// A call that is up.
+pub struct Call {
+    pub session: SessionId,
+    pub party: Option<PartyId>,
+    pub media: CallMedia,
+    pub remote: Remote,
+    /// What the signalling says of it. Closed when the call is over.
+    pub signalling: mpsc::Receiver<Signal>,
+    /// Ends the call from our side.
+    pub hang_up: HangUp,
+}
+
+/// What the signalling tells a call.
+#[derive(Debug, Clone, Copy)]
+pub enum Signal {
+    /// The media was renegotiated: hold, resume, another address.
+    Renegotiated(Remote),
+    /// A key that came by SIP INFO.
+    Digit(char),
+    /// The call is over.
+    Ended,
+}
+
+struct Running<'a> {
+    house: &'a House,
+    voice: Voice,
+    model: Option<ModelSession>,
+    conversation: Conversation,
+    hang_up: HangUp,
+    on_hold: bool,
+    shown: Option<Clocks>,
+    decisions: BTreeMap<recado_core::DeliveryId, recado_core::gate::DeliveryDecision>,
+}
+
+/// Runs a call to its end: until its evidence is settled and the ledger knows.
+pub async fn run(house: Arc<House>, call: Call) {
+    let span = info_span!("call", session_id = %call.session);
+    run_in_span(&house, call).instrument(span).await;
+}
+
+async fn run_in_span(house: &House, call: Call) {
+    let Call { session, party, media, remote, mut signalling, hang_up } = call;
+    let (voice, mut events) = Voice::new(media, remote.codec, Arc::clone(&house.speaker));
+    let (news, mut told) = mpsc::channel(NEWS_MAX);
+    if house.to_ledger.send(FromCalls::Begin(session, news)).await.is_err() {
+        return; // The box is stopping.
+    }
+    let capabilities = house.model.capabilities();
+    let model = house.model.open(Opening { session, party: party.clone(), language: house.language });
+    let settings = Settings { silence_ms: capabilities.silence_after_ms, ..house.settings.clone() };
+    let channel =
+        Channel { session, party: party.clone(), language: house.language, best: Evidence::Received, far_buffer_ms: FAR_BUFFER_MS };
+    info!(party_id = ?party.as_ref().map(|party| &party.0), "call up");
+    let (conversation, effects) = Conversation::begin(&mut house.clock.step(), settings, channel);
+    let mut running = Running {
+        house,
+        voice,
+        model: Some(model),
+        conversation,
+        hang_up,
+        on_hold: !remote.direction.sends(),
+        shown: None,
+        decisions: BTreeMap::new(),
+    };
+    running.carry_out(effects).await;
+    if running.on_hold {
+        running.input(Input::Hold(true)).await;
+    }
+    let ends = tokio::time::sleep(Duration::from_millis(house.call_ms_max));
+    tokio::pin!(ends);
+    let (mut over, mut media_ended) = (false, false);
+    while !running.conversation.finished() {
+        let deadline = running.conversation.deadline().map(|at| house.clock.instant(at).into());
+        let input = tokio::select! {
+            biased;
+            event = events.recv(), if !media_ended => match event {
+                Some(event) => running.heard(event),
+                None => { media_ended = true; Some(Input::ChannelOver) }
+            },
+            signal = signalling.recv(), if !over => match signal {
+                Some(Signal::Renegotiated(remote)) => running.renegotiated(remote),
+                Some(Signal::Digit(digit)) => Some(Input::Digit(digit)),
+                Some(Signal::Ended) | None => Some(Input::ChannelOver),
+            },
+            news = told.recv() => Some(match news {
+                Some(news) => Input::News(news),
+                // The ledger has given this call up.
+                None => { running.hang_up.ask(); Input::ChannelOver }
+            }),
+            event = running.voice.told() => Some(Input::Playback(event)),
+            output = next_output(&mut running.model) => { running.said(output, &capabilities).await; None }
+            () = super::sleep_until(deadline) => Some(Input::Wake),
+            () = &mut ends, if !over => {
+                info!(call_ms_max = house.call_ms_max, "the call has lasted as long as it may");
+                running.hang_up.ask();
+                Some(Input::ChannelOver)
+            }
+        };
+        if let Some(input) = input {
+            if input == Input::ChannelOver && !over {
+                over = true;
+                // Dropping the model's session ends it; operations go on.
+                running.model = None;
+                running.voice.close();
+            }
+            running.input(input).await;
+        }
+        if told.is_closed() && told.is_empty() && over {
+            break;
+        }
+    }
+    info!("call settled");
+}
+
+impl Running<'_> {
+    async fn input(&mut self, input: Input) {
+        debug!(?input, "conversation");
+        let effects = self.conversation.handle(&mut self.house.clock.step(), input);
+        self.carry_out(effects).await;
+    }
+
+    /// What the media path heard.
+    fn heard(&mut self, event: MediaEvent) -> Option<Input> {
+        Some(match event {
+            MediaEvent::Acoustic(edge) => {
+                if let Some(model) = &self.model {
+                    // One that does not listen is found out with the next command that matters.
+                    let _ = model.handle.tell(Command::Acoustic(edge));
+                }
+                Input::Acoustic(edge)
+            }
+            MediaEvent::Playback(event) => Input::Playback(event),
+            MediaEvent::Digit { digit, .. } => {
+                info!("digit");
+                Input::Digit(digit)
+            }
+            MediaEvent::FarEndSilent { since } => {
+                info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
+                self.hang_up.ask();
+                Input::ChannelOver
+            }
+        })
+    }
+
+    fn renegotiated(&mut self, remote: Remote) -> Option<Input> {
+        self.voice.renegotiated(remote);
+        let on_hold = !remote.direction.sends();
+        let changed = std::mem::replace(&mut self.on_hold, on_hold) != on_hold;
+        info!(on_hold, rtp = %remote.rtp, "media renegotiated");
+        changed.then_some(Input::Hold(on_hold))
+    }
+
+    /// What the model said. Its clauses are split, so that the first is heard while the next are rendered.
+    async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {
+        match output {
+            Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } })) => {
+                for clause in clauses(&text) {
+                    let content = Content::Text { text: clause.to_owned(), language };
+                    self.input(Input::Model(ModelEvent::Clause { response, content })).await;
+                }
+            }
+            Some(Output::Event(ModelEvent::ToolCall { response, call })) => match self.house.schemas.check(&call.tool, &call.arguments) {
+                Ok(()) => self.input(Input::Model(ModelEvent::ToolCall { response, call })).await,
+                Err(refused) => {
+                    warn!(response_id = %response, tool = call.tool, reason = refused.reason(), "arguments refused");
+                    self.tell_model(Command::ToolOutput { call_id: call.call_id, operation: None, status: ToolStatus::Refused });
+                }
+            },
+            Some(Output::Event(event)) => self.input(Input::Model(event)).await,
+            Some(Output::Audio { response, .. }) => {
+                warn!(response_id = %response, output = ?capabilities.output, "a model that speaks audio is not wired to the voice: its audio is dropped");
+            }
+            None => {
+                warn!("the model has ended its session");
+                self.model = None;
+            }
+        }
+    }
+
+    fn tell_model(&mut self, command: Command) {
+        let Some(model) = &self.model else { return };
+        if let Err(error) = model.handle.tell(command) {
+            warn!(%error, "the model does not listen");
+            self.model = None;
+        }
+    }
+
+    async fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Speak { segment, content, purpose, epoch } => {
+                    match purpose {
+                        Purpose::Clause { delivery, clause } => {
+                            info!(delivery_id = %delivery, ?clause, playback_id = %segment.playback, index = segment.index, text = content.text(), "speak");
+                        }
+                        other => {
+                            info!(purpose = ?other, playback_id = %segment.playback, index = segment.index, text = content.text(), "speak");
+                        }
+                    }
+                    self.voice.speak(segment, &content, epoch);
+                }
+                Effect::Resume { playback, epoch } => self.voice.resume(playback, epoch),
+                Effect::Clear { playback } => {
+                    info!(playback_id = %playback, "clear");
+                    self.voice.clear(playback);
+                }
+                Effect::Ledger(input) => {
+                    // The ledger's task never waits for a call, so this ends; the channel closes when the box stops.
+                    if self.house.to_ledger.send(FromCalls::Input(*input)).await.is_err() {
+                        debug!("the ledger has stopped");
+                    }
+                }
+                Effect::HangUp => {
+                    info!("the agent hangs up");
+                    self.hang_up.ask();
+                }
+                Effect::Decided(decision) => {
+                    let known = self.decisions.insert(decision.delivery, decision.answer);
+                    if known != Some(decision.answer) {
+                        info!(target: "recado::gate", delivery_id = %decision.delivery, answer = ?decision.answer, blocker = ?decision.blocker, "gate");
+                    }
+                }
+                Effect::Measured(measure) => self.house.measures.record(measure),
+                Effect::Heard(heard) => {
+                    info!(playback_id = %heard.segment.playback, index = heard.segment.index, heard_ms = heard.heard_ms, text = heard.text, "heard");
+                }
+                other => match Command::try_from(other) {
+                    Ok(command) => self.tell_model(command),
+                    Err(effect) => debug!(?effect, "an effect for nobody"),
+                },
+            }
+        }
+        self.show_clocks();
+    }
+
+    /// The clocks in the log, whenever one has moved: what the timeline of a call is drawn from.
+    fn show_clocks(&mut self) {
+        let clocks = self.conversation.clocks();
+        if self.shown.replace(clocks) != Some(clocks) {
+            let Clocks { acoustic, generation, playback } = clocks;
+            info!(target: "recado::clocks", ?acoustic, ?generation, ?playback, "clocks");
+        }
+    }
+}
+
+async fn next_output(model: &mut Option<ModelSession>) -> Option<Output> {
+    match model {
+        Some(session) => session.outputs.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// News that may wait for a call: far more than deliveries and operations that one call can have open.
+const NEWS_MAX: usize = 1_024;
+
+/// What may lie in a telephone's jitter buffer and on the way to it (ms).
+const FAR_BUFFER_MS: u64 = 120;

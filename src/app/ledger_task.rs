@@ -1,0 +1,193 @@
+//! The task that owns the ledger: inputs from calls, tools, callbacks and the store in; effects carried out.
+//!
+//! It never waits for anybody. A conversation that does not take its news is stuck and is told to end; a store whose
+//! queue is full answers at once that it failed.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use recado_core::SessionId;
+use recado_core::ledger::{CallbackAnswer, CommitId, Effect, Input, Ledger, News, RequestId};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{debug, error, info, warn};
+
+use super::clock::Clock;
+use crate::cognition::tools::{Callback, Executor};
+use crate::coordination::Writer;
+use crate::telemetry::{Measures, Observation};
+
+/// What reaches the ledger's task from calls.
+#[derive(Debug)]
+pub enum FromCalls {
+    /// A conversation begins: its news go here. Comes before anything else of it.
+    Begin(SessionId, mpsc::Sender<News>),
+    /// An input of the ledger.
+    Input(Input),
+}
+
+/// The task's ends.
+pub struct LedgerTask {
+    pub clock: Clock,
+    pub ledger: Ledger,
+    /// Effects of the recovery, to be carried out first.
+    pub recovery: Vec<Effect>,
+    pub store: Writer,
+    pub executor: Executor,
+    pub from_calls: mpsc::Receiver<FromCalls>,
+    pub from_tools: mpsc::Receiver<Input>,
+    pub from_store: mpsc::Receiver<Input>,
+    pub callbacks: mpsc::Receiver<Callback>,
+    pub measures: Measures,
+    pub stop: oneshot::Receiver<()>,
+}
+
+struct Running {
+    measures: Measures,
+    store: Writer,
+    executor: Executor,
+    sessions: BTreeMap<SessionId, mpsc::Sender<News>>,
+    waiting: BTreeMap<RequestId, oneshot::Sender<CallbackAnswer>>,
+    /// Commits that the store has not answered.
+    open: BTreeMap<CommitId, std::time::Instant>,
+    again: VecDeque<Input>,
+}
+
+impl LedgerTask {
+    /// Runs until told to stop, then until everything that was asked of the store is answered.
+    pub async fn run(self) {
+        let Self {
+            clock,
+            mut ledger,
+            recovery,
+            store,
+            executor,
+            mut from_calls,
+            mut from_tools,
+            mut from_store,
+            mut callbacks,
+            measures,
+            mut stop,
+        } = self;
+        let mut running = Running {
+            measures,
+            store,
+            executor,
+            sessions: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            open: BTreeMap::new(),
+            again: VecDeque::new(),
+        };
+        running.carry_out(recovery);
+        let mut stopping = false;
+        loop {
+            while let Some(input) = running.again.pop_front() {
+                running.handle(&clock, &mut ledger, input);
+            }
+            if stopping && running.open.is_empty() {
+                break;
+            }
+            let deadline = ledger.deadline().map(|at| clock.instant(at).into());
+            tokio::select! {
+                // What the store answers comes first: others wait for it.
+                biased;
+                Some(answer) = from_store.recv() => {
+                    if let Input::Durable(commit) | Input::CommitFailed { commit, .. } = &answer {
+                        if let Some(asked) = running.open.remove(commit) {
+                            running.measures.record(Observation::StoreCommit(asked.elapsed()));
+                        }
+                    }
+                    running.handle(&clock, &mut ledger, answer);
+                }
+                Some(message) = from_calls.recv() => match message {
+                    FromCalls::Begin(session, news) => {
+                        running.sessions.insert(session, news);
+                    }
+                    FromCalls::Input(input) => {
+                        let over = if let Input::SessionOver { session } = &input { Some(*session) } else { None };
+                        running.handle(&clock, &mut ledger, input);
+                        if let Some(session) = over {
+                            running.sessions.remove(&session);
+                        }
+                    }
+                },
+                Some(report) = from_tools.recv() => running.handle(&clock, &mut ledger, report),
+                Some(callback) = callbacks.recv() => {
+                    let Callback { request, operation, result, answer } = callback;
+                    running.waiting.retain(|_, waiting| !waiting.is_closed());
+                    running.waiting.insert(request, answer);
+                    running.handle(&clock, &mut ledger, Input::Callback { request, operation, result });
+                }
+                () = super::sleep_until(deadline), if !stopping => running.handle(&clock, &mut ledger, Input::Wake),
+                _ = &mut stop, if !stopping => stopping = true,
+            }
+        }
+        // Attempts that are under way end by themselves or are found again at the next start, by their records.
+        running.executor.stop(super::STOP_GRACE).await;
+        info!("everything is committed");
+    }
+}
+
+impl Running {
+    fn handle(&mut self, clock: &Clock, ledger: &mut Ledger, input: Input) {
+        trace_input(&input);
+        let effects = ledger.handle(&mut clock.step(), input);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Persist { commit, writes } => {
+                    self.open.insert(commit, std::time::Instant::now());
+                    if let Err(reason) = self.store.commit(commit, writes) {
+                        self.open.remove(&commit);
+                        self.again.push_back(Input::CommitFailed { commit, reason: reason.to_string() });
+                    }
+                }
+                Effect::Dispatch(dispatch) => {
+                    info!(operation_id = %dispatch.operation, tool = dispatch.tool, attempt = dispatch.attempt, "attempt sent");
+                    if let Err(report) = self.executor.dispatch(dispatch) {
+                        self.again.push_back(*report);
+                    }
+                }
+                Effect::Answer { request, answer } => {
+                    if let Some(waiting) = self.waiting.remove(&request) {
+                        // The sender may have gone away meanwhile; it will ask again.
+                        let _ = waiting.send(answer);
+                    }
+                }
+                Effect::Tell { session, news } => self.tell(session, news),
+                Effect::Measured(measure) => self.measures.record(measure),
+            }
+        }
+    }
+
+    fn tell(&mut self, session: SessionId, news: News) {
+        let Some(sender) = self.sessions.get(&session) else {
+            debug!(session_id = %session, "news for a call that is over");
+            return;
+        };
+        if let Err(full) = sender.try_send(news) {
+            // Dropping the sender ends the call: it sees its news closed. What it was owed is offered to the next one.
+            error!(session_id = %session, "the call does not take its news ({full}): it is ended");
+            self.sessions.remove(&session);
+            self.again.push_back(Input::SessionOver { session });
+        }
+    }
+}
+
+fn trace_input(input: &Input) {
+    match input {
+        Input::CommitFailed { commit, reason } => warn!(commit = commit.0, reason, "a commit failed"),
+        Input::Attempted { operation, attempt, outcome } => info!(operation_id = %operation, attempt, ?outcome, "attempt reported"),
+        Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
+        Input::Accept { session, turn, response, call } => {
+            info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
+        }
+        Input::Claim { session, delivery, route } => info!(session_id = %session, delivery_id = %delivery, ?route, "claim asked for"),
+        Input::Release { session, delivery } => info!(session_id = %session, delivery_id = %delivery, "claim given back"),
+        Input::Settled { session, delivery, clauses } => {
+            info!(session_id = %session, delivery_id = %delivery, ?clauses, "delivery settled");
+        }
+        other => debug!(input = ?other, "ledger"),
+    }
+}

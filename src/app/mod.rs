@@ -1,0 +1,29 @@
+//! The wiring: the one place that knows all planes.
+//!
+//! [`run`] opens the store, lets the ledger recover, starts the tools, the media path and the signalling, in this order, and
+//! stops them in the reverse one. Nothing is decided here.
+
+mod call;
+mod clock;
+mod ledger_task;
+mod pending;
+mod prepare;
+mod run;
+mod switchboard;
+
+pub use clock::{Clock, random, wall};
+pub use pending::pending;
+pub use prepare::{CheckError, Checked, Prepared, check, prepare};
+pub use run::{AppError, run};
+
+/// Sleeps until a deadline; for ever where there is none.
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long attempts that are under way may take to end when the box stops. Those that don't are found again at the next
+/// start.
+const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -1,0 +1,162 @@
+//! What a box needs before it starts: settings, tools, the dialogue and its recordings, read and checked.
+//!
+//! `recado check` stops there; `recado run` goes on with it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::cognition::models::{Dialogue, DialogueError};
+use crate::cognition::tools::{Schemas, ToolError, http_tools};
+use crate::config::{Config, ModelKind, Problems, Sources};
+use crate::surface::speech::{SpeechAudio, SpeechError, wav};
+
+/// A configuration that a box can start with.
+#[derive(Debug)]
+pub struct Checked {
+    /// What a box with it will do, one thing a line.
+    pub summary: String,
+    /// What somebody should know.
+    pub warnings: Problems,
+}
+
+/// Why a box can't start with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Settings are wrong: correct each line that is named.
+    #[error(transparent)]
+    Settings(#[from] Problems),
+    /// A tool can't be used as it is configured: correct what is named.
+    #[error("{file}: {error}")]
+    Tool {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: ToolError,
+    },
+    /// The dialogue can't be read: make it a text file that recado may read.
+    #[error("{file}: can't be read: {error}")]
+    DialogueUnreadable {
+        /// The dialogue's file.
+        file: String,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The dialogue can't be held: correct the line that is named, or add the tool that it calls.
+    #[error("{file}: {error}")]
+    Dialogue {
+        /// The dialogue's file.
+        file: String,
+        /// What is wrong.
+        error: DialogueError,
+    },
+    /// A recording can't be played: export it as WAV, put it there, or say its words instead.
+    #[error("{file}: prompt {prompt:?}: {error}")]
+    Recording {
+        /// The dialogue's file.
+        file: String,
+        /// The prompt's name.
+        prompt: String,
+        /// What is wrong.
+        error: SpeechError,
+    },
+}
+
+/// What a box starts with.
+#[derive(Debug)]
+pub struct Prepared {
+    /// The tools' schemas.
+    pub schemas: Schemas,
+    /// The dialogue.
+    pub dialogue: Dialogue,
+    /// Its recordings, by name.
+    pub prompts: BTreeMap<String, SpeechAudio>,
+}
+
+/// Checks the settings, and then what they point at: tools with their files, the dialogue with its recordings.
+///
+/// # Errors
+/// All settings that are wrong; where none is, the first other thing that is.
+pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
+    let (config, warnings) = Config::load(sources)?;
+    let file = sources.file.display().to_string();
+    prepare(&config, &file)?;
+    http_tools(&config.tools, None).map_err(|error| CheckError::Tool { file, error })?;
+    Ok(Checked { summary: config.summary().to_string(), warnings })
+}
+
+/// Reads what the settings, which stand in `file`, point at.
+///
+/// # Errors
+/// The first thing that is wrong.
+pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
+    let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
+    let path = match config.model.kind {
+        ModelKind::Scripted => &config.model.dialogue,
+    };
+    let file = path.display().to_string();
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => return Err(CheckError::DialogueUnreadable { file, error }),
+    };
+    let dialogue = match Dialogue::parse(&text, &schemas) {
+        Ok(dialogue) => dialogue,
+        Err(error) => return Err(CheckError::Dialogue { file, error }),
+    };
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut prompts = BTreeMap::new();
+    for (name, prompt) in dialogue.prompts() {
+        match wav::load(&directory.join(&prompt.file)) {
+            Ok(samples) => prompts.insert(name.clone(), SpeechAudio::from_recording(prompt.text.as_str().into(), samples)),
+            Err(error) => return Err(CheckError::Recording { file, prompt: name.clone(), error }),
+        };
+    }
+    Ok(Prepared { schemas, dialogue, prompts })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check_in(directory: &Path, settings: &str, dialogue: &str) -> Result<Checked, String> {
+        std::fs::write(directory.join("recado.toml"), settings).unwrap();
+        std::fs::write(directory.join("dialogue.toml"), dialogue).unwrap();
+        let checked = check(&Sources { file: directory.join("recado.toml"), ..Sources::default() });
+        checked.map_err(|error| error.to_string().replace(&format!("{}/", directory.display()), ""))
+    }
+
+    #[test]
+    fn the_default_and_the_examples_can_be_started_with() {
+        let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+        let examples = std::fs::read_dir(config.join("examples")).unwrap().map(|entry| entry.unwrap().path());
+        let mut checked = 0;
+        for file in examples.chain([config.join("recado.toml")]).filter(|file| !file.to_string_lossy().ends_with(".dialogue.toml")) {
+            match check(&Sources { file: file.clone(), ..Sources::default() }) {
+                Ok(found) => assert!(found.warnings.is_empty(), "{}", found.warnings),
+                Err(error) => panic!("{error}"),
+            }
+            checked += 1;
+        }
+        assert!(checked >= 3);
+    }
+
+    #[test]
+    fn what_settings_point_at_is_checked_too() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |settings: &str, dialogue: &str| check_in(directory.path(), settings, dialogue).err().unwrap_or_default();
+        let otherwise = "[otherwise]\nsay = { es = \"Hola\" }\n";
+        assert_eq!(said("", otherwise), "");
+        assert!(said("[gate]\nmin_quiet_ms = 1\n", otherwise).starts_with("recado.toml:2:16: gate.min_quiet_ms: 1 is outside"));
+        assert_eq!(
+            said("", &format!("{otherwise}call = {{ tool = \"order\" }}\n")),
+            "dialogue.toml: line 3: there is no tool `order`; there are: none"
+        );
+        let prompt = "[prompts.bye]\nfile = \"bye.wav\"\ntext = \"Adiós\"\n";
+        let missing = said("", &format!("{otherwise}{prompt}"));
+        assert!(missing.starts_with("dialogue.toml: prompt \"bye\": ") && missing.contains("bye.wav"), "{missing}");
+        std::fs::write(directory.path().join("bye.wav"), "ID3").unwrap();
+        assert_ne!(said("", &format!("{otherwise}{prompt}")), missing, "what is wrong now is the file, not its absence");
+        let with_authority = "[[tools]]\nname = \"t\"\nurl = \"https://127.0.0.1/\"\nsay_done.es = \"Hecho\"\nca_file = \"bye.wav\"\n";
+        let refused = said(with_authority, otherwise);
+        assert!(refused.starts_with("recado.toml: ") && refused.contains("bye.wav"), "{refused}");
+    }
+}

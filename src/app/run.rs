@@ -1,0 +1,277 @@
+//! `recado run`: everything opened in order, served until told to stop, and closed in the reverse order.
+
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use recado_core::BootId;
+use recado_core::conversation::Settings;
+use recado_core::ledger::{ClaimRecord, Ledger, Snapshot};
+use recado_core::policy::Language;
+use tokio::sync::{mpsc, oneshot};
+use tracing::{info, warn};
+
+use super::call::House;
+use super::clock::{Clock, random, wall};
+use super::ledger_task::LedgerTask;
+use super::prepare::{CheckError, Prepared, prepare};
+use super::switchboard::{self, Switchboard};
+use crate::admin::{self, AdminError, HealthState, Impact};
+use crate::cognition::models::{Model, Scripted};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
+use crate::config::Config;
+use crate::coordination::{OpenError, Options, Recovered, Store};
+use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
+use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
+use crate::surface::speech::espeak::EspeakNg;
+use crate::surface::speech::phrases::Phrases;
+use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
+use crate::surface::voice::Speaker;
+use crate::telemetry::{Measures, TelemetryError};
+
+/// Why a box can't run. Each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The store can't be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// What the settings point at is wrong.
+    #[error(transparent)]
+    Check(#[from] CheckError),
+    /// A tool can't be used as it is configured.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The media path can't be started.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+    /// The signalling can't be started.
+    #[error(transparent)]
+    Sip(#[from] SipError),
+    /// The HTTP server can't be started.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Measures or logs can't be set up.
+    #[error(transparent)]
+    Telemetry(#[from] TelemetryError),
+    /// The system refuses what every program needs.
+    #[error("the system refuses {what}: {error}")]
+    System {
+        /// What.
+        what: &'static str,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// Runs a box, whose settings stand in `file`, until SIGTERM or SIGINT; calls are ended with BYE and everything is committed before it returns.
+///
+/// # Errors
+/// What keeps it from starting. Nothing has been served then.
+pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
+    let system = |what| move |error| AppError::System { what, error };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
+    let ended = runtime.block_on(serve(config, file));
+    // A thread that is stuck in a name look-up must not keep the box from ending.
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    ended
+}
+
+async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
+    let started = Instant::now();
+    let clock = Clock::start();
+    let (health, measures) = (HealthState::new(started), Measures::new()?);
+    let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
+    let model = Scripted::new(dialogue);
+    let speaker = Arc::new(speaker(config, prompts));
+
+    let boot = BootId(random());
+    let (store, recovered) = Store::open(&config.this_box.store(), &Options::new(boot, wall()))?;
+    let secret = BoxSecret::new(*store.callback_secret().expose());
+    let http = admin::listen(config.http.listen).await?;
+    let callback_base = config.http.callback_base(http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?);
+    let address = CallbackAddress::new(&callback_base, secret.clone())?;
+    let slots = tools::http_tools(&config.tools, Some(&address))?;
+
+    let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
+    let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
+    let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
+    let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);
+    let store = store
+        .start(move |answer| {
+            // The ledger's task takes every answer until all are in; it is gone only when the process ends.
+            let _ = answers.blocking_send(answer.into());
+        })
+        .map_err(|error| AppError::System { what: "a thread for the store", error })?;
+    let policies = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
+    let found = (recovered.operations.len(), recovered.deliveries.len());
+    let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+    let executor = Executor::start(slots, CONCURRENCY, reports);
+    let (stop_ledger, ledger_stops) = oneshot::channel();
+    let ledger_task = LedgerTask {
+        clock,
+        ledger,
+        recovery,
+        store,
+        executor,
+        from_calls,
+        from_tools,
+        from_store,
+        callbacks,
+        measures: measures.clone(),
+        stop: ledger_stops,
+    };
+    let ledger_task = tokio::spawn(ledger_task.run());
+
+    let media = MediaHandle::start(MediaConfig {
+        address: config.sip.listen.ip(),
+        ports: config.media.ports.first..=config.media.ports.last,
+        calls_max: config.sip.calls_max as usize,
+        origin: clock.origin(),
+    })?;
+    let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
+    let listening = sip.address();
+    let capabilities = model.capabilities();
+    let house = Arc::new(House {
+        clock,
+        model: Box::new(model),
+        speaker: Arc::clone(&speaker),
+        schemas,
+        settings: Settings { min_quiet_ms: config.gate.min_quiet_ms, silence_ms: capabilities.silence_after_ms, ..Settings::default() },
+        language: config.this_box.language,
+        call_ms_max: config.sip.call_ms_max,
+        to_ledger,
+        measures: measures.clone(),
+    });
+    let settings = switchboard::Settings {
+        advertised: config.sip.advertised(),
+        ring: Duration::from_millis(config.sip.ring_ms),
+        account: config.this_box.account.clone(),
+        silent_after_s: u32::try_from(config.sip.rtp_silence_ms / 1_000).unwrap_or(u32::MAX),
+        profile: config.listen.profile(),
+    };
+    let (stop_calls, calls_stop) = oneshot::channel();
+    let switchboard = Switchboard { house, settings, sip, media, health: health.clone(), measures: measures.clone() };
+    let calls = tokio::spawn(switchboard.run(calls_stop));
+    let routes = admin::router(health.clone(), measures).merge(tools::router(secret, callback_queue, ANSWER_WITHIN));
+    let (stop_http, http_stops) = oneshot::channel::<()>();
+    let http_server = tokio::spawn(admin::serve(http, routes, async move {
+        let _ = http_stops.await;
+    }));
+
+    let (operations, deliveries) = found;
+    info!(sip = %listening, http = %config.http.listen, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
+    // Only where a service manager listens; elsewhere it is no fault that nobody does.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    warm_up(config, &speaker, &health).await;
+
+    let mut calls = calls;
+    tokio::select! {
+        () = told_to_stop() => {}
+        ended = &mut calls => {
+            warn!(?ended, "the switchboard ended by itself: the box stops, to be started again");
+        }
+    }
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
+    // The reverse order: calls first, then what records what they heard.
+    if stop_calls.send(()).is_ok() {
+        let _ = calls.await;
+    }
+    let _ = stop_http.send(());
+    let _ = stop_ledger.send(());
+    let _ = ledger_task.await;
+    let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
+    info!("stopped");
+    Ok(())
+}
+
+fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
+    let engine: Arc<dyn Synthesiser> = Arc::new(Phrases::new(EspeakNg::new(&config.speech.program), PHRASES_BYTES_MAX));
+    let voice = |language| {
+        let name = config.speech.voices.of(language).map(Into::into);
+        (language, Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() })
+    };
+    Speaker::new(engine, [Language::Es, Language::En].map(voice).into(), prompts)
+}
+
+/// Renders what every call needs at once, so that the first caller does not wait for it.
+async fn warm_up(config: &Config, speaker: &Speaker, health: &HealthState) {
+    let language = config.this_box.language;
+    for text in config.tools.iter().filter_map(|tool| tool.say_accepted.text(language)) {
+        if let Err(error) = speaker.warm_up(text, language).await {
+            warn!(%error, "the speech engine does not work");
+            health.raise("speech", Impact::Degrades, error.to_string());
+            return;
+        }
+    }
+}
+
+fn endpoint(config: &Config) -> EndpointConfig {
+    let mut endpoint = EndpointConfig::new((config.sip.advertised(), config.sip.listen.port()).into());
+    if !config.sip.users.is_empty() {
+        endpoint.users = Users::Listed(config.sip.users.clone());
+    }
+    endpoint.allowed_sources = config.sip.allow.clone();
+    endpoint.calls_max = config.sip.calls_max as usize;
+    endpoint
+}
+
+fn seed() -> crate::surface::sip::Seed {
+    let mut seed = [0; 32];
+    let (first, second) = seed.split_at_mut(16);
+    first.copy_from_slice(&random().to_ne_bytes());
+    second.copy_from_slice(&random().to_ne_bytes());
+    seed
+}
+
+fn snapshot(recovered: Recovered) -> Snapshot {
+    Snapshot {
+        operations: recovered.operations,
+        batches: recovered.batches,
+        deliveries: recovered.deliveries,
+        claims: recovered
+            .claims
+            .into_iter()
+            .map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route })
+            .collect(),
+        next_sequence: recovered.next_sequence,
+        occurrence_floor: recovered.occurrence_floor,
+    }
+}
+
+async fn told_to_stop() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (term, int) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    match (term, int) {
+        (Ok(mut term), Ok(mut int)) => tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+        },
+        // Without handlers the system's default ends the process, as by a power cut: nothing is lost.
+        _ => std::future::pending().await,
+    }
+}
+
+/// Threads of the runtime; the media path has one of its own.
+const WORKERS: usize = 2;
+
+/// Attempts under way at a time, over all tools.
+const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+
+/// Inputs of calls that may wait for the ledger, which answers each within microseconds.
+const TO_LEDGER_MAX: usize = 4_096;
+
+/// Reports of attempts that may wait; further attempts wait with theirs.
+const REPORTS_MAX: usize = 256;
+
+/// Answers of the store that may wait; the store's thread waits with the rest.
+const ANSWERS_MAX: usize = 1_024;
+
+/// Callbacks that may wait; further ones are answered 503 and come again.
+const CALLBACKS_MAX: usize = 256;
+
+/// How long a callback's sender waits for its result to be durable. A card stalls for half a second now and then.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// Rendered phrases kept in memory: about four minutes of speech.
+const PHRASES_BYTES_MAX: usize = 4 << 20;

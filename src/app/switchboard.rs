@@ -1,0 +1,303 @@
+//! The switchboard: turns what the signalling says into calls, and what calls want into signalling.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::SessionId;
+use recado_core::ids::PartyId;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tracing::{info, warn};
+
+use super::call::{self, Call, House, Signal};
+use super::clock::random;
+use crate::admin::HealthState;
+use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
+use crate::surface::sip::{CallHandle, Command, Event, Incoming, LocalMedia, MediaPlan, Server};
+use crate::telemetry::Measures;
+
+/// What the switchboard is set to.
+pub struct Settings {
+    /// The address that phones send media to.
+    pub advertised: std::net::IpAddr,
+    /// How long a call rings before it is answered.
+    pub ring: Duration,
+    /// Calls belong to this account.
+    pub account: String,
+    /// Time without RTP after which a call is ended, hold apart (s).
+    pub silent_after_s: u32,
+    /// How the caller is listened to.
+    pub profile: crate::surface::listen::Profile,
+}
+
+/// The switchboard's ends.
+pub struct Switchboard {
+    pub house: Arc<House>,
+    pub settings: Settings,
+    pub sip: Server,
+    pub media: MediaHandle,
+    pub health: HealthState,
+    pub measures: Measures,
+}
+
+/// A call as the signalling knows it.
+enum Line {
+    /// Rings, or is answered and not yet acknowledged.
+    Rings { incoming: Box<Incoming>, ports: PortPair },
+    /// Is up.
+    Up { signals: mpsc::Sender<Signal> },
+}
+
+/// What comes back to the switchboard from its own tasks.
+enum Errand {
+    /// It has rung for long enough.
+    Answer(CallHandle),
+    /// The call wants to end.
+    HangUp(CallHandle),
+}
+
+/// Lets a call end itself.
+pub struct HangUp {
+    call: CallHandle,
+    errand: mpsc::Sender<Errand>,
+}
+
+impl HangUp {
+    /// Asks for the end of the call.
+    pub fn ask(&self) {
+        // There is room for every call's end; it is closed only when the signalling has ended, and the call with it.
+        let _ = self.errand.try_send(Errand::HangUp(self.call));
+    }
+}
+
+impl Switchboard {
+    /// Takes calls until `stop` is told, then ends those that are up and waits for them to be settled.
+    pub async fn run(mut self, mut stop: tokio::sync::oneshot::Receiver<()>) {
+        let mut lines: BTreeMap<CallHandle, Line> = BTreeMap::new();
+        let mut calls: JoinSet<()> = JoinSet::new();
+        let (errand, mut errands) = mpsc::channel::<Errand>(ERRANDS_MAX);
+        let mut stopping = false;
+        loop {
+            self.health.calls(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+            self.measures.calls_active(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+            tokio::select! {
+                event = self.sip.events.recv() => match event {
+                    Some(event) => self.event(event, &mut lines, &mut calls, &errand).await,
+                    None => break,
+                },
+                Some(errand) = errands.recv() => match errand {
+                    Errand::Answer(call) => self.answer(call, &lines).await,
+                    Errand::HangUp(call) => self.command(Command::Bye { call }).await,
+                },
+                Some(ended) = calls.join_next(), if !calls.is_empty() => {
+                    if let Err(error) = ended {
+                        warn!(%error, "a call's task ended abnormally");
+                    }
+                }
+                _ = &mut stop, if !stopping => {
+                    stopping = true;
+                    info!(calls = lines.len(), "stopping: calls are ended");
+                    self.command(Command::Shutdown).await;
+                }
+            }
+        }
+        // The signalling has ended; what is said about the calls is still settled.
+        lines.clear();
+        let settled = async { while calls.join_next().await.is_some() {} };
+        if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
+            warn!("calls were not settled in time: what is doubtful will be found uncertain at the next start");
+        }
+        self.sip.ended().await;
+    }
+
+    async fn event(
+        &mut self,
+        event: Event,
+        lines: &mut BTreeMap<CallHandle, Line>,
+        calls: &mut JoinSet<()>,
+        errand: &mpsc::Sender<Errand>,
+    ) {
+        match event {
+            Event::Incoming(incoming) => self.incoming(incoming, lines, calls, errand).await,
+            Event::Established { call, media } => {
+                let Some(Line::Rings { incoming, ports }) = lines.remove(&call) else { return };
+                match self.begin(call, &incoming, ports, &media, errand) {
+                    Ok((up, signals)) => {
+                        lines.insert(call, Line::Up { signals });
+                        calls.spawn(call::run(Arc::clone(&self.house), up));
+                    }
+                    Err(error) => {
+                        warn!(call_id = incoming.call_id, %error, "no media: the call is ended");
+                        self.command(Command::Bye { call }).await;
+                    }
+                }
+            }
+            Event::Renegotiated { call, media } => signal(lines, call, Signal::Renegotiated(remote(&media))),
+            Event::Digit { call, digit, .. } => signal(lines, call, Signal::Digit(digit)),
+            Event::Ended { call, cause } => {
+                info!(?cause, "call ended");
+                signal(lines, call, Signal::Ended);
+                lines.remove(&call);
+            }
+        }
+    }
+
+    async fn incoming(
+        &mut self,
+        incoming: Incoming,
+        lines: &mut BTreeMap<CallHandle, Line>,
+        calls: &mut JoinSet<()>,
+        errand: &mpsc::Sender<Errand>,
+    ) {
+        let call = incoming.call;
+        let ports = match self.media.reserve() {
+            Ok(ports) => ports,
+            Err(error) => {
+                warn!(call_id = incoming.call_id, %error, "no media for a call: it is refused");
+                return self.command(Command::Reject { call, status: TEMPORARILY_UNAVAILABLE }).await;
+            }
+        };
+        info!(call_id = incoming.call_id, source = %incoming.source, "call comes in");
+        lines.insert(call, Line::Rings { incoming: Box::new(incoming), ports });
+        if self.settings.ring.is_zero() {
+            return self.answer(call, lines).await;
+        }
+        self.command(Command::Ring { call }).await;
+        let (ring, errand) = (self.settings.ring, errand.clone());
+        calls.spawn(async move {
+            tokio::time::sleep(ring).await;
+            let _ = errand.send(Errand::Answer(call)).await;
+        });
+    }
+
+    async fn answer(&self, call: CallHandle, lines: &BTreeMap<CallHandle, Line>) {
+        // The caller may have given up while it rang.
+        let Some(Line::Rings { ports, .. }) = lines.get(&call) else { return };
+        let local = LocalMedia {
+            address: self.settings.advertised,
+            rtp_port: ports.rtp_port(),
+            rtcp_port: ports.rtcp_port(),
+            rtcp_mux: true,
+        };
+        self.command(Command::Accept { call, local }).await;
+    }
+
+    fn begin(
+        &mut self,
+        handle: CallHandle,
+        incoming: &Incoming,
+        ports: PortPair,
+        media: &MediaPlan,
+        errand: &mpsc::Sender<Errand>,
+    ) -> Result<(Call, mpsc::Sender<Signal>), MediaError> {
+        let remote = remote(media);
+        let (random_a, random_b) = (random(), random());
+        let [a, b, c, d] = [random_a as u64, (random_a >> 64) as u64, random_b as u64, (random_b >> 64) as u64];
+        let plan = Plan {
+            remote,
+            ssrc: a as u32,
+            first_sequence: (a >> 32) as u16,
+            first_timestamp: b as u32,
+            seed: c,
+            // Names nobody: RFC 7022's short-term persistent name.
+            cname: format!("{d:016x}"),
+            ntp_at_origin: ntp(self.house.clock.origin()),
+            profile: self.settings.profile.clone(),
+            silent_after_s: self.settings.silent_after_s,
+            latch_any_address: false,
+        };
+        let media = self.media.open_call(ports, plan, false)?;
+        let (signals, signalling) = mpsc::channel(SIGNALS_MAX);
+        let hang_up = HangUp { call: handle, errand: errand.clone() };
+        let party = party(&self.settings.account, incoming);
+        Ok((Call { session: SessionId(random()), party, media, remote, signalling, hang_up }, signals))
+    }
+
+    async fn command(&self, command: Command) {
+        if self.sip.commands.send(command).await.is_err() {
+            warn!("the signalling has ended");
+        }
+    }
+}
+
+fn signal(lines: &BTreeMap<CallHandle, Line>, call: CallHandle, signal: Signal) {
+    if let Some(Line::Up { signals }) = lines.get(&call) {
+        // Full only when the call's task is stuck; closed when it has ended. Its end is seen by the channel closing.
+        let _ = signals.try_send(signal);
+    }
+}
+
+fn remote(media: &MediaPlan) -> Remote {
+    Remote {
+        rtp: media.remote_rtp,
+        rtcp: media.remote_rtcp,
+        codec: media.codec,
+        telephone_event: media.telephone_event,
+        direction: media.direction,
+    }
+}
+
+/// The party of a call, for now: the account and the caller's own word of who they are. Anonymous callers have none.
+fn party(account: &str, incoming: &Incoming) -> Option<PartyId> {
+    let user = incoming.from.user.as_deref()?;
+    let normal: String = user.chars().filter(|ch| !matches!(ch, ' ' | '-' | '.' | '(' | ')')).collect::<String>().to_lowercase();
+    let anonymous = ["", "anonymous", "unknown", "unavailable", "restricted", "private"].contains(&normal.as_str())
+        || incoming.from.host.eq_ignore_ascii_case("anonymous.invalid");
+    (!anonymous).then(|| PartyId(format!("{account}/{normal}")))
+}
+
+/// The NTP time of an instant (RFC 3550 4): seconds since 1900, in 32.32 fixed point.
+fn ntp(instant: std::time::Instant) -> u64 {
+    let unix_ms = i128::from(super::clock::wall().unix_ms) - instant.elapsed().as_millis() as i128;
+    let ntp_ms = (unix_ms + NTP_UNIX_MS).max(0) as u128;
+    (((ntp_ms / 1_000) << 32) | ((ntp_ms % 1_000) << 32) / 1_000) as u64
+}
+
+/// From 1900 to 1970 (ms).
+const NTP_UNIX_MS: i128 = 2_208_988_800_000;
+
+/// RFC 3261 21.4.18.
+const TEMPORARILY_UNAVAILABLE: u16 = 480;
+
+/// Answers and hang-ups that may wait; each call has at most two.
+const ERRANDS_MAX: usize = 1_024;
+
+/// What the signalling may have told a call that it has not read: a hold and a resume a second for half a minute.
+const SIGNALS_MAX: usize = 64;
+
+/// How long calls may take to settle when the box stops: evidence is waited for a second.
+const SETTLE_MAX: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surface::sip::Party;
+
+    fn from(user: Option<&str>, host: &str) -> Option<PartyId> {
+        let incoming = Incoming {
+            call: CallHandle::for_test(1),
+            call_id: "x".into(),
+            from: Party { display: None, user: user.map(str::to_owned), host: host.into() },
+            to_user: None,
+            source: "127.0.0.1:5060".parse().unwrap(),
+            codec: None,
+        };
+        party("main", &incoming)
+    }
+
+    #[test]
+    fn a_party_is_the_account_and_the_callers_number_however_it_is_written() {
+        let ana = Some(PartyId("main/+34600123456".into()));
+        assert_eq!(from(Some("+34 600-123.456"), "pbx.example"), ana);
+        assert_eq!(from(Some("+34600123456"), "other.example"), ana);
+    }
+
+    #[test]
+    fn an_anonymous_caller_has_no_party() {
+        assert_eq!(from(None, "pbx.example"), None);
+        assert_eq!(from(Some("Anonymous"), "pbx.example"), None);
+        assert_eq!(from(Some("+34600123456"), "anonymous.invalid"), None);
+        assert_eq!(from(Some(" "), "pbx.example"), None);
+    }
+}

@@ -1,0 +1,16 @@
+//! The voice model: what decides the words of a conversation.
+//!
+//! One port ([`Model`]) for every kind of model: one that hears and speaks by itself, a cascade of recognition, language
+//! model and synthesis, and the [`Scripted`] one that is built in and needs no network. A model declares what it can do
+//! ([`Capabilities`]); what it can't do, the box does.
+//!
+//! A model never makes sound, never runs a tool, and is never told a result that the caller has not heard. What it says
+//! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
+
+mod audio;
+mod port;
+mod scripted;
+
+pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
+pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output, OutputKind};
+pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};

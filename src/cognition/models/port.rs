@@ -1,0 +1,215 @@
+//! The port behind which every voice model stands.
+
+use recado_core::conversation::effect::{Cause, Effect, ToolStatus};
+use recado_core::conversation::input::{AcousticEdge, ModelEvent};
+use recado_core::policy::Language;
+use recado_core::{DeliveryId, OperationId, PartyId, ResponseId, SessionId};
+use tokio::sync::mpsc;
+
+use super::audio::CallerAudioSender;
+
+/// A voice model. One is made at start and opened once for each conversation.
+pub trait Model: Send + Sync {
+    /// What it can do. Does not change.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Opens a session for one conversation, at once: a model that has to connect does so behind it, and says
+    /// [`ModelEvent::Failed`] for every response that it can't give.
+    ///
+    /// Called inside a tokio runtime.
+    fn open(&self, opening: Opening) -> ModelSession;
+}
+
+/// What a model can do. What it can't, the box does, or goes without.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capabilities {
+    /// What its responses are made of.
+    pub output: OutputKind,
+    /// Whether it hears the caller: it is then given [`super::CallerAudio`] and the acoustic edges. One that does not
+    /// hear is given neither.
+    pub hears_audio: bool,
+    /// Whether it decides itself when the caller's turn is over, and responds without being asked.
+    pub owns_turns: bool,
+    /// Whether a response can be cancelled in the middle. Where it can't, what still comes of it is discarded.
+    pub cancel: bool,
+    /// Whether its memory can be cut to what was heard. Where it can't, it goes on believing that all was heard.
+    pub truncate: bool,
+    /// How long nobody may say anything before it wants to be asked with [`Cause::Silence`] (ms); never, where none.
+    pub silence_after_ms: Option<u64>,
+}
+
+/// What the responses of a model are made of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputKind {
+    /// Clauses, as text or as recorded prompts, for the box to speak.
+    Text,
+    /// Speech in this format, with its words beside it.
+    Audio(AudioFormat),
+}
+
+/// A format of a model's speech.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AudioFormat {
+    /// G.711 μ-law at 8 kHz: goes to a telephone as it is.
+    Pcmu,
+    /// G.711 A-law at 8 kHz: goes to a telephone as it is.
+    Pcma,
+    /// 16-bit little-endian samples.
+    Linear16 {
+        /// Samples per second.
+        rate_hz: u32,
+    },
+}
+
+/// What a model is told when its session opens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Opening {
+    /// The conversation.
+    pub session: SessionId,
+    /// Who is on the line, where it is known.
+    pub party: Option<PartyId>,
+    /// The language that the call is held in.
+    pub language: Language,
+}
+
+/// A model's session. It ends when this is dropped.
+#[derive(Debug)]
+pub struct ModelSession {
+    commands: mpsc::Sender<Command>,
+    /// Where the caller's audio goes, for a model that hears.
+    pub audio: Option<CallerAudioSender>,
+    /// What the model says. Closed when it will say nothing more.
+    pub outputs: mpsc::Receiver<Output>,
+}
+
+/// What a model is told in a conversation. The first five are the conversation's effects that are meant for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command {
+    /// Give a response. For [`Cause::Turn`], the caller's turn is over.
+    Respond {
+        /// The response.
+        response: ResponseId,
+        /// Why.
+        cause: Cause,
+    },
+    /// Give no more of this response.
+    CancelResponse {
+        /// The response.
+        response: ResponseId,
+    },
+    /// Remember this response only as far as it was heard.
+    Truncate {
+        /// The response.
+        response: ResponseId,
+        /// How much of it was heard (ms).
+        heard_ms: u64,
+        /// What of it was heard, cut at a word.
+        heard_text: String,
+    },
+    /// The output of a tool call.
+    ToolOutput {
+        /// The model's name for the call.
+        call_id: String,
+        /// The operation; none when the call was refused.
+        operation: Option<OperationId>,
+        /// How it stands; never an untold result.
+        status: ToolStatus,
+    },
+    /// As context: the box itself has told the caller this.
+    Told {
+        /// The delivery.
+        delivery: DeliveryId,
+        /// The words.
+        text: String,
+    },
+    /// The caller began, paused or ended speaking: for a model that hears and does not own turns.
+    Acoustic(AcousticEdge),
+}
+
+/// What a model says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Output {
+    /// An event for the conversation.
+    Event(ModelEvent),
+    /// Speech of a response, in the declared format, after the words that it says.
+    Audio {
+        /// The response.
+        response: ResponseId,
+        /// The encoded samples.
+        bytes: Vec<u8>,
+    },
+}
+
+/// The model does not take its commands: it hangs or is gone, and its session can't go on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum CommandRefused {
+    /// So many commands wait already that the model hangs: open another session.
+    #[error("the model has not taken its last {COMMANDS_MAX} commands: its session can't go on")]
+    Stuck,
+    /// The model has ended its session: open another one.
+    #[error("the model has ended its session")]
+    Gone,
+}
+
+impl ModelSession {
+    /// A session, and the model's own ends of it.
+    pub fn new(audio: Option<CallerAudioSender>) -> (Self, mpsc::Receiver<Command>, mpsc::Sender<Output>) {
+        let (commands, taken) = mpsc::channel(COMMANDS_MAX);
+        let (said, outputs) = mpsc::channel(OUTPUTS_MAX);
+        (Self { commands, audio, outputs }, taken, said)
+    }
+
+    /// Tells the model, without waiting: a conversation never waits for its model.
+    pub fn tell(&self, command: Command) -> Result<(), CommandRefused> {
+        self.commands.try_send(command).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => CommandRefused::Stuck,
+            mpsc::error::TrySendError::Closed(_) => CommandRefused::Gone,
+        })
+    }
+}
+
+impl TryFrom<Effect> for Command {
+    /// An effect that is for somebody else.
+    type Error = Box<Effect>;
+
+    fn try_from(effect: Effect) -> Result<Self, Box<Effect>> {
+        Ok(match effect {
+            Effect::Respond { response, cause } => Self::Respond { response, cause },
+            Effect::CancelResponse { response } => Self::CancelResponse { response },
+            Effect::Truncate { response, heard_ms, heard_text } => Self::Truncate { response, heard_ms, heard_text },
+            Effect::ToolOutput { call_id, operation, status } => Self::ToolOutput { call_id, operation, status },
+            Effect::Told { delivery, text } => Self::Told { delivery, text },
+            other => return Err(Box::new(other)),
+        })
+    }
+}
+
+/// A turn makes a handful of commands; so many waiting are minutes of a model that does not listen.
+const COMMANDS_MAX: usize = 256;
+
+/// A response of clauses, or several seconds of speech in pieces; beyond it the model waits.
+const OUTPUTS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_model_that_takes_no_commands_is_stuck_and_one_that_left_is_gone() {
+        let (session, commands, _said) = ModelSession::new(None);
+        let cancel = Command::CancelResponse { response: ResponseId(1) };
+        for _ in 0..COMMANDS_MAX {
+            assert_eq!(session.tell(cancel.clone()), Ok(()));
+        }
+        assert_eq!(session.tell(cancel.clone()), Err(CommandRefused::Stuck));
+        drop(commands);
+        assert_eq!(session.tell(cancel), Err(CommandRefused::Gone));
+    }
+
+    #[test]
+    fn an_effect_for_the_model_becomes_its_command_and_others_come_back() {
+        let respond = Effect::Respond { response: ResponseId(1), cause: Cause::Greeting };
+        assert_eq!(Command::try_from(respond), Ok(Command::Respond { response: ResponseId(1), cause: Cause::Greeting }));
+        assert_eq!(Command::try_from(Effect::HangUp), Err(Box::new(Effect::HangUp)));
+    }
+}

@@ -1,0 +1,187 @@
+//! Results that come later: `POST /v1/operations/{operation_id}/result`.
+//!
+//! A sender proves itself with the token that came with its attempt; without it, nothing is read and nothing is told,
+//! not even whether the operation exists. A 2xx is given only on the ledger's word that the result is durable (R3).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, State};
+use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
+use axum::response::{IntoResponse, Json, Response};
+use axum::routing::post;
+use recado_core::OperationId;
+use recado_core::ledger::{CallbackAnswer, OperationResult, RequestId};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::error::ToolError;
+use super::reply::{RESULT_BYTES_MAX, bounded_text, result_object};
+use super::token::{BoxSecret, CallbackToken};
+
+/// A result from outside, whose sender waits for the ledger's answer.
+#[derive(Debug)]
+pub struct Callback {
+    /// Names the request; never used twice while the box runs.
+    pub request: RequestId,
+    /// The operation. That it exists is not known here; that the sender holds its token is.
+    pub operation: OperationId,
+    /// What it says.
+    pub result: OperationResult,
+    /// Takes the answer. That nobody waits for it any more is no fault: the sender may be gone, and asks again.
+    pub answer: oneshot::Sender<CallbackAnswer>,
+}
+
+/// Where tools report results, and the secret that lets them.
+#[derive(Debug, Clone)]
+pub struct CallbackAddress {
+    base: Arc<str>,
+    secret: BoxSecret,
+}
+
+impl CallbackAddress {
+    /// The address under `base`, as the tools can reach it: `http://` or `https://`, host, port, and a path where
+    /// something in front of the box adds one.
+    pub fn new(base: &str, secret: BoxSecret) -> Result<Self, ToolError> {
+        let unusable = |reason: String| ToolError::CallbackAddress { base: base.to_owned(), reason };
+        let url = reqwest::Url::parse(base).map_err(|error| unusable(error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
+            return Err(unusable("it must be like `http://192.0.2.7:8080`".to_owned()));
+        }
+        Ok(Self { base: base.trim_end_matches('/').into(), secret })
+    }
+
+    /// Where the result of `operation` is to be posted.
+    pub(super) fn url(&self, operation: OperationId) -> String {
+        format!("{}/v1/operations/{operation}/result", self.base)
+    }
+
+    /// What must be presented there.
+    pub(super) fn token(&self, operation: OperationId) -> CallbackToken {
+        self.secret.token(operation)
+    }
+}
+
+/// The route for results. What comes is sent to `callbacks`; the sender waits for the answer for at most `answer_within`.
+pub fn router(secret: BoxSecret, callbacks: mpsc::Sender<Callback>, answer_within: Duration) -> Router {
+    let desk = Arc::new(Desk { secret, callbacks, answer_within, requests: AtomicU64::new(0) });
+    Router::new().route("/v1/operations/{operation_id}/result", post(take)).with_state(desk)
+}
+
+struct Desk {
+    secret: BoxSecret,
+    callbacks: mpsc::Sender<Callback>,
+    answer_within: Duration,
+    requests: AtomicU64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Report {
+    status: Status,
+    #[serde(default)]
+    result: Option<Value>,
+    #[serde(default)]
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Succeeded,
+    Failed,
+}
+
+async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathRejection>, request: Request<Body>) -> Response {
+    // A name that can't even be decoded is like any other that no token was issued for.
+    let name = name.map(|Path(name)| name).unwrap_or_default();
+    let admitted = bearer(request.headers()).is_some_and(|token| desk.secret.admits(&name, token));
+    // A name that is no identifier never had a token: to who asks, it is the same as any other.
+    let (true, Ok(operation)) = (admitted, name.parse::<OperationId>()) else {
+        let challenge = [(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
+        return (challenge, refuse(StatusCode::UNAUTHORIZED, "the token is missing or wrong")).into_response();
+    };
+    let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), RESULT_BYTES_MAX)).await {
+        Ok(Ok(body)) => body,
+        Ok(Err(error)) if too_large(&error) => {
+            return refuse(StatusCode::PAYLOAD_TOO_LARGE, &format!("the body is larger than {RESULT_BYTES_MAX} bytes"));
+        }
+        Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
+        Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
+    };
+    let result = match parse(&body) {
+        Ok(result) => result,
+        Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
+    };
+    desk.hand_over(operation, result).await
+}
+
+impl Desk {
+    async fn hand_over(&self, operation: OperationId, result: OperationResult) -> Response {
+        let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
+        let (answer, answered) = oneshot::channel();
+        if self.callbacks.try_send(Callback { request, operation, result, answer }).is_err() {
+            return later("the box has too much to do");
+        }
+        match tokio::time::timeout(self.answer_within, answered).await {
+            Ok(Ok(CallbackAnswer::Recorded)) => (StatusCode::OK, Json(json!({ "status": "recorded" }))).into_response(),
+            Ok(Ok(CallbackAnswer::Conflict)) => refuse(StatusCode::CONFLICT, "another result is on record for this operation"),
+            Ok(Ok(CallbackAnswer::Unknown)) => refuse(StatusCode::NOT_FOUND, "there is no such operation"),
+            Ok(Ok(CallbackAnswer::Unavailable)) => later("the result can't be made durable now"),
+            Ok(Err(_)) => later("the box is stopping"),
+            Err(_) => later("it is not known in time whether the result is durable: send it again"),
+        }
+    }
+}
+
+fn parse(body: &[u8]) -> Result<OperationResult, String> {
+    let report: Report = serde_json::from_slice(body)
+        .map_err(|error| format!("the body must be {{\"status\": \"succeeded\" | \"failed\", \"result\"?, \"error\"?}}: {error}"))?;
+    match (report.status, report.result, report.error) {
+        (Status::Succeeded, result, None) => Ok(OperationResult::Succeeded(result.map_or_else(|| json!({}), result_object))),
+        (Status::Failed, None, error) => {
+            let error = error.map(|error| bounded_text(&error)).filter(|error| !error.is_empty());
+            Ok(OperationResult::Failed(error.unwrap_or_else(|| "the tool gave no reason".to_owned())))
+        }
+        (Status::Succeeded, _, Some(_)) => Err("an operation that succeeded has no `error`".to_owned()),
+        (Status::Failed, Some(_), _) => Err("an operation that failed has no `result`; the reason goes into `error`".to_owned()),
+    }
+}
+
+/// The credentials of RFC 6750 section 2.1; the scheme's name is case-insensitive (RFC 9110 11.1).
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+fn too_large(error: &axum::Error) -> bool {
+    let mut next: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = next {
+        if error.is::<http_body_util::LengthLimitError>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+fn refuse(status: StatusCode, reason: &str) -> Response {
+    (status, Json(json!({ "error": reason }))).into_response()
+}
+
+fn later(reason: &str) -> Response {
+    let retry = [(RETRY_AFTER, HeaderValue::from(RETRY_AFTER_S))];
+    (retry, refuse(StatusCode::SERVICE_UNAVAILABLE, reason)).into_response()
+}
+
+/// After this long a queue that was full has usually been worked off (s).
+const RETRY_AFTER_S: u32 = 2;
+
+/// A megabyte over a slow mobile link; longer holds a connection for nothing.
+const BODY_WITHIN: Duration = Duration::from_secs(10);

@@ -1,0 +1,455 @@
+//! Runs attempts within limits and reports each of them.
+//!
+//! The executor performs exactly the attempt that it is given. It knows no retries, no deadlines of operations and no
+//! store: the ledger decides, and what it decided is durable before it comes here (R1, R2).
+//!
+//! A report is never lost: every [`Dispatch`] that was taken is followed by one [`ledger::Input::Attempted`], also when
+//! the attempt panics or the box stops. [`Executor::dispatch`] never waits, so that the ledger's task, which reads the
+//! reports, can't end up waiting for itself.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::OperationId;
+use recado_core::ledger::{self, AttemptOutcome, Dispatch, Executed};
+use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::port::{Sent, ToolPort, failed};
+
+/// Runs the attempts of all tools.
+#[derive(Debug)]
+pub struct Executor {
+    queue: mpsc::Sender<Dispatch>,
+    phase: watch::Sender<Phase>,
+    task: JoinHandle<()>,
+}
+
+/// A tool in the executor: what carries its attempts out, and how many at a time.
+#[derive(Clone)]
+pub struct Slot {
+    /// What carries an attempt out.
+    pub port: Arc<dyn ToolPort>,
+    /// How many attempts at a time.
+    pub concurrency: NonZeroUsize,
+}
+
+impl Executor {
+    /// Starts an executor for `tools`, at most `concurrency` attempts at a time in all. How each attempt went is sent
+    /// to `reports`; while nobody takes the reports, no further attempt begins.
+    pub fn start(tools: BTreeMap<String, Slot>, concurrency: NonZeroUsize, reports: mpsc::Sender<ledger::Input>) -> Self {
+        let (queue, dispatches) = mpsc::channel(QUEUE_MAX);
+        let (phase, watched) = watch::channel(Phase::Running);
+        let tools = tools.into_iter().map(|(name, slot)| (name, Lane::new(slot))).collect();
+        let work = Work {
+            tools,
+            free: Arc::new(Semaphore::new(concurrency.get())),
+            waiting: VecDeque::new(),
+            running: JoinSet::new(),
+            phase: watched,
+            reports,
+        };
+        Self { queue, phase, task: tokio::spawn(work.run(dispatches)) }
+    }
+
+    /// Hands over an attempt, without waiting. One that can't be taken comes back as the report on it, to be given to
+    /// the ledger: it provably did not execute.
+    pub fn dispatch(&self, dispatch: Dispatch) -> Result<(), Box<ledger::Input>> {
+        let (dispatch, error) = match self.queue.try_send(dispatch) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::error::TrySendError::Full(dispatch)) => (dispatch, "too many attempts wait on this box already"),
+            Err(mpsc::error::TrySendError::Closed(dispatch)) => (dispatch, STOPPING),
+        };
+        Err(Box::new(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, true))))
+    }
+
+    /// Stops: what has not begun is reported as not executed, what is under way gets `grace` to end and is then given
+    /// up and reported. Returns when every report has been taken, or `REPORTS_TAKEN_WITHIN` after the last attempt.
+    pub async fn stop(self, grace: Duration) {
+        let Self { queue, phase, mut task } = self;
+        drop(queue);
+        phase.send_replace(Phase::Draining);
+        if tokio::time::timeout(grace, &mut task).await.is_ok() {
+            return;
+        }
+        phase.send_replace(Phase::GivingUp);
+        if tokio::time::timeout(REPORTS_TAKEN_WITHIN, &mut task).await.is_err() {
+            task.abort();
+            tracing::error!("the executor stops with reports that nobody takes: after the restart their operations count as doubtful");
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Running,
+    /// Nothing new begins.
+    Draining,
+    /// What is under way is given up.
+    GivingUp,
+}
+
+struct Lane {
+    port: Arc<dyn ToolPort>,
+    free: Arc<Semaphore>,
+}
+
+impl Lane {
+    fn new(slot: Slot) -> Self {
+        Self { port: slot.port, free: Arc::new(Semaphore::new(slot.concurrency.get())) }
+    }
+}
+
+struct Work {
+    tools: BTreeMap<String, Lane>,
+    free: Arc<Semaphore>,
+    /// In the order in which they came.
+    waiting: VecDeque<Dispatch>,
+    running: JoinSet<()>,
+    phase: watch::Receiver<Phase>,
+    reports: mpsc::Sender<ledger::Input>,
+}
+
+impl Work {
+    async fn run(mut self, mut dispatches: mpsc::Receiver<Dispatch>) {
+        loop {
+            self.begin_what_may();
+            let takes = self.waiting.len() + self.running.len() < TAKEN_MAX;
+            tokio::select! {
+                Some(_) = self.running.join_next(), if !self.running.is_empty() => {}
+                taken = dispatches.recv(), if takes => match taken {
+                    Some(dispatch) => self.waiting.push_back(dispatch),
+                    // Every handle is gone, or the executor stops.
+                    None => break,
+                },
+                _ = self.phase.wait_for(|phase| *phase != Phase::Running) => break,
+            }
+        }
+        dispatches.close();
+        while let Some(dispatch) = dispatches.recv().await {
+            self.waiting.push_back(dispatch);
+        }
+        for dispatch in std::mem::take(&mut self.waiting) {
+            self.report_only(&dispatch, failed(STOPPING, Executed::No, true));
+        }
+        while self.running.join_next().await.is_some() {}
+    }
+
+    /// Begins every waiting attempt whose tool, and the whole, have room; oldest first.
+    fn begin_what_may(&mut self) {
+        let mut still_waiting = VecDeque::with_capacity(self.waiting.len());
+        for dispatch in std::mem::take(&mut self.waiting) {
+            let Some(lane) = self.tools.get(&dispatch.tool) else {
+                let error = format!("the tool `{}` is no longer configured on this box", dispatch.tool);
+                self.report_only(&dispatch, failed(error, Executed::No, false));
+                continue;
+            };
+            let Ok(of_tool) = lane.free.clone().try_acquire_owned() else {
+                still_waiting.push_back(dispatch);
+                continue;
+            };
+            let Ok(of_all) = self.free.clone().try_acquire_owned() else {
+                still_waiting.push_back(dispatch);
+                continue;
+            };
+            let (port, reports, phase) = (lane.port.clone(), self.reports.clone(), self.phase.clone());
+            self.running.spawn(async move {
+                let (operation, attempt) = (dispatch.operation, dispatch.attempt);
+                let outcome = carry_out(port, dispatch, phase).await;
+                send(&reports, report(operation, attempt, outcome)).await;
+                // Held until the report is taken: a ledger that is behind is not given more.
+                drop((of_tool, of_all));
+            });
+        }
+        self.waiting = still_waiting;
+    }
+
+    fn report_only(&mut self, dispatch: &Dispatch, outcome: AttemptOutcome) {
+        let (reports, report) = (self.reports.clone(), report(dispatch.operation, dispatch.attempt, outcome));
+        self.running.spawn(async move { send(&reports, report).await });
+    }
+}
+
+async fn carry_out(port: Arc<dyn ToolPort>, dispatch: Dispatch, mut phase: watch::Receiver<Phase>) -> AttemptOutcome {
+    let (operation, attempt) = (dispatch.operation, dispatch.attempt);
+    let sent = Sent::default();
+    let of_attempt = sent.clone();
+    // A task of its own, so that a panic ends there. It is made inside, since making the future may panic too.
+    let mut task = tokio::spawn(async move { port.attempt(dispatch, of_attempt).await });
+    let joined = tokio::select! {
+        joined = &mut task => joined,
+        () = given_up(&mut phase) => {
+            task.abort();
+            // What was finished in the meantime still counts.
+            task.await
+        }
+    };
+    match joined {
+        Ok(outcome) => outcome,
+        Err(error) if error.is_panic() => {
+            tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
+            failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
+        }
+        Err(_) => failed("the box stopped before the tool answered", sent.executed(), true),
+    }
+}
+
+async fn given_up(phase: &mut watch::Receiver<Phase>) {
+    if phase.wait_for(|phase| *phase == Phase::GivingUp).await.is_err() {
+        // The executor was dropped without a stop: what is under way ends by itself.
+        std::future::pending::<()>().await;
+    }
+}
+
+async fn send(reports: &mpsc::Sender<ledger::Input>, report: ledger::Input) {
+    if let Err(mpsc::error::SendError(report)) = reports.send(report).await {
+        tracing::error!(?report, "nobody takes reports on attempts any more");
+    }
+}
+
+fn report(operation: OperationId, attempt: u32, outcome: AttemptOutcome) -> ledger::Input {
+    ledger::Input::Attempted { operation, attempt, outcome }
+}
+
+const STOPPING: &str = "the box is stopping";
+
+/// Attempts on their way into the executor: a burst of a few calls' batches.
+const QUEUE_MAX: usize = 256;
+
+/// Attempts waiting or under way. A box serves a few calls at a time; a thousand means that tools hang, and further
+/// ones are better refused than kept.
+const TAKEN_MAX: usize = 1_024;
+
+/// After the last attempt has been given up, as long as the ledger may take for its last commits.
+const REPORTS_TAKEN_WITHIN: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use recado_core::IntentKey;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cognition::tools::port::AttemptFuture;
+
+    #[tokio::test]
+    async fn each_attempt_is_performed_once_and_reported_once() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, mut reports) = start(&[("a", tool.clone(), 2)], 4);
+        for n in 0..20 {
+            executor.dispatch(dispatch("a", n, "ok")).unwrap();
+        }
+        let mut reported = Vec::new();
+        for _ in 0..20 {
+            reported.push(told(&mut reports).await);
+        }
+        reported.sort_by_key(|(operation, _)| *operation);
+        for (n, (operation, outcome)) in reported.into_iter().enumerate() {
+            assert_eq!((operation, outcome), (OperationId(n as u128), AttemptOutcome::Succeeded(json!({}))));
+        }
+        executor.stop(Duration::ZERO).await;
+        assert!(reports.recv().await.is_none(), "and nothing more");
+        assert_eq!(tool.begun.load(Ordering::SeqCst), 20);
+    }
+
+    #[tokio::test]
+    async fn no_more_attempts_run_at_a_time_than_the_tool_and_the_box_allow() {
+        let (one, other) = (Arc::new(Scripted::default()), Arc::new(Scripted::default()));
+        let (executor, mut reports) = start(&[("a", one.clone(), 2), ("b", other.clone(), 8)], 5);
+        for n in 0..30 {
+            executor.dispatch(dispatch(if n % 2 == 0 { "a" } else { "b" }, n, "yield")).unwrap();
+        }
+        for _ in 0..30 {
+            told(&mut reports).await;
+        }
+        assert_eq!(one.most.load(Ordering::SeqCst), 2);
+        assert!((3..=5).contains(&other.most.load(Ordering::SeqCst)), "it uses what the first leaves, and no more than all");
+        executor.stop(Duration::ZERO).await;
+    }
+
+    #[tokio::test]
+    async fn a_tool_that_hangs_holds_up_no_other() {
+        let (executor, mut reports) = start(&[("a", Arc::new(Scripted::default()), 1), ("b", Arc::new(Scripted::default()), 1)], 4);
+        for n in 0..3 {
+            executor.dispatch(dispatch("a", n, "hang")).unwrap();
+        }
+        executor.dispatch(dispatch("b", 9, "ok")).unwrap();
+        assert_eq!(told(&mut reports).await.0, OperationId(9));
+        drop(executor);
+    }
+
+    #[tokio::test]
+    async fn a_panic_in_an_attempt_is_reported_as_doubtful_and_frees_its_place() {
+        let (executor, mut reports) = start(&[("a", Arc::new(Scripted::default()), 1)], 1);
+        executor.dispatch(dispatch("a", 1, "panic")).unwrap();
+        executor.dispatch(dispatch("a", 2, "ok")).unwrap();
+        let (operation, outcome) = told(&mut reports).await;
+        assert_eq!(operation, OperationId(1));
+        assert!(matches!(outcome, AttemptOutcome::Failed { executed: Executed::Maybe, retryable: false, .. }), "{outcome:?}");
+        assert_eq!(told(&mut reports).await.0, OperationId(2));
+        executor.stop(Duration::ZERO).await;
+    }
+
+    #[tokio::test]
+    async fn an_attempt_at_a_tool_that_is_gone_is_reported_as_not_executed() {
+        let (executor, mut reports) = start(&[], 1);
+        executor.dispatch(dispatch("gone", 1, "ok")).unwrap();
+        let (_, outcome) = told(&mut reports).await;
+        assert!(matches!(outcome, AttemptOutcome::Failed { executed: Executed::No, retryable: false, .. }), "{outcome:?}");
+        executor.stop(Duration::ZERO).await;
+    }
+
+    #[tokio::test]
+    async fn a_stop_reports_what_waits_as_not_executed_and_what_was_sent_as_doubtful() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, mut reports) = start(&[("a", tool.clone(), 2)], 2);
+        executor.dispatch(dispatch("a", 1, "hang")).unwrap();
+        executor.dispatch(dispatch("a", 2, "hang unsent")).unwrap();
+        executor.dispatch(dispatch("a", 3, "ok")).unwrap();
+        while tool.begun.load(Ordering::SeqCst) < 2 {
+            tool.changed.notified().await;
+        }
+        executor.stop(Duration::from_millis(1)).await;
+        let mut outcomes = BTreeMap::new();
+        while let Some(ledger::Input::Attempted { operation, outcome, .. }) = reports.recv().await {
+            outcomes.insert(operation, outcome);
+        }
+        let executed = |operation| match &outcomes[&OperationId(operation)] {
+            AttemptOutcome::Failed { executed, retryable: true, .. } => *executed,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((executed(1), executed(2), executed(3)), (Executed::Maybe, Executed::No, Executed::No));
+    }
+
+    #[tokio::test]
+    async fn a_stop_lets_what_is_under_way_end_within_its_grace() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, mut reports) = start(&[("a", tool.clone(), 1)], 1);
+        executor.dispatch(dispatch("a", 1, "gate")).unwrap();
+        while tool.begun.load(Ordering::SeqCst) < 1 {
+            tool.changed.notified().await;
+        }
+        let stopping = tokio::spawn(executor.stop(Duration::from_secs(60)));
+        tool.gate.add_permits(1);
+        assert_eq!(told(&mut reports).await.1, AttemptOutcome::Succeeded(json!({})));
+        stopping.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_full_queue_gives_the_attempt_back_as_not_executed() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, _reports) = start(&[("a", tool, 1)], 1);
+        let mut given_back = None;
+        // The executor's task does not run in between: this test never waits.
+        for n in 0..=QUEUE_MAX as u128 {
+            given_back = executor.dispatch(dispatch("a", n, "hang")).err();
+        }
+        let Some(ledger::Input::Attempted { operation, attempt, outcome }) = given_back.map(|report| *report) else { panic!() };
+        assert_eq!((operation, attempt), (OperationId(QUEUE_MAX as u128), 1));
+        assert!(matches!(outcome, AttemptOutcome::Failed { executed: Executed::No, retryable: true, .. }), "{outcome:?}");
+    }
+
+    #[tokio::test]
+    async fn reports_that_nobody_takes_hold_up_attempts_and_lose_nothing() {
+        let tool = Arc::new(Scripted::default());
+        let (sender, mut reports) = mpsc::channel(1);
+        let executor = Executor::start(slots(&[("a", tool.clone(), 4)]), NonZeroUsize::new(4).unwrap(), sender);
+        for n in 0..50 {
+            executor.dispatch(dispatch("a", n, "ok")).unwrap();
+        }
+        while tool.begun.load(Ordering::SeqCst) < 5 {
+            tool.changed.notified().await;
+        }
+        tokio::task::yield_now().await;
+        assert!(tool.begun.load(Ordering::SeqCst) <= 6, "one report waits in the channel, four hold their places");
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < 50 {
+            seen.insert(told(&mut reports).await.0);
+        }
+        executor.stop(Duration::ZERO).await;
+    }
+
+    /// A tool whose arguments say what it does.
+    #[derive(Default)]
+    struct Scripted {
+        begun: AtomicUsize,
+        now: Arc<AtomicUsize>,
+        most: AtomicUsize,
+        changed: tokio::sync::Notify,
+        gate: Arc<Gate>,
+    }
+
+    struct Gate(Semaphore);
+
+    impl Default for Gate {
+        fn default() -> Self {
+            Self(Semaphore::new(0))
+        }
+    }
+
+    impl Gate {
+        fn add_permits(&self, n: usize) {
+            self.0.add_permits(n);
+        }
+    }
+
+    impl ToolPort for Scripted {
+        fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
+            let now = self.now.clone();
+            self.most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            let what = dispatch.arguments["do"].as_str().unwrap().to_owned();
+            if what != "hang unsent" {
+                sent.mark();
+            }
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            self.changed.notify_one();
+            let gate = self.gate.clone();
+            Box::pin(async move {
+                match what.as_str() {
+                    "hang" | "hang unsent" => std::future::pending::<()>().await,
+                    "panic" => panic!("as the test asks"),
+                    "gate" => gate.0.acquire().await.unwrap().forget(),
+                    "yield" => tokio::task::yield_now().await,
+                    _ => {}
+                }
+                now.fetch_sub(1, Ordering::SeqCst);
+                AttemptOutcome::Succeeded(json!({}))
+            })
+        }
+    }
+
+    fn slots(tools: &[(&str, Arc<Scripted>, usize)]) -> BTreeMap<String, Slot> {
+        tools
+            .iter()
+            .map(|(name, port, concurrency)| {
+                let slot = Slot { port: port.clone(), concurrency: NonZeroUsize::new(*concurrency).unwrap() };
+                ((*name).to_owned(), slot)
+            })
+            .collect()
+    }
+
+    fn start(tools: &[(&str, Arc<Scripted>, usize)], concurrency: usize) -> (Executor, mpsc::Receiver<ledger::Input>) {
+        let (sender, reports) = mpsc::channel(64);
+        (Executor::start(slots(tools), NonZeroUsize::new(concurrency).unwrap(), sender), reports)
+    }
+
+    fn dispatch(tool: &str, n: u128, what: &str) -> Dispatch {
+        Dispatch {
+            operation: OperationId(n),
+            attempt: 1,
+            tool: tool.to_owned(),
+            arguments: json!({ "do": what }),
+            intent_key: IntentKey(format!("key-{n}")),
+        }
+    }
+
+    async fn told(reports: &mut mpsc::Receiver<ledger::Input>) -> (OperationId, AttemptOutcome) {
+        match reports.recv().await {
+            Some(ledger::Input::Attempted { operation, outcome, .. }) => (operation, outcome),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! What executes an operation.
+//!
+//! A tool is asked for exactly one attempt at a time and says how it went; whether another one follows is the
+//! ledger's decision, never this room's. Everything that comes back from a tool is bounded and judged before it
+//! becomes an [`AttemptOutcome`](recado_core::ledger::AttemptOutcome): where it is not certain that nothing was done,
+//! the outcome says so.
+//!
+//! * [`Schemas`] checks the arguments of a call before anything is accepted.
+//! * [`Executor`] runs attempts within limits and reports each of them.
+//! * [`HttpTool`] carries out an attempt over HTTP.
+//! * [`router`] takes results that come later.
+
+mod callbacks;
+mod error;
+mod executor;
+mod http;
+mod port;
+mod reply;
+mod schema;
+mod tls;
+mod token;
+
+#[cfg(test)]
+mod callback_faults;
+#[cfg(test)]
+mod http_faults;
+#[cfg(test)]
+mod tls_faults;
+
+pub use callbacks::{Callback, CallbackAddress, router};
+pub use error::ToolError;
+pub use executor::{Executor, Slot};
+pub use http::{HttpTool, http_tools};
+pub use port::{AttemptFuture, Sent, ToolPort};
+pub use schema::{ArgumentsRefused, Schemas};
+pub use token::{BoxSecret, CallbackToken};

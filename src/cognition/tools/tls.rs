@@ -1,0 +1,177 @@
+//! Whom an `https://` tool is trusted by, and the HTTP clients that follow from it.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Client;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{CertificateError, ClientConfig, RootCertStore};
+
+use super::error::ToolError;
+use crate::config::Tool;
+
+/// The HTTP clients of all tools: one for each distinct way of trusting and of using connections.
+pub(super) struct Clients {
+    system: SystemAuthorities,
+    made: HashMap<ClientKind, Client>,
+}
+
+/// The certificate authorities that the system trusts.
+pub(super) struct SystemAuthorities {
+    certificates: Vec<CertificateDer<'static>>,
+    /// What went wrong in reading them.
+    faults: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct ClientKind {
+    https: bool,
+    ca_file: Option<PathBuf>,
+    reuses_connections: bool,
+}
+
+impl SystemAuthorities {
+    /// Those of the system's store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    pub(super) fn load() -> Self {
+        let loaded = rustls_native_certs::load_native_certs();
+        Self { certificates: loaded.certs, faults: loaded.errors.iter().map(ToString::to_string).collect() }
+    }
+
+    #[cfg(test)]
+    pub(super) fn none() -> Self {
+        Self { certificates: Vec::new(), faults: Vec::new() }
+    }
+}
+
+impl Clients {
+    pub(super) fn new(system: SystemAuthorities) -> Self {
+        Self { system, made: HashMap::new() }
+    }
+
+    /// The client for `tool`, shared with tools that need the same.
+    ///
+    /// A tool that is not idempotent gets a new connection for each attempt: on a kept one, a tool that closes it in
+    /// the same instant would leave a request of which nobody knows whether it arrived, and which can't be repeated.
+    pub(super) fn client(&mut self, tool: &Tool, https: bool) -> Result<Client, ToolError> {
+        let ca_file = if https { tool.ca_file.clone() } else { None };
+        let kind = ClientKind { https, ca_file, reuses_connections: tool.idempotent };
+        if let Some(client) = self.made.get(&kind) {
+            return Ok(client.clone());
+        }
+        let roots = if https { self.roots(tool)? } else { RootCertStore::empty() };
+        let client = build(roots, kind.reuses_connections).map_err(|reason| ToolError::Client { tool: tool.name.clone(), reason })?;
+        self.made.insert(kind, client.clone());
+        Ok(client)
+    }
+
+    /// How many have been made.
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.made.len()
+    }
+
+    fn roots(&self, tool: &Tool) -> Result<RootCertStore, ToolError> {
+        let mut roots = RootCertStore::empty();
+        // The system's store may hold some that this implementation can't read; the others still count.
+        roots.add_parsable_certificates(self.system.certificates.iter().cloned());
+        if let Some(path) = &tool.ca_file {
+            add_file(&mut roots, path).map_err(|reason| ToolError::File {
+                tool: tool.name.clone(),
+                setting: "ca_file",
+                path: path.clone(),
+                reason,
+            })?;
+        }
+        if roots.is_empty() {
+            let detail = self.system.faults.first().map(|fault| format!(" ({fault})")).unwrap_or_default();
+            return Err(ToolError::NoAuthorities { tool: tool.name.clone(), detail });
+        }
+        Ok(roots)
+    }
+}
+
+/// Why the connection could not be trusted, with the remedy, if that is what is at the bottom of `error`.
+pub(super) fn distrust(error: &(dyn Error + 'static)) -> Option<String> {
+    use CertificateError as C;
+    let fault = rustls_error(error)?;
+    let rustls::Error::InvalidCertificate(certificate) = fault else {
+        return Some(format!("the secure connection to the tool failed: {fault}"));
+    };
+    Some(match certificate {
+        C::UnknownIssuer => {
+            "the tool's certificate is signed by an authority that this box does not trust: set the tool's `ca_file` to that authority's certificate".to_owned()
+        }
+        C::Expired | C::ExpiredContext { .. } => {
+            "the tool's certificate has expired, or this box's clock is wrong: renew the certificate, or check the clock".to_owned()
+        }
+        C::NotValidYet | C::NotValidYetContext { .. } => {
+            "the tool's certificate is not valid yet, or this box's clock is in the past: check the clock".to_owned()
+        }
+        C::NotValidForName | C::NotValidForNameContext { .. } => {
+            "the tool's certificate is for another host: use the host name that it is for in the tool's `url`".to_owned()
+        }
+        other => format!("the tool's certificate is not accepted: {other}"),
+    })
+}
+
+fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(fault) = error.downcast_ref::<rustls::Error>() {
+            return Some(fault);
+        }
+        // An I/O error shows the source of what it wraps, not what it wraps.
+        let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| format!("can't be read: {error}"))?;
+    let mut count = 0;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| format!("is not PEM: {error}"))?;
+        roots.add(certificate).map_err(|error| format!("holds a certificate that can't be used: {error}"))?;
+        count += 1;
+    }
+    if count == 0 { Err("holds no certificate (a block that begins with `-----BEGIN CERTIFICATE-----`)".to_owned()) } else { Ok(()) }
+}
+
+fn build(roots: RootCertStore, reuses_connections: bool) -> Result<Client, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let tls = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Client::builder()
+        .tls_backend_preconfigured(tls)
+        // The executor performs the attempt that it is given, there and once.
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .referer(false)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_CONNECTION_KEPT)
+        .pool_max_idle_per_host(if reuses_connections { IDLE_CONNECTIONS_MAX } else { 0 })
+        .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
+        .build()
+        .map_err(|error| error.to_string())
+}
+
+/// Long enough for two lost SYNs and a TLS handshake; a tool's own `timeout_ms` still bounds the whole attempt.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Shorter than the 5 s after which common servers close an idle connection.
+const IDLE_CONNECTION_KEPT: Duration = Duration::from_secs(4);
+
+/// As many as one tool's attempts at a time commonly leave behind.
+const IDLE_CONNECTIONS_MAX: usize = 4;

@@ -1,0 +1,50 @@
+//! Typed settings: what a box is told before it starts. Checked here, once, with file, line and remedy; the rest of the
+//! house gets values that are right.
+//!
+//! [`Config::load`] lays the layers over one another (`source`, `tree`), gives them types (`decode`), and checks them: each
+//! table checks itself (`check` holds what that needs). Every problem is reported, with its place and what to write instead.
+//! Nothing here may be reached while a call is up, and no credential passes through here but as a [`Secret`].
+
+mod check;
+mod cidr;
+mod decode;
+mod gate;
+mod http;
+mod listen;
+mod load;
+mod log;
+mod media;
+mod model;
+mod port_range;
+mod problem;
+mod secret;
+mod settings;
+mod sip;
+mod source;
+mod speech;
+mod summary;
+mod this_box;
+pub mod tool;
+mod tool_check;
+mod tree;
+mod wording;
+
+#[cfg(test)]
+mod tests;
+
+pub use cidr::Cidr;
+pub use gate::Gate;
+pub use http::Http;
+pub use listen::{Listen, ProfileName};
+pub use log::{Log, LogFormat};
+pub use media::Media;
+pub use model::{Model, ModelKind};
+pub use port_range::PortRange;
+pub use problem::{Place, Problem, Problems, Severity};
+pub use secret::{Secret, SecretError};
+pub use settings::Config;
+pub use sip::Sip;
+pub use source::Sources;
+pub use speech::{Engine, Speech, Voices};
+pub use this_box::{STORE_FILE, ThisBox};
+pub use tool::Tool;

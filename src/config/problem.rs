@@ -1,0 +1,99 @@
+//! What is wrong with a configuration, where it stands, and what to write instead.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// Where something stands.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// In a file; line and column count from one.
+    File {
+        /// The file, as it was named.
+        name: Arc<str>,
+        /// The line.
+        line: usize,
+        /// The column, in characters.
+        column: usize,
+    },
+    /// A whole file, such as one that can't be read.
+    WholeFile(Arc<str>),
+    /// An environment variable.
+    Environment(Arc<str>),
+    /// A flag of the command line.
+    Flag(Arc<str>),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { name, line, column } => write!(f, "{name}:{line}:{column}"),
+            Self::WholeFile(name) => f.write_str(name),
+            Self::Environment(name) => write!(f, "environment variable {name}"),
+            Self::Flag(flag) => write!(f, "flag --set {flag}"),
+        }
+    }
+}
+
+/// How bad it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Severity {
+    /// The box does not start.
+    Error,
+    /// The box starts; somebody should know.
+    Warning,
+}
+
+/// One thing that is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// Where.
+    pub place: Place,
+    /// How bad.
+    pub severity: Severity,
+    /// What is wrong, beginning with the setting that it is about.
+    pub what: String,
+    /// What to write instead.
+    pub instead: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = if self.severity == Severity::Warning { "warning: " } else { "" };
+        write!(f, "{}: {severity}{}", self.place, self.what)?;
+        if self.instead.is_empty() { Ok(()) } else { write!(f, "; write instead: {}", self.instead) }
+    }
+}
+
+/// Everything that is wrong with a configuration, in the order of the files.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", lines(.0))]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// The problems, sorted by place, each once.
+    pub(super) fn new(mut problems: Vec<Problem>) -> Self {
+        problems.sort_by(|a, b| a.place.cmp(&b.place));
+        // One unclosed bracket within another is one thing to mend.
+        problems.dedup();
+        Self(problems)
+    }
+
+    /// Whether the box must not start.
+    pub fn fatal(&self) -> bool {
+        self.0.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
+    /// Each problem.
+    pub fn iter(&self) -> impl Iterator<Item = &Problem> {
+        self.0.iter()
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn lines(problems: &[Problem]) -> String {
+    problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,96 @@
+//! Credentials. They come from files, never from settings or the environment, and are never shown.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// A credential. It can be used and can't be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+/// Why a credential can't be had.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file can't be read: give it to the user that the box runs as, or load it with systemd's `LoadCredential=`.
+    #[error("the credential file {} can't be read: {error}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The content can't be a credential: it must be one line of printable characters.
+    #[error("the credential file {} must hold one line of 1 to {SECRET_BYTES_MAX} printable ASCII characters", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl Secret {
+    /// Reads a credential from a file, white space around it left out.
+    ///
+    /// # Errors
+    /// When the file can't be read or does not hold one line.
+    pub fn read(path: &Path) -> Result<Self, SecretError> {
+        let mut text = Vec::new();
+        let read = File::open(path).and_then(|file| file.take(SECRET_BYTES_MAX + 2).read_to_end(&mut text));
+        read.map_err(|error| SecretError::Unreadable { path: path.to_owned(), error })?;
+        match std::str::from_utf8(&text).map(str::trim) {
+            Ok(line) if (1..=SECRET_BYTES_MAX).contains(&(line.len() as u64)) && line.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {
+                Ok(Self(line.to_owned()))
+            }
+            _ => Err(SecretError::Malformed { path: path.to_owned() }),
+        }
+    }
+
+    /// The credential itself, to be sent and not to be kept.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Servers refuse headers beyond 8 KiB.
+const SECRET_BYTES_MAX: u64 = 8 * 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(content: &[u8]) -> Result<Secret, SecretError> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("token");
+        std::fs::write(&path, content).unwrap();
+        Secret::read(&path)
+    }
+
+    #[test]
+    fn a_secret_is_read_whole_and_never_printed() {
+        let secret = read(b"  s3cr3t token\n").unwrap();
+        assert_eq!(secret.expose(), "s3cr3t token");
+        assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
+    }
+
+    #[test]
+    fn what_can_be_no_header_is_no_secret() {
+        for content in [&b""[..], b"\n", b"two\nlines", b"\xff\xfe", &[b'a'; 9_000]] {
+            let error = read(content).unwrap_err();
+            assert!(matches!(error, SecretError::Malformed { .. }), "{error}");
+        }
+        assert!(read(&[b'a'; 8 * 1024]).is_ok());
+    }
+
+    #[test]
+    fn an_error_names_the_file_and_not_its_content() {
+        let error = Secret::read(Path::new("/nonexistent/token")).unwrap_err();
+        assert!(error.to_string().starts_with("the credential file /nonexistent/token can't be read: "));
+        assert!(!read(b"p@ss\nword").unwrap_err().to_string().contains("p@ss"));
+    }
+}

@@ -1,0 +1,99 @@
+//! The whole configuration: one field for each table.
+
+use serde::Deserialize;
+
+use super::check::Checker;
+use super::source::Sources;
+use super::tree::Path;
+use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool};
+
+/// Everything that a box is told before it starts.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// `[box]`: who this box is.
+    #[serde(rename = "box")]
+    pub this_box: ThisBox,
+    /// `[sip]`: signalling.
+    pub sip: Sip,
+    /// `[media]`: RTP.
+    pub media: Media,
+    /// `[listen]`: when the caller is taken to speak.
+    pub listen: Listen,
+    /// `[speech]`: text to speech.
+    pub speech: Speech,
+    /// `[gate]`: when results may be told.
+    pub gate: Gate,
+    /// `[model]`: what leads the conversation.
+    pub model: Model,
+    /// `[http]`: callbacks, health and measures.
+    pub http: Http,
+    /// `[log]`: what is written to stderr.
+    pub log: Log,
+    /// `[[tools]]`: what callers can ask for.
+    pub tools: Vec<Tool>,
+}
+
+impl Config {
+    /// The tool of this name.
+    pub fn tool(&self, name: &str) -> Option<&Tool> {
+        self.tools.iter().find(|tool| tool.name == name)
+    }
+
+    /// Gives every path its place: relative ones start from the configuration file, those of credentials from the credentials
+    /// directory where the file is there, recordings from the data directory, and the data directory from where the box runs.
+    pub(super) fn resolve(&mut self, sources: &Sources) {
+        let base = sources.base_dir();
+        if let (None, Some(state_dir)) = (&self.this_box.data_dir, &sources.state_dir) {
+            self.this_box.data_dir = Some(state_dir.clone());
+        }
+        self.model.dialogue = base.join(&self.model.dialogue);
+        if let Some(recordings) = &mut self.media.recordings {
+            *recordings = self.this_box.data_dir().join(&*recordings);
+        }
+        for tool in &mut self.tools {
+            if let Some(ca_file) = &mut tool.ca_file {
+                *ca_file = base.join(&*ca_file);
+            }
+            if let Some(bearer_file) = &mut tool.bearer_file {
+                let credential =
+                    sources.credentials_dir.as_ref().map(|directory| directory.join(&*bearer_file)).filter(|file| file.is_file());
+                *bearer_file = credential.unwrap_or_else(|| base.join(&*bearer_file));
+            }
+        }
+    }
+
+    /// Everything that types alone don't rule out.
+    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+        self.this_box.check(checker);
+        self.sip.check(checker);
+        self.media.check(checker, self.sip.calls_max);
+        self.listen.check(checker);
+        self.speech.check(checker);
+        self.gate.check(checker);
+        self.model.check(checker);
+        self.http.check(checker);
+        self.log.check(checker);
+        if self.sip.listen == self.http.listen {
+            let free = self.http.listen.port().checked_add(1).unwrap_or(8080);
+            let instead = format!("listen = \"{}:{free}\"", self.http.listen.ip());
+            checker.warning(&Path::of("http.listen"), "the same address and port as sip.listen, which is easily confused", instead);
+        }
+        let places = checker.tools();
+        if self.tools.len() > TOOLS_MAX {
+            let what = format!("{} tools are more than {TOOLS_MAX}", self.tools.len());
+            checker.error(&Path::of("tools"), what, "fewer tools: a caller can't be offered so many");
+        }
+        for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
+            tool.check(checker, place, self.this_box.language);
+            let first = self.tools.iter().zip(&places).take(index).find(|(earlier, _)| earlier.name == tool.name);
+            if let (Some((_, first)), false) = (first, tool.name.is_empty()) {
+                let what = format!("this name is taken by the tool at {}", checker.place(&first.join("name")));
+                checker.error(&place.join("name"), what, format!("name = \"{}_2\"", tool.name));
+            }
+        }
+    }
+}
+
+/// Each tool costs room in every prompt; the largest realtime models take 128.
+const TOOLS_MAX: usize = 128;

@@ -1,0 +1,80 @@
+//! What a box with this configuration will do, in a few lines for the person who wrote it.
+
+use std::fmt::{self, Display, Write};
+
+use recado_core::policy::{Language, Priority};
+
+use super::{Config, ModelKind};
+
+impl Config {
+    /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.
+    pub fn summary(&self) -> impl Display {
+        Summary(self).to_string()
+    }
+}
+
+struct Summary<'a>(&'a Config);
+
+impl Display for Summary<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let language = match config.this_box.language {
+            Language::Es => "Spanish",
+            Language::En => "English",
+        };
+        writeln!(
+            f,
+            "{} speaks {language} for account {:?} and keeps its data in {}.",
+            config.this_box.name,
+            config.this_box.account,
+            config.this_box.data_dir().display()
+        )?;
+        self.calls(f)?;
+        let ModelKind::Scripted = config.model.kind;
+        writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
+        writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
+        writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
+        if config.tools.is_empty() {
+            return writeln!(f, "It has no tools.");
+        }
+        writeln!(f, "Tools:")?;
+        config.tools.iter().try_for_each(|tool| {
+            let mut traits = String::new();
+            if tool.idempotent {
+                write!(traits, ", idempotent, up to {} attempts", tool.retry.attempts_max)?;
+            }
+            if tool.priority == Priority::Urgent {
+                traits.push_str(", urgent");
+            }
+            if tool.bearer_file.is_some() {
+                traits.push_str(", with a credential");
+            }
+            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, tool.url, duration(tool.deadline_ms))
+        })
+    }
+}
+
+impl Summary<'_> {
+    fn calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let sip = &config.sip;
+        let networks = sip.allow.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let users = if sip.users.is_empty() { "any user".to_owned() } else { sip.users.join(", ") };
+        writeln!(f, "It answers SIP at {} (known to phones as {}) for {users}, from {networks}.", sip.listen, sip.advertised())?;
+        write!(f, "Up to {} calls of at most {} each, RTP on ports {}", sip.calls_max, duration(sip.call_ms_max), config.media.ports)?;
+        match &config.media.recordings {
+            Some(directory) => writeln!(f, "; calls are recorded to {}.", directory.display()),
+            None => writeln!(f, "; calls are not recorded."),
+        }
+    }
+}
+
+/// Milliseconds in the largest unit that they are whole in.
+fn duration(ms: u64) -> String {
+    match ms {
+        ms if ms % 3_600_000 == 0 && ms > 0 => format!("{} h", ms / 3_600_000),
+        ms if ms % 60_000 == 0 && ms > 0 => format!("{} min", ms / 60_000),
+        ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),
+        ms => format!("{ms} ms"),
+    }
+}

@@ -1,0 +1,471 @@
+//! Malformed configurations and exactly what is said of them.
+
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// A directory with a configuration and the dialogue that it follows.
+struct Room(tempfile::TempDir);
+
+impl Room {
+    fn with(toml: &str) -> Self {
+        let room = Self(tempfile::tempdir().unwrap());
+        room.write("recado.toml", toml);
+        room.write("dialogue.toml", "");
+        room
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn sources(&self) -> Sources {
+        Sources { file: self.path("recado.toml"), ..Sources::default() }
+    }
+
+    fn load(&self) -> Result<(Config, Problems), Problems> {
+        Config::load(&self.sources())
+    }
+
+    /// Every problem, a line each, without the directory's name.
+    fn problems(&self, sources: &Sources) -> String {
+        let problems = match Config::load(sources) {
+            Ok((_, warnings)) => warnings,
+            Err(problems) => problems,
+        };
+        problems.to_string().replace(&format!("{}/", self.0.path().display()), "")
+    }
+}
+
+/// The whole of what is said about `toml`.
+fn said_of(toml: &str) -> String {
+    let room = Room::with(toml);
+    room.problems(&room.sources())
+}
+
+/// A tool with nothing wrong, and `more` in it.
+fn tool(more: &str) -> String {
+    format!("[[tools]]\nname = \"look_up\"\nurl = \"https://crm.example/a\"\nsay_done.es = \"Hecho.\"\n{more}\n")
+}
+
+#[test]
+fn an_empty_file_is_a_configuration() {
+    let (config, warnings) = Room::with("").load().unwrap();
+    assert!(warnings.is_empty());
+    assert_eq!(config.sip, Sip::default());
+    assert!(config.sip.allows("127.0.0.1".parse().unwrap()));
+    assert!(!config.sip.allows("192.168.1.7".parse().unwrap()));
+    assert_eq!(config.http.callback_base(config.http.listen), "http://127.0.0.1:8080");
+    assert_eq!(config.this_box.data_dir(), Path::new("data"));
+}
+
+#[test]
+fn each_mistake_is_named_with_its_place_and_a_remedy() {
+    for (toml, said) in [
+        // Keys.
+        ("[sipp]\n", "recado.toml:1:2: sipp: there is no such setting; did you mean `sip`?; write instead: [sip]"),
+        (
+            "[sip]\nlisten = \"127.0.0.1:5060\"\n  calls-max = 4\n",
+            "recado.toml:3:3: sip.calls-max: there is no such setting; did you mean `calls_max`?; write instead: calls_max = 4",
+        ),
+        (
+            "[gate]\ncolour = \"red\"\n",
+            "recado.toml:2:1: gate.colour: there is no such setting; write instead: one of min_quiet_ms, max_wait_ms",
+        ),
+        // Types.
+        (
+            "[sip]\ncalls_max = \"20\"\n",
+            "recado.toml:2:13: sip.calls_max: expected a whole number, zero or more, found the text \"20\"; write instead: calls_max = 20",
+        ),
+        (
+            "[sip]\nrtp_silence_ms = \"30 s\"\n",
+            "recado.toml:2:18: sip.rtp_silence_ms: expected a whole number, zero or more, found the text \"30 s\"; write instead: rtp_silence_ms = 30000",
+        ),
+        (
+            "[speech]\nwords_per_minute = 70000\n",
+            "recado.toml:2:20: speech.words_per_minute: expected a whole number from 0 to 65535, found the number 70000; write instead: a number without quotes, unit or sign",
+        ),
+        (
+            "[gate]\nmin_quiet_ms = -1\n",
+            "recado.toml:2:16: gate.min_quiet_ms: expected a whole number, zero or more, found the number -1; write instead: a number without quotes, unit or sign",
+        ),
+        (
+            "[media]\nrealtime = \"yes\"\n",
+            "recado.toml:2:12: media.realtime: expected true or false, found the text \"yes\"; write instead: realtime = true",
+        ),
+        ("[box]\nname = 12\n", "recado.toml:2:8: box.name: expected text in quotes, found the number 12; write instead: name = \"12\""),
+        (
+            "[sip]\nusers = \"700\"\n",
+            "recado.toml:2:9: sip.users: expected a list, found the text \"700\"; write instead: users = [\"700\"]",
+        ),
+        ("sip = 3\n", "recado.toml:1:7: sip: expected a table, found the number 3; write instead: [sip]"),
+        (
+            "[tools]\nname = \"x\"\n",
+            "recado.toml:1:1: tools: expected one [[tools]] table for each tool, found a table; write instead: [[tools]]",
+        ),
+        ("[log]\nformat = \"jsno\"\n", "recado.toml:2:10: log.format: \"jsno\" is not a choice; write instead: format = \"json\""),
+        (
+            "[box]\nlanguage = \"fr\"\n",
+            "recado.toml:2:12: box.language: \"fr\" is not a choice; write instead: language = \"es\" or \"en\"",
+        ),
+        (
+            "[log]\nlevel = \"loud\"\n",
+            "recado.toml:2:9: log.level: \"loud\" is not a level (off, error, warn, info, debug, trace); write instead: level = \"info,recado::surface::sip=debug\"",
+        ),
+        // Addresses and ranges.
+        (
+            "[sip]\nlisten = \"localhost:5060\"\n",
+            "recado.toml:2:10: sip.listen: this is not an address and port; write instead: listen = \"127.0.0.1:5060\"",
+        ),
+        (
+            "[http]\nlisten = \"127.0.0.1\"\n",
+            "recado.toml:2:10: http.listen: this is not an address and port; write instead: listen = \"127.0.0.1:8080\"",
+        ),
+        (
+            "[sip]\nadvertised = \"box.example\"\n",
+            "recado.toml:2:14: sip.advertised: this is not an IP address; write instead: advertised = \"192.0.2.10\"",
+        ),
+        (
+            "[sip]\nallow = [\n  \"10.0.0.0/8\",\n  \"10.0.0.7/24\",\n]\n",
+            "recado.toml:4:3: sip.allow: \"10.0.0.7/24\" has bits set beyond its prefix; write instead: allow = [\"10.0.0.0/24\"]",
+        ),
+        ("[sip]\nallow = []\n", "recado.toml:2:9: sip.allow: an empty list accepts nobody; write instead: allow = [\"127.0.0.0/8\"]"),
+        (
+            "[sip]\nlisten = \"192.168.1.5:5060\"\n",
+            "recado.toml:2:10: sip.listen: others can reach 192.168.1.5:5060, and `allow` does not say whose calls are accepted; write instead: allow = [\"192.168.0.0/16\"] with the networks of your phones",
+        ),
+        (
+            "[sip]\nlisten = \"0.0.0.0:5060\"\nallow = [\"10.0.0.0/8\"]\n",
+            "recado.toml:2:10: sip.listen: 0.0.0.0 stands for every address, and `advertised` does not say which one phones reach; write instead: advertised = \"192.0.2.10\" with this box's own address",
+        ),
+        (
+            "[sip]\nlisten = \"192.0.2.5:5060\"\nallow = [\"0.0.0.0/0\"]\n",
+            "recado.toml:3:9: warning: sip.allow: it accepts calls from the whole internet, scanners included; write instead: allow = [\"192.168.0.0/16\"]",
+        ),
+        (
+            "[sip]\nusers = [\"sip:700@pbx\"]\n",
+            "recado.toml:2:10: sip.users: \"sip:700@pbx\" is not the user part of an address, which is what stands before the @; write instead: users = [\"700\"]",
+        ),
+        ("[sip]\ncalls_max = 0\n", "recado.toml:2:13: sip.calls_max: 0 is outside of 1 to 500; write instead: calls_max = 1"),
+        (
+            "[media]\nports = \"20999-20000\"\n",
+            "recado.toml:2:9: media.ports: \"20999-20000\" ends before it begins; write instead: ports = \"20000-20999\"",
+        ),
+        (
+            "[sip]\ncalls_max = 30\n[media]\nports = \"20001-20040\"\n",
+            "recado.toml:4:9: media.ports: 20001-20040 holds 19 pairs of ports, and sip.calls_max = 30 calls take one each; write instead: ports = \"20002-20121\"",
+        ),
+        (
+            "[listen]\nretract_ms = 1500\n",
+            "recado.toml:2:14: listen.retract_ms: 1500 is outside of 100 to 1000; write instead: retract_ms = 1000",
+        ),
+        (
+            "[listen]\nconfirm_voiced_ms = 500\nconfirm_window_ms = 400\n",
+            "recado.toml:2:21: listen.confirm_voiced_ms: 500 ms of voice never fit into confirm_window_ms = 400; write instead: confirm_voiced_ms = 200",
+        ),
+        (
+            "[speech]\nwords_per_minute = 40\nvoices.es = \"es; rm\"\n",
+            "recado.toml:2:20: speech.words_per_minute: 40 is outside of 80 to 300; write instead: words_per_minute = 80\n\
+             recado.toml:3:13: speech.voices.es: \"es; rm\" is not the name of a voice; write instead: es = \"es\" (`espeak-ng --voices` lists them)",
+        ),
+        (
+            "[http]\nadvertised = \"box.example\"\n",
+            "recado.toml:2:14: http.advertised: this is not an http:// or https:// URL without query and fragment; write instead: advertised = \"https://box.example\"",
+        ),
+        (
+            "[model]\ndialogue = \"talk.toml\"\n",
+            "recado.toml:2:12: model.dialogue: the file talk.toml does not exist; write instead: the path of a file that recado may read",
+        ),
+    ] {
+        assert_eq!(said_of(toml), said, "{toml}");
+    }
+}
+
+#[test]
+fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
+    let parameters = "parameters.type = \"object\"\nparameters.properties.subject.type = \"string\"";
+    let with_parameters = |more: &str| tool(&format!("{parameters}\n{more}"));
+    for (toml, said) in [
+        (tool("[sip]"), ""),
+        (
+            "[[tools]]\nsay_done.es = \"Hecho.\"\n".to_owned(),
+            "recado.toml:1:1: tool 1: `name` is missing; write instead: name = \"open_ticket\"\n\
+             recado.toml:1:1: tool 1: `url` is missing; write instead: url = \"https://crm.example/recado/tickets\"",
+        ),
+        (
+            tool("tiemout_ms = 3"),
+            "recado.toml:5:1: tool \"look_up\": tiemout_ms: there is no such setting; did you mean `timeout_ms`?; write instead: timeout_ms = 3",
+        ),
+        (
+            tool("[[tools]]\nname = \"look_up\"\nurl = \"https://crm.example/b\"\nsay_done.es = \"Hecho.\""),
+            "recado.toml:6:8: tool \"look_up\": name: this name is taken by the tool at recado.toml:2:8; write instead: name = \"look_up_2\"",
+        ),
+        (
+            tool("").replace("look_up", "mirar código"),
+            "recado.toml:2:8: tool \"mirar código\": name: a name is 1 to 64 letters, digits, `_` and `-`, for models take no other; write instead: name = \"mirar_c_digo\"",
+        ),
+        (
+            tool("").replace("https", "ftp"),
+            "recado.toml:3:7: tool \"look_up\": url: \"ftp://crm.example/a\" is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/tickets\"",
+        ),
+        (
+            tool("").replace("crm.", "me:pass@crm."),
+            "recado.toml:3:7: tool \"look_up\": url: a URL is logged, and this one holds a credential; write instead: the URL without it, and bearer_file = \"crm-token\"",
+        ),
+        (
+            tool("headers.Authorization = \"Bearer abc\""),
+            "recado.toml:5:25: tool \"look_up\": headers.Authorization: credentials don't stand in a configuration; write instead: bearer_file = \"crm-token\", a file that holds the token",
+        ),
+        (
+            tool("timeout_ms = 20000\ndeadline_ms = 5000"),
+            "recado.toml:5:14: tool \"look_up\": timeout_ms: one attempt may take 20000 ms, and the whole operation only deadline_ms = 5000; write instead: timeout_ms = 5000",
+        ),
+        (
+            tool("bearer_file = \"token\"\nca_file = \"ca.pem\""),
+            "recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token\n\
+             recado.toml:6:11: tool \"look_up\": ca_file: the file ca.pem does not exist; write instead: the path of a file that recado may read",
+        ),
+        (
+            tool("retry.attempts_max = 3"),
+            "recado.toml:5:1: warning: tool \"look_up\": retry: this tool is not idempotent, so only attempts that provably did not execute are repeated; write instead: idempotent = true, if the same request may safely be sent twice",
+        ),
+        (
+            tool("concurrency = 0"),
+            "recado.toml:5:15: tool \"look_up\": concurrency: expected a whole number, one or more, found the number 0; write instead: concurrency = 1",
+        ),
+        (tool("idempotent = true\nretry.attempts_max = 3"), ""),
+        (
+            tool("parameters.type = \"object\"\nparameters.properties.n.type = \"text\""),
+            "recado.toml:6:32: tool \"look_up\": parameters.properties.n.type: this is not JSON Schema: \"text\" is not valid under any of the schemas listed in the 'anyOf' keyword; write instead: type = \"string\", \"number\", \"integer\", \"boolean\", \"array\" or \"object\"",
+        ),
+        (
+            tool("parameters = { type = \"string\" }"),
+            "recado.toml:5:1: tool \"look_up\": parameters: arguments come as one object; write instead: type = \"object\"",
+        ),
+        (
+            with_parameters("idempotency_fields = [\"subjct\"]"),
+            "recado.toml:7:23: tool \"look_up\": idempotency_fields: \"subjct\" is not among the properties in parameters; write instead: \"subject\"",
+        ),
+        (
+            with_parameters("say_short.en = \"Done.\""),
+            "recado.toml:7:1: tool \"look_up\": say_short: there is no text in the box's language, \"es\"; write instead: say_short.es = \"…\"",
+        ),
+        (
+            with_parameters("say_failed.es = \"No: {{ error }\""),
+            "recado.toml:7:17: tool \"look_up\": say_failed.es: this template can't be read: unexpected `}`, expected end of variable block; write instead: say_failed.es = \"… {{ arguments.name }} …\"",
+        ),
+        (
+            with_parameters("say_accepted.es = \"Miro {{ argument.subject }}\""),
+            "recado.toml:7:19: tool \"look_up\": say_accepted.es: there is no `argument` to be said here; write instead: {{ arguments.subject }}",
+        ),
+        (
+            with_parameters("say_accepted.es = \"Es {{ result.number }}\""),
+            "recado.toml:7:19: tool \"look_up\": say_accepted.es: there is no `result` to be said here; write instead: arguments and what is in it",
+        ),
+        (
+            with_parameters("say_unknown.es = \"Sobre {{ arguments.sujbect }}\""),
+            "recado.toml:7:18: tool \"look_up\": say_unknown.es: `arguments.sujbect` is not among the properties in parameters; write instead: {{ arguments.subject }}",
+        ),
+        (
+            tool("").replace("say_done.es = \"Hecho.\"\n", ""),
+            "recado.toml:1:1: warning: tool \"look_up\": say_done: without a text the caller only hears that it is done, not what came of it; write instead: say_done.es = \"… {{ result.… }} …\"",
+        ),
+    ] {
+        assert_eq!(said_of(&toml), said, "{toml}");
+    }
+}
+
+#[test]
+fn every_problem_is_reported_and_not_only_the_first() {
+    let said = said_of(
+        "[box]\nlanguage = \"fr\"\nnmae = \"x\"\n[sip]\ncalls_max = \"many\"\nlisten = 5060\n[[tools]]\nname = 1\nurl = \"ftp://x\"\n[[tools]]\nname = \"b\"\nurl = \"http://127.0.0.1/\"\nsay_done.en = \"{{\"\n",
+    );
+    let places: Vec<_> = said.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(
+        places,
+        [
+            "recado.toml:2:12",
+            "recado.toml:3:1",
+            "recado.toml:5:13",
+            "recado.toml:6:10",
+            "recado.toml:7:1",
+            "recado.toml:8:8",
+            "recado.toml:9:7",
+            "recado.toml:13:1",
+            "recado.toml:13:15"
+        ],
+        "{said}"
+    );
+}
+
+#[test]
+fn a_file_that_is_not_toml_is_reported_at_each_place_that_is_not() {
+    let said = said_of("[sip\nlisten = \"a\n[media]\nports = ,\n");
+    let lines: Vec<_> = said.lines().collect();
+    assert!(lines.len() >= 3, "{said}");
+    assert_eq!(said_of(&format!("a = {}", "[".repeat(500))).lines().count(), 2, "what is wrong once is said once");
+    assert!(lines.iter().all(|line| line.starts_with("recado.toml:") && line.contains(": this is not TOML: ")), "{said}");
+}
+
+#[test]
+fn a_file_that_is_missing_too_large_or_not_text_is_named() {
+    let room = Room::with("");
+    let nowhere = Sources { file: room.path("nowhere.toml"), ..Sources::default() };
+    assert_eq!(
+        room.problems(&nowhere),
+        "nowhere.toml: can't be read: No such file or directory (os error 2); write instead: the path of a configuration file, as in `-c config/recado.toml`"
+    );
+    room.write("recado.toml", &"#".repeat(2 * 1024 * 1024));
+    assert_eq!(
+        room.problems(&room.sources()),
+        "recado.toml: is larger than 1048576 bytes; write instead: smaller files in its `.d` directory"
+    );
+    std::fs::write(room.path("recado.toml"), b"[box]\nname = \"\xff\"").unwrap();
+    assert_eq!(room.problems(&room.sources()), "recado.toml: is not UTF-8 (byte 14); write instead: the same text saved as UTF-8");
+}
+
+#[test]
+fn outer_layers_win_setting_by_setting_and_tools_are_added() {
+    let room = Room::with(&format!("[sip]\ncalls_max = 1\nring_ms = 100\nusers = [\"a\", \"b\"]\n{}", tool("")));
+    room.write("recado.toml.d/20-more.toml", "[sip]\ncalls_max = 3\n");
+    room.write("recado.toml.d/10-less.toml", &format!("[sip]\ncalls_max = 2\nusers = [\"c\"]\n{}", tool("").replace("look_up", "other")));
+    room.write("recado.toml.d/ignored.txt", "not toml at all [");
+    let mut sources = room.sources();
+    let sip = |sources: &Sources| Config::load(sources).unwrap().0.sip;
+    assert_eq!((sip(&sources).calls_max, sip(&sources).ring_ms, sip(&sources).users), (3, 100, vec!["c".to_owned()]));
+    let names: Vec<_> = Config::load(&sources).unwrap().0.tools.into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["look_up", "other"]);
+
+    sources.environment = vec![
+        ("RECADO_SIP__CALLS_MAX".into(), "4".into()),
+        ("RECADO_SIP__USERS".into(), "[\"d\"]".into()),
+        ("RECADO_BOX__NAME".into(), "007".into()),
+        ("RECADO_SPEECH__VOICES__ES".into(), "es-419".into()),
+    ];
+    assert_eq!((sip(&sources).calls_max, sip(&sources).users), (4, vec!["d".to_owned()]));
+    let (config, _) = Config::load(&sources).unwrap();
+    assert_eq!((config.this_box.name.as_str(), config.speech.voices.es.as_deref()), ("007", Some("es-419")));
+
+    sources.flags = vec!["sip.calls_max=5".into(), "sip.listen=[::1]:5070".into(), "media.realtime=false".into()];
+    let (config, _) = Config::load(&sources).unwrap();
+    assert_eq!((config.sip.calls_max, config.sip.listen.port(), config.media.realtime), (5, 5070, false));
+}
+
+#[test]
+fn problems_of_outer_layers_name_the_variable_or_the_flag() {
+    let room = Room::with("[sip]\ncalls_max = 1\n");
+    let mut sources = room.sources();
+    sources.environment = vec![("RECADO_SIP__CALLS_MAX".into(), "x".into()), ("RECADO_SPI__LISTEN".into(), "y".into())];
+    sources.flags = vec!["media.ports=1".into(), "quiet".into()];
+    assert_eq!(
+        room.problems(&sources),
+        "environment variable RECADO_SIP__CALLS_MAX: sip.calls_max: expected a whole number, zero or more, found the text \"x\"; write instead: a number without quotes, unit or sign\n\
+         environment variable RECADO_SPI__LISTEN: spi: there is no such setting; did you mean `sip`?; write instead: [sip]\n\
+         flag --set media.ports=1: media.ports: \"1\" is not a range of ports from 1024 to 65535; write instead: ports = \"20000-20999\"\n\
+         flag --set quiet: there is no `=` between setting and value; write instead: --set sip.calls_max=4"
+    );
+}
+
+#[test]
+fn credentials_are_found_by_name_first_and_never_shown() {
+    let room = Room::with(&tool("bearer_file = \"crm\""));
+    room.write("crm", "beside-the-file");
+    room.write("credentials/crm", "from-systemd");
+    let mut sources = room.sources();
+    assert_eq!(Config::load(&sources).unwrap().0.tools[0].bearer_file, Some(room.path("crm")));
+    sources.credentials_dir = Some(room.path("credentials"));
+    sources.state_dir = Some("/var/lib/recado".into());
+    let (config, _) = Config::load(&sources).unwrap();
+    let file = config.tool("look_up").unwrap().bearer_file.clone().unwrap();
+    assert_eq!(file, room.path("credentials/crm"));
+    assert_eq!(Secret::read(&file).unwrap().expose(), "from-systemd");
+    assert_eq!(config.this_box.data_dir(), Path::new("/var/lib/recado"));
+    assert!(!format!("{config:?}{}", config.summary()).contains("from-systemd"));
+}
+
+#[test]
+fn a_credential_that_is_none_is_reported_without_being_shown() {
+    let room = Room::with(&tool("bearer_file = \"token\""));
+    room.write("token", "p@ss\nword");
+    let said = room.problems(&room.sources());
+    assert!(said.starts_with("recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token must hold one line"), "{said}");
+    assert!(!said.contains("p@ss"), "{said}");
+}
+
+proptest::proptest! {
+    /// A file that was cut, doubled or typed over anywhere is a configuration or a list of problems that have places.
+    #[test]
+    fn a_damaged_file_is_reported_and_never_panics(at in 0.0..1.0, length in 0usize..40, typed in "[\\[\\]{}=\"'#.,a-z0-9é\n-]{0,12}") {
+        let text = annotated();
+        let boundary = |byte: usize| (0..=byte.min(text.len())).rev().find(|byte| text.is_char_boundary(*byte)).unwrap_or(0);
+        let start = boundary((text.len() as f64 * at) as usize);
+        let end = boundary(start + length).max(start);
+        let room = Room::with(&format!("{}{typed}{}", &text[..start], &text[end..]));
+        if let Err(problems) = room.load() {
+            proptest::prop_assert!(problems.fatal());
+            for problem in problems.iter() {
+                proptest::prop_assert!(matches!(problem.place, Place::File { .. }), "{problem}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_annotated_default_says_the_defaults() {
+    let room = Room::with(&annotated());
+    let (mut annotated, warnings) = room.load().unwrap();
+    assert!(warnings.is_empty(), "{warnings}");
+    let (mut default, _) = Room::with("").load().unwrap();
+    let tools = std::mem::take(&mut annotated.tools);
+    default.model.dialogue = annotated.model.dialogue.clone();
+    assert_eq!(annotated, default);
+    let [table, _, order] = &tools[..] else { panic!("the annotated default has three tools") };
+    assert_eq!((table.timeout_ms, table.deadline_ms, table.concurrency), (order.timeout_ms, order.deadline_ms, order.concurrency));
+    assert_eq!((&table.retry, table.priority, table.ride, table.strict), (&order.retry, order.priority, order.ride, order.strict));
+    assert_eq!((table.can_interrupt, table.uncertain), (order.can_interrupt, order.uncertain));
+}
+
+#[test]
+fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
+    let setting = |line: &str| {
+        let content = line.strip_prefix("# ").filter(|rest| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
+        content.unwrap_or(line).replace("http://127.0.0.1:9000", "https://crm.example")
+    };
+    let everything: String = annotated().lines().map(|line| setting(line) + "\n").collect();
+    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic"] {
+        assert!(everything.contains(&format!("\n{key} = ")), "{key}");
+    }
+    let room = Room::with(&everything);
+    room.write("crm-token", "t");
+    room.write("crm-ca.pem", "");
+    assert_eq!(room.problems(&room.sources()), "");
+}
+
+fn annotated() -> String {
+    std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("config/recado.toml")).unwrap()
+}
+
+#[test]
+fn the_summary_says_what_the_box_will_do() {
+    let room = Room::with(&format!(
+        "[box]\nlanguage = \"en\"\n[sip]\ncall_ms_max = 90000\n{}",
+        tool("idempotent = true\npriority = \"urgent\"\nsay_done.en = \"Done.\"").replace("say_done.es = \"Hecho.\"\n", "")
+    ));
+    let summary = room.load().unwrap().0.summary().to_string().replace(&format!("{}/", room.0.path().display()), "");
+    assert_eq!(
+        summary,
+        "recado speaks English for account \"default\" and keeps its data in data.\n\
+         It answers SIP at 127.0.0.1:5060 (known to phones as 127.0.0.1) for any user, from 127.0.0.0/8, ::1/128.\n\
+         Up to 20 calls of at most 90 s each, RTP on ports 20000-20999; calls are not recorded.\n\
+         It follows the dialogue dialogue.toml.\n\
+         It tells results after 650 ms of quiet.\n\
+         Health and measures: http://127.0.0.1:8080; callbacks: http://127.0.0.1:8080.\n\
+         Tools:\n  look_up: POST https://crm.example/a, within 5 min, idempotent, up to 5 attempts, urgent\n"
+    );
+}

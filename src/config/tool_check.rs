@@ -1,0 +1,273 @@
+//! What must be true of a `[[tools]]` table.
+
+use minijinja::Environment;
+use recado_core::policy::{Language, Localised};
+use reqwest::Url;
+use serde_json::Value as Json;
+
+use super::check::Checker;
+use super::secret::Secret;
+use super::tool::Tool;
+use super::tree::Path;
+use super::wording::nearest;
+
+impl Tool {
+    pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
+        self.check_name(checker, &place.join("name"));
+        self.check_url(checker, place);
+        self.check_headers(checker, &place.join("headers"));
+        self.check_limits(checker, place);
+        self.check_parameters(checker, place);
+        if let Some(file) = &self.ca_file {
+            checker.file_exists(&place.join("ca_file"), file);
+        }
+        if let Some(Err(error)) = self.bearer_file.as_deref().map(Secret::read) {
+            checker.error(&place.join("bearer_file"), error, "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token");
+        }
+        if self.say_done.is_empty() {
+            let what = "without a text the caller only hears that it is done, not what came of it";
+            checker.warning(&place.join("say_done"), what, format!("say_done.{} = \"… {{{{ result.… }}}} …\"", code_of(language)));
+        }
+        for saying in self.sayings() {
+            saying.check(checker, place, language, &self.properties());
+        }
+    }
+
+    fn check_name(&self, checker: &mut Checker<'_>, path: &Path) {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+        if self.name.is_empty() || self.name.len() > NAME_BYTES_MAX || !self.name.chars().all(plain) {
+            let repaired: String = self.name.trim().chars().map(|c| if plain(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
+            let repaired = if repaired.is_empty() { "open_ticket".to_owned() } else { repaired };
+            let what = format!("a name is 1 to {NAME_BYTES_MAX} letters, digits, `_` and `-`, for models take no other");
+            checker.error(path, what, format!("name = {repaired:?}"));
+        }
+    }
+
+    fn check_url(&self, checker: &mut Checker<'_>, place: &Path) {
+        let path = place.join("url");
+        let url = match Url::parse(&self.url) {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
+            _ => {
+                let what = format!("{:?} is not an http:// or https:// URL", self.url);
+                return checker.error(&path, what, "url = \"https://crm.example/recado/tickets\"");
+            }
+        };
+        if url.password().is_some() || !url.username().is_empty() {
+            checker.error(&path, "a URL is logged, and this one holds a credential", "the URL without it, and bearer_file = \"crm-token\"");
+        }
+        let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+        if url.scheme() == "http" && !on_this_machine && self.bearer_file.is_some() {
+            checker.warning(&path, "the bearer token travels unencrypted", format!("url = {:?}", self.url.replacen("http:", "https:", 1)));
+        }
+        if url.scheme() == "http" && self.ca_file.is_some() {
+            checker.warning(&place.join("ca_file"), "an http:// URL uses no certificates", "an https:// URL, or no ca_file");
+        }
+    }
+
+    fn check_headers(&self, checker: &mut Checker<'_>, path: &Path) {
+        for (name, value) in &self.headers {
+            let path = path.join(name);
+            let lower = name.to_lowercase();
+            if CREDENTIAL_HEADERS.contains(&lower.as_str()) {
+                checker.error(
+                    &path,
+                    "credentials don't stand in a configuration",
+                    "bearer_file = \"crm-token\", a file that holds the token",
+                );
+            } else if OWN_HEADERS.contains(&lower.as_str()) {
+                checker.error(&path, "the box sets this header itself", "nothing: leave it out");
+            }
+            if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                checker.error(&path, format!("{name:?} is not the name of a header"), "X-Branch = \"…\"");
+            }
+            if reqwest::header::HeaderValue::from_str(value).is_err() {
+                checker.error(&path, "the value of a header has no line breaks or control characters", format!("{name} = \"…\""));
+            }
+        }
+    }
+
+    fn check_limits(&self, checker: &mut Checker<'_>, place: &Path) {
+        checker.within(&place.join("timeout_ms"), self.timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        let concurrency = u64::try_from(self.concurrency.get()).unwrap_or(u64::MAX);
+        checker.within(&place.join("concurrency"), concurrency, 1..=CONCURRENCY_MOST);
+        checker.within(&place.join("deadline_ms"), self.deadline_ms, TIMEOUT_MS_LEAST..=DEADLINE_MS_MOST);
+        if self.timeout_ms > self.deadline_ms {
+            let what =
+                format!("one attempt may take {} ms, and the whole operation only deadline_ms = {}", self.timeout_ms, self.deadline_ms);
+            checker.error(&place.join("timeout_ms"), what, format!("timeout_ms = {}", self.deadline_ms));
+        }
+        let retry = place.join("retry");
+        checker.within(&retry.join("attempts_max"), self.retry.attempts_max.into(), 1..=ATTEMPTS_MOST);
+        if self.retry.backoff_ms > self.retry.backoff_ms_max {
+            let what = format!("the first wait is longer than the longest, backoff_ms_max = {}", self.retry.backoff_ms_max);
+            checker.error(&retry.join("backoff_ms"), what, format!("backoff_ms = {}", self.retry.backoff_ms_max));
+        }
+        if !self.idempotent && self.retry.attempts_max > 1 && checker.written(&retry) {
+            let what = "this tool is not idempotent, so only attempts that provably did not execute are repeated";
+            checker.warning(&retry, what, "idempotent = true, if the same request may safely be sent twice");
+        }
+        if self.topic.as_ref().is_some_and(|topic| topic.trim().is_empty()) {
+            checker.error(&place.join("topic"), "it is empty", "topic = \"table\", or nothing");
+        }
+        if self.stale_after_ms == Some(0) {
+            checker.error(&place.join("stale_after_ms"), "every result would be stale at once", "stale_after_ms = 600000, or nothing");
+        }
+    }
+
+    fn check_parameters(&self, checker: &mut Checker<'_>, place: &Path) {
+        let path = place.join("parameters");
+        match jsonschema::validator_for(&self.parameters) {
+            Err(error) => {
+                let inner = error.instance_path().as_str().split('/').skip(1).fold(path.clone(), |path, key| path.join(key));
+                let instead = if inner.key() == "type" {
+                    "type = \"string\", \"number\", \"integer\", \"boolean\", \"array\" or \"object\""
+                } else {
+                    "JSON Schema, as in { type = \"object\", properties = { name = { type = \"string\" } } }"
+                };
+                checker.error(&inner, format!("this is not JSON Schema: {error}"), instead);
+            }
+            Ok(_) if self.parameters.get("type").and_then(Json::as_str) != Some("object") => {
+                checker.error(&path, "arguments come as one object", "type = \"object\"");
+            }
+            Ok(_) => {}
+        }
+        let properties = self.properties();
+        for (key, fields) in [
+            ("idempotency_fields", self.idempotency_fields.iter().map(String::as_str).collect::<Vec<_>>()),
+            ("parameters.required", self.required()),
+        ] {
+            let path = key.split('.').fold(place.clone(), |path, key| path.join(key));
+            for (index, field) in fields.iter().enumerate() {
+                if !properties.contains(field) {
+                    let instead = match nearest(field, &properties) {
+                        Some(near) => format!("{near:?}"),
+                        None if properties.is_empty() => format!("properties.{field} = {{ type = \"string\" }} in parameters"),
+                        None => format!("one of {}", properties.join(", ")),
+                    };
+                    checker.error(&path.join(index), format!("{field:?} is not among the properties in parameters"), instead);
+                }
+            }
+        }
+    }
+
+    fn properties(&self) -> Vec<&str> {
+        let properties = self.parameters.get("properties").and_then(Json::as_object);
+        properties.map(|properties| properties.keys().map(String::as_str).collect()).unwrap_or_default()
+    }
+
+    fn required(&self) -> Vec<&str> {
+        let required = self.parameters.get("required").and_then(Json::as_array);
+        required.map(|required| required.iter().filter_map(Json::as_str).collect()).unwrap_or_default()
+    }
+
+    fn sayings(&self) -> [Saying<'_>; 5] {
+        [
+            Saying { key: "say_accepted", text: &self.say_accepted, variables: &["arguments"] },
+            Saying { key: "say_done", text: &self.say_done, variables: &["arguments", "result"] },
+            Saying { key: "say_short", text: &self.say_short, variables: &["arguments", "result"] },
+            Saying { key: "say_failed", text: &self.say_failed, variables: &["arguments", "error"] },
+            Saying { key: "say_unknown", text: &self.say_unknown, variables: &["arguments"] },
+        ]
+    }
+}
+
+/// One of a tool's sayings, and what its template may use.
+struct Saying<'a> {
+    key: &'static str,
+    text: &'a Localised,
+    variables: &'static [&'static str],
+}
+
+impl Saying<'_> {
+    fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language, properties: &[&str]) {
+        let path = place.join(self.key);
+        let code = code_of(language);
+        let text = match language {
+            Language::Es => &self.text.es,
+            Language::En => &self.text.en,
+        };
+        if text.is_none() && !self.text.is_empty() {
+            let what = format!("there is no text in the box's language, {code:?}");
+            checker.error(&path, what, format!("{}.{code} = \"…\"", self.key));
+        }
+        for (code, text) in [("es", &self.text.es), ("en", &self.text.en)] {
+            if let Some(text) = text {
+                self.check_template(checker, &path.join(code), code, text, properties);
+            }
+        }
+    }
+
+    fn check_template(&self, checker: &mut Checker<'_>, path: &Path, code: &str, text: &str, properties: &[&str]) {
+        let setting = format!("{}.{code}", self.key);
+        if text.trim().is_empty() {
+            return checker.error(path, "an empty text would be silence", format!("{setting} = \"…\""));
+        }
+        if text.chars().count() > TEXT_CHARS_MAX {
+            let what = format!("{} characters are more than {TEXT_CHARS_MAX}, a minute of speech", text.chars().count());
+            checker.error(path, what, format!("a shorter {setting}"));
+        }
+        let environment = Environment::new();
+        let template = match environment.template_from_str(text) {
+            Ok(template) => template,
+            Err(error) => {
+                let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
+                return checker.error(
+                    path,
+                    format!("this template can't be read: {detail}"),
+                    format!("{setting} = \"… {{{{ arguments.name }}}} …\""),
+                );
+            }
+        };
+        let globals: Vec<_> = environment.globals().map(|(name, _)| name.to_owned()).collect();
+        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().collect();
+        used.sort();
+        for name in used {
+            let mut keys = name.split('.');
+            let variable = keys.next().unwrap_or_default();
+            if !self.variables.contains(&variable) && !globals.iter().any(|global| global == variable) {
+                let instead = match nearest(variable, self.variables) {
+                    Some(near) => format!("{{{{ {} }}}}", name.replacen(variable, near, 1)),
+                    None if properties.contains(&variable) => format!("{{{{ arguments.{variable} }}}}"),
+                    None => format!("{} and what is in it", self.variables.join(", ")),
+                };
+                checker.error(path, format!("there is no `{variable}` to be said here"), instead);
+            } else if variable == "error" && name != variable {
+                checker.error(path, "`error` is a text and has no fields", "{{ error }}");
+            } else if let ("arguments", Some(field)) = (variable, keys.next())
+                && !properties.is_empty()
+                && !properties.contains(&field)
+            {
+                let instead = nearest(field, properties)
+                    .map_or_else(|| format!("one of {}", properties.join(", ")), |near| format!("{{{{ arguments.{near} }}}}"));
+                checker.error(path, format!("`arguments.{field}` is not among the properties in parameters"), instead);
+            }
+        }
+    }
+}
+
+/// The key that texts in a language stand under.
+fn code_of(language: Language) -> &'static str {
+    match language {
+        Language::Es => "es",
+        Language::En => "en",
+    }
+}
+
+/// What the common models allow for the name of a function.
+const NAME_BYTES_MAX: usize = 64;
+/// Below, no connection over a mobile network comes to be.
+const TIMEOUT_MS_LEAST: u64 = 100;
+/// Ten minutes: what takes longer answers 202 and calls back.
+const TIMEOUT_MS_MOST: u64 = 600_000;
+/// Thirty days.
+const DEADLINE_MS_MOST: u64 = 30 * 86_400_000;
+/// With doubling waits, more attempts than this never fit into a deadline.
+const ATTEMPTS_MOST: u64 = 50;
+/// A box has few descriptors, and a tool that needs more is a queue of its own.
+const CONCURRENCY_MOST: u64 = 64;
+/// A minute of speech: nobody listens longer to a result.
+const TEXT_CHARS_MAX: usize = 900;
+/// Headers that hold credentials.
+const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
+/// Headers that attempts carry anyway.
+const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];

@@ -1,0 +1,195 @@
+//! Sentences for what serde and TOML found wrong.
+
+use super::decode::{DecodeError, Fault};
+use super::problem::{Problem, Severity};
+use super::source::Source;
+use super::tree::{Node, Path, Value, is_index};
+
+/// A file that is not TOML.
+pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
+    Problem {
+        place: source.place(error.span().map_or(0, |span| span.start)),
+        severity: Severity::Error,
+        what: format!("this is not TOML: {}", error.message().trim().replace('\n', ", ")),
+        instead: String::new(),
+    }
+}
+
+/// A setting that is not what it must be.
+pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
+    let path = &error.path;
+    let node = tree.at(path);
+    let key = path.word();
+    let (what, instead) = match &error.fault {
+        Fault::UnknownField { expected } => {
+            let known = nearest(path.key(), expected);
+            let what = match known {
+                Some(known) => format!("there is no such setting; did you mean `{known}`?"),
+                None => "there is no such setting".to_owned(),
+            };
+            let instead = match (known, node) {
+                (Some(known), Some(node)) => node.line(known),
+                _ => format!("one of {}", expected.join(", ")),
+            };
+            (what, instead)
+        }
+        Fault::UnknownVariant { found, expected } => {
+            let what = format!("{found:?} is not a choice");
+            let words = expected.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
+            (what, format!("{key} = {}", nearest(found, expected).map_or(words, |word| format!("{word:?}"))))
+        }
+        Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
+        Fault::Mistyped { found, expected } => mistyped(key, found, expected, node),
+        Fault::Refused(why) => refused(path, why),
+    };
+    let place = match (&error.fault, node) {
+        (_, None) => tree.place.clone(),
+        (Fault::UnknownField { .. } | Fault::Missing { .. }, Some(node)) => node.key_place.clone(),
+        (_, Some(node)) => node.place.clone(),
+    };
+    Problem { place, severity: Severity::Error, what: format!("{}: {what}", name_of(path, tree)), instead }
+}
+
+/// What people call a setting: `sip.listen`, or `tool "weather": url`.
+pub(super) fn name_of(path: &Path, tree: &Node) -> String {
+    match path.keys() {
+        [list, index, rest @ ..] if list == "tools" => {
+            let tool = tree.at(&Path::of(list).join(index)).and_then(|tool| match &tool.value {
+                Value::Table(entries) => entries.get("name")?.text().filter(|name| !name.is_empty()).map(str::to_owned),
+                _ => None,
+            });
+            let tool = match tool {
+                Some(name) => format!("tool {name:?}"),
+                None => format!("tool {}", index.parse::<usize>().map_or(0, |index| index.saturating_add(1))),
+            };
+            if rest.is_empty() { tool } else { format!("{tool}: {}", words(rest)) }
+        }
+        keys => words(keys),
+    }
+}
+
+/// Keys without places in lists: line and column say which.
+fn words(keys: &[String]) -> String {
+    keys.iter().filter(|key| !is_index(key)).map(String::as_str).collect::<Vec<_>>().join(".")
+}
+
+/// The word that was most likely meant.
+pub(super) fn nearest<'w>(written: &str, words: &[&'w str]) -> Option<&'w str> {
+    let written = written.to_lowercase().replace('-', "_");
+    words
+        .iter()
+        .map(|word| (strsim::damerau_levenshtein(&written, &word.replace('-', "_")), *word))
+        .filter(|(distance, word)| *distance <= word.len().max(3) / 3)
+        .min()
+        .map(|(_, word)| word)
+}
+
+/// What a type of our own says after what is wrong: its own proposal.
+pub(super) const WRITE_INSTEAD: &str = "; write instead: ";
+
+fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (String, String) {
+    let text = node.and_then(Node::text);
+    let (wanted, instead) = match expected {
+        "a boolean" => ("true or false", format!("{key} = {}", text.and_then(|text| text.parse().ok()).unwrap_or(true))),
+        "a string" | "path string" | "socket address" | "IP address" => match found.split('`').nth(1) {
+            Some(value) => ("text in quotes", format!("{key} = {value:?}")),
+            None => ("text in quotes", format!("{key} = \"…\"")),
+        },
+        "a sequence" if key == "tools" => ("one [[tools]] table for each tool", "[[tools]]".to_owned()),
+        "a sequence" => match text {
+            Some(text) => ("a list", format!("{key} = [{text:?}]")),
+            None => ("a list", format!("{key} = […]")),
+        },
+        number if number_max(number).is_some() => {
+            let range = match number_max(number) {
+                _ if number.contains("nonzero") => "a whole number, one or more".to_owned(),
+                Some(max) if max < u64::MAX && found.starts_with("integer") => format!("a whole number from 0 to {max}"),
+                _ => "a whole number, zero or more".to_owned(),
+            };
+            let instead = match text.and_then(|text| number_meant(key, text)) {
+                Some(number) => format!("{key} = {number}"),
+                None if number.contains("nonzero") => format!("{key} = 1"),
+                None => "a number without quotes, unit or sign".to_owned(),
+            };
+            return (format!("expected {range}, found {}", thing(found)), instead);
+        }
+        table if table.starts_with("struct") || table == "a map" => ("a table", format!("[{key}]")),
+        other => (other, format!("{key} = {other}")),
+    };
+    (format!("expected {wanted}, found {}", thing(found)), instead)
+}
+
+/// What serde calls a value, in the words of the file.
+fn thing(found: &str) -> String {
+    match found {
+        "sequence" => "a list".to_owned(),
+        "map" => "a table".to_owned(),
+        value => value
+            .replacen("string ", "the text ", 1)
+            .replacen("integer ", "the number ", 1)
+            .replacen("floating point ", "the number ", 1)
+            .replacen("boolean ", "", 1)
+            .replace('`', ""),
+    }
+}
+
+/// The largest number of a type that serde names; none for what is no number.
+fn number_max(expected: &str) -> Option<u64> {
+    match expected {
+        "u8" => Some(u8::MAX.into()),
+        "u16" => Some(u16::MAX.into()),
+        "u32" => Some(u32::MAX.into()),
+        "u64" | "usize" | "a nonzero usize" => Some(u64::MAX),
+        _ => None,
+    }
+}
+
+/// The number that a text stands for, its unit included where the setting is in milliseconds: `30s` is 30000.
+fn number_meant(key: &str, text: &str) -> Option<u64> {
+    let text = text.replace(['_', ' '], "");
+    let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "" => 1,
+        "ms" if key.contains("_ms") => 1,
+        "s" if key.contains("_ms") => 1_000,
+        "m" | "min" if key.contains("_ms") => 60_000,
+        "h" if key.contains("_ms") => 3_600_000,
+        _ => return None,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(factor)
+}
+
+fn refused(path: &Path, why: &str) -> (String, String) {
+    let key = path.word();
+    let port = if *path == Path::of("http.listen") { 8080 } else { 5060 };
+    match why.split_once(WRITE_INSTEAD) {
+        Some((what, instead)) => (what.to_owned(), format!("{key} = {instead}")),
+        None if why.contains("socket address") => ("this is not an address and port".to_owned(), format!("{key} = \"127.0.0.1:{port}\"")),
+        None if why.contains("IP address") => ("this is not an IP address".to_owned(), format!("{key} = \"192.0.2.10\"")),
+        None => (why.to_owned(), String::new()),
+    }
+}
+
+fn missing(field: &str) -> String {
+    let example = match field {
+        "url" => "https://crm.example/recado/tickets",
+        "name" => "open_ticket",
+        _ => "…",
+    };
+    format!("{field} = {example:?}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slip_is_matched_and_another_word_is_not() {
+        let words = ["listen", "advertised", "calls_max", "ring_ms"];
+        assert_eq!(nearest("lisen", &words), Some("listen"));
+        assert_eq!(nearest("calls-max", &words), Some("calls_max"));
+        assert_eq!(nearest("max_calls", &words), None);
+        assert_eq!(nearest("colour", &words), None);
+    }
+}

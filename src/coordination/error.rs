@@ -1,0 +1,244 @@
+//! What can go wrong with the store, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why the store could not be opened. The files are as they were.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process has the store: stop it, or give this one a store of its own.
+    #[error("{} is in use by {}: stop that instance, or give this one a store of its own", path.display(), holder(*pid))]
+    InUse {
+        /// The store.
+        path: PathBuf,
+        /// The process that has it, where it said so.
+        pid: Option<u32>,
+    },
+    /// The directory above the store's directory does not exist: create it, or correct the path.
+    #[error("{} does not exist: create it, or correct the store's path", directory.display())]
+    DirectoryMissing {
+        /// The missing directory.
+        directory: PathBuf,
+    },
+    /// The process may not read or write there: correct the owner or the mode.
+    #[error("no permission to read and write {}: the directory and its files must belong to the user that runs recado", path.display())]
+    Permission {
+        /// What was refused.
+        path: PathBuf,
+    },
+    /// The file system is mounted read-only, often after a disk error: check the disk, then mount it writable.
+    #[error("{} is on a read-only file system: check the disk (dmesg), then mount it writable", path.display())]
+    ReadOnly {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The disk is full: free some space.
+    #[error("no space left for {}: free some space on its disk", path.display())]
+    Full {
+        /// The store.
+        path: PathBuf,
+    },
+    /// The file belongs to another program: correct the path.
+    #[error("{} is not a store of recado: correct the store's path, or move the file away", path.display())]
+    NotAStore {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A newer program wrote it: use that version or a later one.
+    #[error("{} has schema {found}, this version knows up to {known}: use the version that wrote it, or a later one", path.display())]
+    Newer {
+        /// The store.
+        path: PathBuf,
+        /// Its schema.
+        found: i64,
+        /// The newest schema known here.
+        known: i64,
+    },
+    /// The check found damage: move the store aside with its `-wal` and `-shm`, keep them, restore a copy.
+    #[error(
+        "{} is damaged ({what}): move it aside together with its -wal and -shm files, keep them, and restore a copy or start empty",
+        path.display()
+    )]
+    Corrupt {
+        /// The store.
+        path: PathBuf,
+        /// What the check said first.
+        what: String,
+    },
+    /// A row does not read back as a record: the file was edited by hand, or by a newer program.
+    #[error("{table} {id} in {} can't be read ({reason}): restore a copy, or ask for help with the file", path.display())]
+    Unreadable {
+        /// The store.
+        path: PathBuf,
+        /// The table.
+        table: &'static str,
+        /// The row.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The database engine did not take a setting that durability rests on: a bug or a file system without shared memory.
+    #[error("{} can't be used safely: {setting} is `{value}`", path.display())]
+    Setting {
+        /// The store.
+        path: PathBuf,
+        /// The setting.
+        setting: &'static str,
+        /// What was read back.
+        value: String,
+    },
+    /// Reading or writing failed: check the disk.
+    #[error("reading or writing {} failed: {reason}", path.display())]
+    Io {
+        /// The store.
+        path: PathBuf,
+        /// What the operating system or the engine said.
+        reason: String,
+    },
+}
+
+/// Why a commit failed. Nothing of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// More commits wait than the queue holds: refuse the effect, the disk is too slow.
+    #[error("the store is busy: too many commits are waiting")]
+    Busy,
+    /// The disk is full, or the reserve has been spent and this would create an operation: free some space.
+    #[error("the disk is full")]
+    Full,
+    /// The file system has become read-only: check the disk.
+    #[error("the store has become read-only")]
+    ReadOnly,
+    /// A constraint refuses it: the contract rules it out.
+    #[error("refused by the store: {0}")]
+    Constraint(String),
+    /// A later state of something that is not there.
+    #[error("refused by the store: no such {0}")]
+    Missing(&'static str),
+    /// A value that the store can't hold, such as a sequence beyond 63 bits.
+    #[error("refused by the store: {0}")]
+    Value(String),
+    /// Another process holds the file's write lock: end it, nobody else may write there.
+    #[error("another process is writing to the store")]
+    Locked,
+    /// The file is damaged: restart, so that the check decides what is to be done.
+    #[error("the store is damaged: {0}")]
+    Corrupt(String),
+    /// The disk did not do what it was told. If power is cut before it works again, the commit may be found after the restart.
+    #[error("the disk failed: {0}")]
+    Io(String),
+    /// The store is being closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl CommitError {
+    /// A short name for measures and log fields.
+    pub fn label(&self) -> &'static str {
+        match self {
+            Self::Busy => "busy",
+            Self::Full => "full",
+            Self::ReadOnly => "read_only",
+            Self::Constraint(_) | Self::Missing(_) | Self::Value(_) => "refused",
+            Self::Locked => "locked",
+            Self::Corrupt(_) => "corrupt",
+            Self::Io(_) => "io",
+            Self::Closed => "closed",
+        }
+    }
+
+    /// Whether only this commit is concerned, and the rest of its group can go on.
+    pub(super) fn concerns_one_commit(&self) -> bool {
+        matches!(self, Self::Constraint(_) | Self::Missing(_) | Self::Value(_))
+    }
+}
+
+impl From<rusqlite::Error> for CommitError {
+    fn from(error: rusqlite::Error) -> Self {
+        let text = error.to_string();
+        match error {
+            rusqlite::Error::ToSqlConversionFailure(_) | rusqlite::Error::InvalidParameterName(_) => Self::Value(text),
+            _ => match error.sqlite_error_code() {
+                Some(ErrorCode::DiskFull) => Self::Full,
+                Some(ErrorCode::ReadOnly) => Self::ReadOnly,
+                Some(ErrorCode::ConstraintViolation) => Self::Constraint(text),
+                Some(ErrorCode::TooBig | ErrorCode::TypeMismatch) => Self::Value(text),
+                Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => Self::Locked,
+                Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Self::Corrupt(text),
+                _ => Self::Io(text),
+            },
+        }
+    }
+}
+
+/// Why a look into the store failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// There is no store there: correct the path, or start the box once.
+    #[error("there is no store at {}: correct the path, or start the box once", path.display())]
+    Missing {
+        /// Where it was looked for.
+        path: PathBuf,
+    },
+    /// It is not a store that this version can read.
+    #[error("{} is not a store that this version can read: use the version of recado that runs the box", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The process may not read it: use the user that runs the box, or root.
+    #[error("no permission to read {}: use the user that runs the box, or root", path.display())]
+    Permission {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A row does not read back as a record.
+    #[error("{table} {id} can't be read: {reason}")]
+    Unreadable {
+        /// The table.
+        table: &'static str,
+        /// The row.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Reading failed: check the disk.
+    #[error("reading the store failed: {0}")]
+    Io(String),
+}
+
+impl From<rusqlite::Error> for ReadError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Io(error.to_string())
+    }
+}
+
+/// The error for what the operating system said about `path`.
+pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
+    let path = path.to_owned();
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => OpenError::Permission { path },
+        io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path },
+        io::ErrorKind::StorageFull => OpenError::Full { path },
+        _ => OpenError::Io { path, reason: error.to_string() },
+    }
+}
+
+/// The error for what the engine said about `path`.
+pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
+    let path = path.to_owned();
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, what: error.to_string() },
+        Some(ErrorCode::NotADatabase) => OpenError::NotAStore { path },
+        Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
+        Some(ErrorCode::DiskFull) => OpenError::Full { path },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },
+        _ => OpenError::Io { path, reason: error.to_string() },
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}

@@ -1,0 +1,143 @@
+//! The store's files: its directory, the lock that keeps a second instance out, and what the header says before any engine opens it.
+//!
+//! Beside `state.db` stand SQLite's own `-wal` and `-shm`, `state.db.lock`, and `state.db.reserve`.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::error::{OpenError, from_io};
+use super::schema;
+
+/// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
+#[derive(Debug)]
+pub(super) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing alone would not do: a process that is just being started shares the file until it has become another program.
+        if let Err(error) = self.0.unlock() {
+            tracing::warn!(%error, "the store's lock is freed only when the process ends");
+        }
+    }
+}
+
+impl Lock {
+    /// Takes the lock of the store at `path`, or says who has it.
+    ///
+    /// It is a file beside the store and not SQLite's exclusive mode, so that readers can look in while the box runs.
+    pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
+        let beside = sibling(path, ".lock");
+        let mut file = private(OpenOptions::new().read(true).write(true).create(true), &beside)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let read = (&mut file).take(PID_DIGITS_MAX).read_to_string(&mut text);
+                let pid = read.ok().and_then(|_| text.trim().parse().ok());
+                return Err(OpenError::InUse { path: path.to_owned(), pid });
+            }
+            Err(TryLockError::Error(error)) => return Err(from_io(&error, &beside)),
+        }
+        let noted = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
+        // The number only helps whoever reads the message; a full disk must not keep the box from its store.
+        if let Err(error) = noted {
+            tracing::warn!(path = %beside.display(), %error, "the lock file does not name its holder");
+        }
+        Ok(Self(file))
+    }
+}
+
+/// Makes the directory of the store at `path` (0700) where it is missing, durably. What is above it must be there.
+pub(super) fn create_directory(path: &Path) -> Result<(), OpenError> {
+    let directory = directory(path);
+    match DirBuilder::new().mode(DIRECTORY_MODE).create(directory) {
+        Ok(()) => sync_directory(directory).map_err(|error| from_io(&error, directory)),
+        // On a read-only file system, an existing one answers that, not that it exists.
+        Err(_) if directory.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let missing = directory.parent().unwrap_or(directory);
+            Err(OpenError::DirectoryMissing { directory: missing.to_owned() })
+        }
+        Err(error) => Err(from_io(&error, directory)),
+    }
+}
+
+/// Makes the empty file (0600) where it is missing, durably, and takes other users' access to an existing one.
+pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
+    let file = private(OpenOptions::new().read(true).write(true).create(true), path)?;
+    let about = |error: io::Error| from_io(&error, path);
+    let mode = file.metadata().map_err(about)?.permissions().mode();
+    if mode & OTHERS != 0 {
+        file.set_permissions(fs::Permissions::from_mode(FILE_MODE)).map_err(about)?;
+    }
+    sync_directory(path).map_err(about)
+}
+
+/// Refuses, by its first bytes, a file that is no store of ours or that a newer program wrote. It only reads.
+pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
+    let mut header = Vec::new();
+    match File::open(path) {
+        Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(|error| from_io(&error, path))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(from_io(&error, path)),
+    };
+    // An empty file is what a cut leaves between the file's creation and its first page.
+    if header.is_empty() {
+        return Ok(());
+    }
+    if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
+        return Err(OpenError::NotAStore { path: path.to_owned() });
+    }
+    let application_id = number(&header, APPLICATION_ID_AT);
+    // Zero as long as the first migration is only in the write-ahead log.
+    if application_id != 0 && application_id != schema::APPLICATION_ID {
+        return Err(OpenError::NotAStore { path: path.to_owned() });
+    }
+    let found = number(&header, USER_VERSION_AT);
+    if application_id == schema::APPLICATION_ID && found > schema::VERSION {
+        return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
+    }
+    Ok(())
+}
+
+/// The file of this name and `suffix`, beside `path`.
+pub(super) fn sibling(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path.as_os_str());
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Makes the entry of `path` in its directory durable.
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(directory(path))?.sync_all()
+}
+
+/// The directory that holds `path`.
+pub(super) fn directory(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
+    options.mode(FILE_MODE).open(path).map_err(|error| from_io(&error, path))
+}
+
+fn number(header: &[u8], at: usize) -> i64 {
+    header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, |bytes| i64::from(u32::from_be_bytes(bytes)))
+}
+
+/// How a database file begins, and where its header says whose it is (SQLite's file format, section 1.3).
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const HEADER_BYTES: usize = 100;
+const USER_VERSION_AT: usize = 60;
+const APPLICATION_ID_AT: usize = 68;
+
+/// The store holds what callers said and a secret: nobody else's.
+const DIRECTORY_MODE: u32 = 0o700;
+pub(super) const FILE_MODE: u32 = 0o600;
+const OTHERS: u32 = 0o077;
+
+/// A process number and its line end.
+const PID_DIGITS_MAX: u64 = 16;

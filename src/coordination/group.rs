@@ -1,0 +1,185 @@
+//! Group commit: several commits in one transaction, one flush of the disk, each whole or not at all.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use recado_core::ledger::{CommitId, Write};
+use rusqlite::Connection;
+
+use super::connection;
+use super::error::{CommitError, OpenError};
+use super::files::Lock;
+use super::reserve::Reserve;
+use super::rows;
+use super::stats::Stats;
+
+/// Owns the connection that writes, and what it needs to go on when the disk does not.
+#[derive(Debug)]
+pub(super) struct Committer {
+    path: PathBuf,
+    connection: State,
+    reserve: Reserve,
+    stats: Arc<Stats>,
+    // Dropped last: the store is ours until its connection is closed.
+    _lock: Lock,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Connection),
+    /// Closed after the disk failed.
+    Failed {
+        since: Instant,
+        reason: CommitError,
+    },
+}
+
+impl Committer {
+    pub(super) fn new(path: PathBuf, lock: Lock, connection: Connection, now: Instant) -> Self {
+        let reserve = Reserve::new(&path, now);
+        let stats = Arc::new(Stats::default());
+        stats.reserve(reserve.held());
+        Self { path, connection: State::Open(connection), reserve, stats, _lock: lock }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Commits the group and says for each what became of it. `Ok` means durable.
+    pub(super) fn commit(&mut self, group: &[(CommitId, Vec<Write>)]) -> Vec<Result<(), CommitError>> {
+        self.tend();
+        let mut outcome = self.attempt(group);
+        if outcome == Err(CommitError::Full) && self.reserve.release() {
+            outcome = self.attempt(group);
+        }
+        if let Err(reason @ CommitError::Io(_)) = &outcome {
+            let reason = reason.clone();
+            tracing::error!(%reason, "a commit failed: the store is opened again");
+            self.reopen(reason);
+        }
+        let outcomes = outcome.unwrap_or_else(|reason| vec![Err(reason); group.len()]);
+        self.stats.answered(&outcomes);
+        self.stats.reserve(self.reserve.held());
+        outcomes
+    }
+
+    /// What is done from time to time: makes the reserve again when there is room.
+    pub(super) fn tend(&mut self) {
+        self.reserve.restore(Instant::now());
+        self.stats.reserve(self.reserve.held());
+    }
+
+    /// One transaction. An error means that nothing of it was kept.
+    fn attempt(&mut self, group: &[(CommitId, Vec<Write>)]) -> Result<Vec<Result<(), CommitError>>, CommitError> {
+        let spent = self.reserve.spent();
+        let connection = self.connection()?;
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let outcome = apply_each(connection, group, spent).and_then(|outcomes| {
+            let begun = Instant::now();
+            connection.execute_batch("COMMIT")?;
+            Ok((outcomes, begun.elapsed()))
+        });
+        match outcome {
+            Ok((outcomes, took)) => {
+                if outcomes.iter().any(Result::is_ok) {
+                    self.stats.committed(took);
+                }
+                Ok(outcomes)
+            }
+            Err(reason) => {
+                roll_back(connection);
+                Err(reason)
+            }
+        }
+    }
+
+    fn connection(&mut self) -> Result<&Connection, CommitError> {
+        if let State::Failed { since, reason } = &self.connection {
+            let reason = reason.clone();
+            if since.elapsed() < REOPEN_RETRY {
+                return Err(reason);
+            }
+            self.reopen(reason);
+        }
+        match &self.connection {
+            State::Open(connection) => Ok(connection),
+            State::Failed { reason, .. } => Err(reason.clone()),
+        }
+    }
+
+    /// Closes the file and opens it again, after the disk has failed.
+    ///
+    /// The kernel may have dropped what it could not write and call the next flush a success, so nothing in memory is trusted:
+    /// the file is read and checked anew, and a commit of its own takes the place of the failed one in the log, where recovery
+    /// might otherwise find it after a power cut.
+    fn reopen(&mut self, reason: CommitError) {
+        // Closed first: the new connection must not share the old one's view of the log.
+        self.connection = State::Failed { since: Instant::now(), reason };
+        let reopened = connection::open(&self.path).map_err(CommitError::from).and_then(|connection| {
+            connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
+            Ok(connection)
+        });
+        match reopened {
+            Ok(connection) => {
+                tracing::info!("the store is open again, and checked");
+                self.connection = State::Open(connection);
+            }
+            Err(reason) => {
+                tracing::error!(%reason, "the store can't be opened again yet");
+                self.connection = State::Failed { since: Instant::now(), reason };
+            }
+        }
+        self.stats.open(matches!(self.connection, State::Open(_)));
+    }
+}
+
+impl From<OpenError> for CommitError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::ReadOnly { .. } => Self::ReadOnly,
+            OpenError::Full { .. } => Self::Full,
+            OpenError::Corrupt { what, .. } => Self::Corrupt(what),
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
+/// Applies each commit behind a savepoint. An error concerns the whole group.
+fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], spent: bool) -> Result<Vec<Result<(), CommitError>>, CommitError> {
+    let mut outcomes = Vec::with_capacity(group.len());
+    for (_, writes) in group {
+        if spent && writes.iter().any(|write| matches!(write, Write::CreateOperation(_))) {
+            outcomes.push(Err(CommitError::Full));
+            continue;
+        }
+        connection.prepare_cached("SAVEPOINT one")?.execute([])?;
+        match writes.iter().try_for_each(|write| rows::apply(connection, write)) {
+            Ok(()) => outcomes.push(Ok(())),
+            Err(reason) if reason.concerns_one_commit() && !connection.is_autocommit() => {
+                connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+                outcomes.push(Err(reason));
+            }
+            Err(reason) => return Err(reason),
+        }
+        connection.prepare_cached("RELEASE one")?.execute([])?;
+    }
+    Ok(outcomes)
+}
+
+/// Ends the transaction, if the engine has not done so by itself, as it does when the disk is full.
+fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::error!(%error, "a failed transaction could not be rolled back");
+    }
+}
+
+/// How long a store that could not be opened again is left alone: opening checks the whole file.
+const REOPEN_RETRY: Duration = Duration::from_secs(1);

@@ -1,0 +1,30 @@
+//! Durable coordination: the store that survives a power cut, and what a restart reads back from it.
+//!
+//! It knows records only (`recado_core::ledger`), no conversation, no channel and no executor.
+//!
+//! One file, one thread that writes ([`Writer`]), readers beside it ([`Reader`]). **Once a commit is answered `Ok`, it will
+//! be there after a power cut**: every acknowledged transaction has been flushed to the disk. What the contract rules out (a second
+//! closing of a batch, a second claim, an attempt that goes down, a state after the last) the schema refuses, whoever asks.
+
+mod connection;
+mod error;
+mod files;
+mod group;
+mod reader;
+mod recovery;
+mod reserve;
+mod rows;
+mod schema;
+mod secret;
+mod stats;
+mod store;
+mod writer;
+
+pub use error::{CommitError, OpenError, ReadError};
+pub use reader::{Counts, Pending, PendingDelivery, ROWS_MAX, Reader};
+pub use recovery::Recovered;
+pub use rows::Claim;
+pub use secret::CallbackSecret;
+pub use stats::{FLUSHES_KEPT, StoreStats};
+pub use store::{Options, Store};
+pub use writer::{Answer, Writer};

@@ -1,0 +1,58 @@
+//! What a restart reads back: everything that is not over, and enough of what is to recognise a repeat.
+
+use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord};
+use rusqlite::{Connection, params};
+
+use super::rows::{self, Claim, RowError};
+
+/// The ledger as the store holds it, in order of sequence.
+///
+/// It holds the batches that are not closed, or have a delivery that waits or an operation that is not terminal, whole. Of
+/// those that are over it holds the batches of the latest operations ([`super::Options::recent_operations_max`]), so that a
+/// late callback or a repeated request finds what it repeats.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recovered {
+    /// The operations of these batches.
+    pub operations: Vec<OperationRecord>,
+    /// The batches.
+    pub batches: Vec<BatchRecord>,
+    /// The deliveries of these batches.
+    pub deliveries: Vec<DeliveryRecord>,
+    /// The claims that were held when the last boot ended, however it ended.
+    pub claims: Vec<Claim>,
+    /// The sequence that the next delivery takes.
+    pub next_sequence: u64,
+    /// The highest occurrence that an intent key ends in (`…|3`) among the operations that are not read back; 0 without any. A
+    /// key with a higher one has not been used.
+    pub occurrence_floor: u32,
+}
+
+/// Reads it.
+pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Result<Recovered, RowError> {
+    connection.execute_batch("CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
+    connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_operations_max])?;
+    let kept_rows = |table: &str| format!("SELECT {table}.* FROM {table} JOIN temp.kept USING (batch_id) ORDER BY {table}.sequence");
+    let recovered = Recovered {
+        operations: rows::operations(connection, &kept_rows("operation"), [])?,
+        batches: rows::batches(connection, &kept_rows("batch"), [])?,
+        deliveries: rows::deliveries(connection, &kept_rows("delivery"), [])?,
+        claims: rows::claims(connection, "SELECT * FROM claim ORDER BY delivery_id", [])?,
+        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?,
+        occurrence_floor: u32::try_from(rows::number(connection, OCCURRENCE_FLOOR)?).unwrap_or(u32::MAX),
+    };
+    connection.execute_batch("DROP TABLE temp.kept")?;
+    Ok(recovered)
+}
+
+fn kept() -> String {
+    format!(
+        "SELECT batch_id FROM batch WHERE state <> 'closed'
+         UNION SELECT batch_id FROM delivery WHERE {waiting}
+         UNION SELECT batch_id FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling', 'unknown')
+         UNION SELECT * FROM (SELECT batch_id FROM operation ORDER BY sequence DESC LIMIT ?1)",
+        waiting = rows::WAITING
+    )
+}
+
+const OCCURRENCE_FLOOR: &str = "SELECT coalesce(max(CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER)), 0)
+    FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept)";

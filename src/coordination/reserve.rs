@@ -1,0 +1,123 @@
+//! Space kept back, so that a full disk still takes claims and outcomes.
+//!
+//! The reserve is a file of zeros beside the store. When the disk is full it is given up, and until there is room to make it
+//! again no new operation is accepted: what remains is for what has been promised already.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::files::{FILE_MODE, directory, sibling};
+
+/// The reserve of one store.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    held: bool,
+    /// Whether it was given up because the disk was full, as opposed to never made.
+    spent: bool,
+    /// When making it failed although there was room, as under a quota.
+    failed: Option<Instant>,
+}
+
+impl Reserve {
+    /// Makes the reserve of the store at `store` where there is room. A store without one works, and is told at the first full disk.
+    pub(super) fn new(store: &Path, now: Instant) -> Self {
+        let mut reserve = Self { path: sibling(store, ".reserve"), held: false, spent: false, failed: None };
+        reserve.restore(now);
+        if !reserve.held {
+            tracing::warn!(path = %reserve.path.display(), "the store has no reserve for a full disk");
+        }
+        reserve
+    }
+
+    /// Whether the space is kept back now.
+    pub(super) fn held(&self) -> bool {
+        self.held
+    }
+
+    /// Whether the disk was full and has not yet had room for the reserve again.
+    pub(super) fn spent(&self) -> bool {
+        self.spent
+    }
+
+    /// The disk is full: gives the space up. Says whether there was any.
+    pub(super) fn release(&mut self) -> bool {
+        self.spent = true;
+        if !self.held {
+            return false;
+        }
+        self.held = false;
+        match fs::remove_file(&self.path) {
+            Ok(()) => {
+                tracing::error!("the disk is full: the store lives on its reserve and accepts no new operation");
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the disk is full and the store's reserve can't be given up");
+                false
+            }
+        }
+    }
+
+    /// Makes the reserve, if it is missing and there is room for it twice.
+    pub(super) fn restore(&mut self, now: Instant) {
+        if self.held || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
+            return;
+        }
+        let there = fs::metadata(&self.path).is_ok_and(|found| found.len() == BYTES);
+        if !there && free_bytes(directory(&self.path)).is_ok_and(|free| free < 2 * BYTES) {
+            return;
+        }
+        if !there && let Err(error) = fill(&self.path) {
+            tracing::debug!(%error, "no reserve could be made");
+            self.failed = Some(now);
+            // What was written of it is space that the store may need; it may also never have been there.
+            drop(fs::remove_file(&self.path));
+            return;
+        }
+        if self.spent {
+            tracing::info!("there is space again: the store has its reserve back and accepts operations");
+        }
+        self.held = true;
+        self.spent = false;
+        self.failed = None;
+    }
+}
+
+/// Writes the zeros: a sparse file would keep nothing back.
+fn fill(path: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    let block = [0u8; BLOCK_BYTES];
+    for _ in 0..BYTES / BLOCK_BYTES as u64 {
+        file.write_all(&block)?;
+    }
+    file.sync_all()
+}
+
+/// What an unprivileged process may still write on the file system of `directory`.
+#[allow(unsafe_code)]
+fn free_bytes(directory: &Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let name = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
+    let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: `name` ends in NUL and outlives the call; `found` is read only when the call says that it has filled it.
+    let found = unsafe {
+        if libc::statvfs(name.as_ptr(), found.as_mut_ptr()) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        found.assume_init()
+    };
+    // The fields' widths differ between targets.
+    #[allow(clippy::unnecessary_cast)]
+    Ok((found.f_bavail as u64).saturating_mul(found.f_frsize as u64))
+}
+
+/// Room for some hundreds of claims and outcomes, and for the checkpoint that they need.
+const BYTES: u64 = 2 * 1024 * 1024;
+const BLOCK_BYTES: usize = 64 * 1024;
+
+/// How long a failed attempt is not repeated: each writes up to the whole reserve.
+const RETRY: Duration = Duration::from_secs(60);

@@ -1,0 +1,317 @@
+//! Records and rows: how a [`Write`] becomes SQL, and how a row reads back.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use recado_core::ids::{BootId, DeliveryId, IntentKey, PartyId, SessionId};
+use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord, Route, Write};
+use recado_core::time::Wall;
+use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::CommitError;
+
+/// A claim as the store holds it: the delivery, the conversation and the boot that own it, and the way that it is told.
+pub type Claim = (DeliveryId, SessionId, BootId, Route);
+
+/// Carries out one write inside the transaction that is open.
+pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), CommitError> {
+    match write {
+        Write::CreateOperation(record) => put_operation(connection, record, CREATE_OPERATION).map(drop),
+        Write::UpdateOperation(record) => existing("operation", put_operation(connection, record, UPDATE_OPERATION)?),
+        Write::CreateBatch(record) => put_batch(connection, record, CREATE_BATCH).map(drop),
+        Write::UpdateBatch(record) => existing("batch", put_batch(connection, record, UPDATE_BATCH)?),
+        Write::CreateDelivery(record) => put_delivery(connection, record, CREATE_DELIVERY).map(drop),
+        Write::UpdateDelivery(record) => existing("delivery", put_delivery(connection, record, UPDATE_DELIVERY)?),
+        Write::Claim { delivery, session, boot, route } => {
+            let values = params![delivery.to_string(), session.to_string(), boot.to_string(), word(route)?];
+            connection
+                .prepare_cached("INSERT INTO claim (delivery_id, session_id, boot_id, route) VALUES (?, ?, ?, ?)")?
+                .execute(values)?;
+            Ok(())
+        }
+        // Given back twice is given back.
+        Write::Unclaim { delivery } => {
+            connection.prepare_cached("DELETE FROM claim WHERE delivery_id = ?")?.execute([delivery.to_string()])?;
+            Ok(())
+        }
+    }
+}
+
+/// The operations that `sql` selects, whole rows.
+pub(super) fn operations(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<OperationRecord>, RowError> {
+    records(connection, "operation", "operation_id", sql, params, operation)
+}
+
+/// The batches that `sql` selects, whole rows.
+pub(super) fn batches(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<BatchRecord>, RowError> {
+    records(connection, "batch", "batch_id", sql, params, batch)
+}
+
+/// The deliveries that `sql` selects, whole rows.
+pub(super) fn deliveries(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<DeliveryRecord>, RowError> {
+    records(connection, "delivery", "delivery_id", sql, params, delivery)
+}
+
+/// The claims that `sql` selects, whole rows.
+pub(super) fn claims(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<Claim>, RowError> {
+    records(connection, "claim", "delivery_id", sql, params, |row| {
+        Ok((parse(row, "delivery_id")?, parse(row, "session_id")?, parse(row, "boot_id")?, from_word(&column::<String>(row, "route")?)?))
+    })
+}
+
+/// The number that `sql` answers; negative is none.
+pub(super) fn number(connection: &Connection, sql: &str) -> rusqlite::Result<u64> {
+    connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map(|number| u64::try_from(number).unwrap_or_default())
+}
+
+/// Numbers by state, of `table`.
+pub(super) fn by_state<S: DeserializeOwned + Ord>(
+    connection: &Connection,
+    table: &'static str,
+) -> Result<std::collections::BTreeMap<S, u64>, RowError> {
+    let sql = format!("SELECT state, count(*) AS number FROM {table} GROUP BY state");
+    let pairs = records(connection, table, "state", &sql, [], |row| {
+        Ok((from_word::<S>(&column::<String>(row, "state")?)?, unsigned(column(row, "number")?)?))
+    })?;
+    Ok(pairs.into_iter().collect())
+}
+
+/// When the delivery that has waited longest became ready.
+pub(super) fn oldest_waiting(connection: &Connection) -> Result<Option<Wall>, RowError> {
+    let sql = format!("SELECT ready_unix_ms, ready_synchronised FROM delivery WHERE {WAITING} ORDER BY sequence LIMIT 1");
+    let found = connection.query_row(&sql, [], |row| Ok(wall(row, "ready"))).optional()?;
+    found.transpose().map_err(|reason| RowError::Unreadable { table: "delivery", id: "that waits longest".to_owned(), reason })
+}
+
+/// Why rows could not be read.
+#[derive(Debug)]
+pub(super) enum RowError {
+    /// A row does not read back as a record.
+    Unreadable {
+        /// The table.
+        table: &'static str,
+        /// The row.
+        id: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The engine failed.
+    Engine(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for RowError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+fn put_operation(connection: &Connection, record: &OperationRecord, sql: &str) -> Result<usize, CommitError> {
+    let changed = connection.prepare_cached(sql)?.execute(named_params! {
+        ":operation_id": record.id.to_string(),
+        ":intent_key": record.intent_key.0,
+        ":batch_id": record.batch.to_string(),
+        ":ordinal": record.ordinal,
+        ":party_id": record.party.as_ref().map(|party| &party.0),
+        ":session_id": record.session.to_string(),
+        ":turn_id": record.turn.to_string(),
+        ":tool": record.tool,
+        ":arguments": json(&record.arguments)?,
+        ":state": word(&record.state)?,
+        ":attempt": record.attempt,
+        ":result": record.result.as_ref().map(json).transpose()?,
+        ":error": record.error,
+        ":accepted_unix_ms": record.accepted.unix_ms,
+        ":accepted_synchronised": record.accepted.synchronised,
+    })?;
+    Ok(changed)
+}
+
+fn put_batch(connection: &Connection, record: &BatchRecord, sql: &str) -> Result<usize, CommitError> {
+    let changed = connection.prepare_cached(sql)?.execute(named_params! {
+        ":batch_id": record.id.to_string(),
+        ":session_id": record.session.to_string(),
+        ":response_id": record.response.to_string(),
+        ":party_id": record.party.as_ref().map(|party| &party.0),
+        ":language": word(&record.language)?,
+        ":state": word(&record.state)?,
+    })?;
+    Ok(changed)
+}
+
+fn put_delivery(connection: &Connection, record: &DeliveryRecord, sql: &str) -> Result<usize, CommitError> {
+    let changed = connection.prepare_cached(sql)?.execute(named_params! {
+        ":sequence": signed(record.sequence)?,
+        ":delivery_id": record.id.to_string(),
+        ":batch_id": record.batch.to_string(),
+        ":kind": word(&record.kind)?,
+        ":party_id": record.party.as_ref().map(|party| &party.0),
+        ":session_id": record.session.to_string(),
+        ":state": word(&record.state)?,
+        ":attempt": record.attempt,
+        ":clauses": json(&record.clauses)?,
+        ":short": json(&record.short)?,
+        ":priority": word(&record.priority)?,
+        ":can_interrupt": word(&record.can_interrupt)?,
+        ":ride": word(&record.ride)?,
+        ":strict": record.strict,
+        ":uncertain": word(&record.uncertain)?,
+        ":stale_after_ms": record.stale_after_ms.map(signed).transpose()?,
+        ":ready_unix_ms": record.ready.unix_ms,
+        ":ready_synchronised": record.ready.synchronised,
+        ":superseded_by": record.superseded_by.map(|id| id.to_string()),
+    })?;
+    Ok(changed)
+}
+
+fn operation(row: &Row) -> Result<OperationRecord, String> {
+    Ok(OperationRecord {
+        id: parse(row, "operation_id")?,
+        intent_key: IntentKey(column(row, "intent_key")?),
+        batch: parse(row, "batch_id")?,
+        ordinal: column(row, "ordinal")?,
+        party: column::<Option<String>>(row, "party_id")?.map(PartyId),
+        session: parse(row, "session_id")?,
+        turn: parse(row, "turn_id")?,
+        tool: column(row, "tool")?,
+        arguments: from_json(&column::<String>(row, "arguments")?)?,
+        state: from_word(&column::<String>(row, "state")?)?,
+        attempt: column(row, "attempt")?,
+        result: column::<Option<String>>(row, "result")?.map(|text| from_json(&text)).transpose()?,
+        error: column(row, "error")?,
+        accepted: wall(row, "accepted")?,
+    })
+}
+
+fn batch(row: &Row) -> Result<BatchRecord, String> {
+    Ok(BatchRecord {
+        id: parse(row, "batch_id")?,
+        session: parse(row, "session_id")?,
+        response: parse(row, "response_id")?,
+        party: column::<Option<String>>(row, "party_id")?.map(PartyId),
+        language: from_word(&column::<String>(row, "language")?)?,
+        state: from_word(&column::<String>(row, "state")?)?,
+    })
+}
+
+fn delivery(row: &Row) -> Result<DeliveryRecord, String> {
+    let superseded_by: Option<String> = column(row, "superseded_by")?;
+    Ok(DeliveryRecord {
+        id: parse(row, "delivery_id")?,
+        sequence: unsigned(column(row, "sequence")?)?,
+        batch: parse(row, "batch_id")?,
+        kind: from_word(&column::<String>(row, "kind")?)?,
+        party: column::<Option<String>>(row, "party_id")?.map(PartyId),
+        session: parse(row, "session_id")?,
+        state: from_word(&column::<String>(row, "state")?)?,
+        attempt: column(row, "attempt")?,
+        clauses: from_json(&column::<String>(row, "clauses")?)?,
+        short: from_json(&column::<String>(row, "short")?)?,
+        priority: from_word(&column::<String>(row, "priority")?)?,
+        can_interrupt: from_word(&column::<String>(row, "can_interrupt")?)?,
+        ride: from_word(&column::<String>(row, "ride")?)?,
+        strict: column(row, "strict")?,
+        uncertain: from_word(&column::<String>(row, "uncertain")?)?,
+        stale_after_ms: column::<Option<i64>>(row, "stale_after_ms")?.map(unsigned).transpose()?,
+        ready: wall(row, "ready")?,
+        superseded_by: superseded_by.map(|text| text.parse::<DeliveryId>().map_err(|error| error.to_string())).transpose()?,
+    })
+}
+
+fn records<T>(
+    connection: &Connection,
+    table: &'static str,
+    id_column: &str,
+    sql: &str,
+    params: impl Params,
+    read: impl Fn(&Row) -> Result<T, String>,
+) -> Result<Vec<T>, RowError> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query(params)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row).map_err(|reason| {
+            let id = column::<String>(row, id_column).unwrap_or_default();
+            RowError::Unreadable { table, id, reason }
+        })?);
+    }
+    Ok(found)
+}
+
+fn existing(what: &'static str, changed: usize) -> Result<(), CommitError> {
+    if changed == 1 { Ok(()) } else { Err(CommitError::Missing(what)) }
+}
+
+fn column<T: rusqlite::types::FromSql>(row: &Row, name: &str) -> Result<T, String> {
+    row.get(name).map_err(|error| error.to_string())
+}
+
+fn parse<T: FromStr<Err: Display>>(row: &Row, name: &str) -> Result<T, String> {
+    column::<String>(row, name)?.parse().map_err(|error: T::Err| format!("{name}: {error}"))
+}
+
+fn wall(row: &Row, prefix: &str) -> Result<Wall, String> {
+    Ok(Wall { unix_ms: column(row, &format!("{prefix}_unix_ms"))?, synchronised: column(row, &format!("{prefix}_synchronised"))? })
+}
+
+/// SQLite's integers have a sign.
+fn signed(value: u64) -> Result<i64, CommitError> {
+    i64::try_from(value).map_err(|_| CommitError::Value(format!("{value} needs more than 63 bits")))
+}
+
+fn unsigned(value: i64) -> Result<u64, String> {
+    u64::try_from(value).map_err(|_| format!("{value} is negative"))
+}
+
+/// The one word that the vocabulary's enumerations are written as.
+fn word<T: Serialize>(value: &T) -> Result<String, CommitError> {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => Ok(word),
+        Ok(other) => Err(CommitError::Value(format!("`{other}` is no word"))),
+        Err(error) => Err(CommitError::Value(error.to_string())),
+    }
+}
+
+fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
+    T::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(word)).map_err(|error| error.to_string())
+}
+
+fn json<T: Serialize>(value: &T) -> Result<String, CommitError> {
+    serde_json::to_string(value).map_err(|error| CommitError::Value(error.to_string()))
+}
+
+fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| error.to_string())
+}
+
+/// A delivery to which something can still happen.
+pub(super) const WAITING: &str = "state NOT IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
+
+const CREATE_OPERATION: &str = "INSERT INTO operation (operation_id, intent_key, batch_id, ordinal, party_id, session_id, turn_id, tool, \
+    arguments, state, attempt, result, error, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, :intent_key, :batch_id, \
+    :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :result, :error, :accepted_unix_ms, \
+    :accepted_synchronised)";
+
+// Rows are whole: what may not change is refused by a trigger, not left out here.
+const UPDATE_OPERATION: &str = "UPDATE operation SET intent_key = :intent_key, batch_id = :batch_id, ordinal = :ordinal, \
+    party_id = :party_id, session_id = :session_id, turn_id = :turn_id, tool = :tool, arguments = :arguments, state = :state, \
+    attempt = :attempt, result = :result, error = :error, accepted_unix_ms = :accepted_unix_ms, \
+    accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
+
+const CREATE_BATCH: &str = "INSERT INTO batch (batch_id, session_id, response_id, party_id, language, state) \
+    VALUES (:batch_id, :session_id, :response_id, :party_id, :language, :state)";
+
+const UPDATE_BATCH: &str = "UPDATE batch SET session_id = :session_id, response_id = :response_id, party_id = :party_id, \
+    language = :language, state = :state WHERE batch_id = :batch_id";
+
+const CREATE_DELIVERY: &str = "INSERT INTO delivery (sequence, delivery_id, batch_id, kind, party_id, session_id, state, attempt, clauses, \
+    short, priority, can_interrupt, ride, strict, uncertain, stale_after_ms, ready_unix_ms, ready_synchronised, superseded_by) \
+    VALUES (:sequence, :delivery_id, :batch_id, :kind, :party_id, :session_id, :state, :attempt, :clauses, :short, :priority, \
+    :can_interrupt, :ride, :strict, :uncertain, :stale_after_ms, :ready_unix_ms, :ready_synchronised, :superseded_by)";
+
+const UPDATE_DELIVERY: &str = "UPDATE delivery SET sequence = :sequence, batch_id = :batch_id, kind = :kind, party_id = :party_id, \
+    session_id = :session_id, state = :state, attempt = :attempt, clauses = :clauses, short = :short, priority = :priority, \
+    can_interrupt = :can_interrupt, ride = :ride, strict = :strict, uncertain = :uncertain, stale_after_ms = :stale_after_ms, \
+    ready_unix_ms = :ready_unix_ms, ready_synchronised = :ready_synchronised, superseded_by = :superseded_by \
+    WHERE delivery_id = :delivery_id";

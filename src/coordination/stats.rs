@@ -1,0 +1,98 @@
+//! What the store tells health and measures about itself.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use super::error::CommitError;
+
+/// Counts since the store was opened, and how long the disk takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct StoreStats {
+    /// Commits that became durable.
+    pub commits: u64,
+    /// Commits that were taken and failed, whatever the reason.
+    pub commits_failed: u64,
+    /// Commits that were not taken: the queue was full.
+    pub commits_busy: u64,
+    /// Transactions that were flushed: several commits share one.
+    pub groups: u64,
+    /// The last flush (µs).
+    pub flush_last_us: u64,
+    /// Median of the last [`FLUSHES_KEPT`] flushes (µs).
+    pub flush_p50_us: u64,
+    /// 99th percentile of the same (µs).
+    pub flush_p99_us: u64,
+    /// The slowest flush since the start (µs).
+    pub flush_max_us: u64,
+    /// Whether space is kept back for a full disk. False means that the disk is or was full: alarm.
+    pub reserve_held: bool,
+    /// Whether the file is open for writing. False means that the disk failed: alarm.
+    pub open: bool,
+}
+
+/// Where the writer's thread notes them.
+#[derive(Debug)]
+pub(super) struct Stats(Mutex<Noted>);
+
+#[derive(Debug)]
+struct Noted {
+    stats: StoreStats,
+    flushes_us: [u64; FLUSHES_KEPT],
+}
+
+impl Default for Stats {
+    fn default() -> Self {
+        Self(Mutex::new(Noted { stats: StoreStats { open: true, ..StoreStats::default() }, flushes_us: [0; FLUSHES_KEPT] }))
+    }
+}
+
+impl Stats {
+    pub(super) fn committed(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.note(|noted| {
+            let at = (noted.stats.groups % FLUSHES_KEPT as u64) as usize;
+            if let Some(place) = noted.flushes_us.get_mut(at) {
+                *place = us;
+            }
+            noted.stats.groups += 1;
+            noted.stats.flush_last_us = us;
+            noted.stats.flush_max_us = noted.stats.flush_max_us.max(us);
+        });
+    }
+
+    pub(super) fn answered(&self, outcomes: &[Result<(), CommitError>]) {
+        let durable = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
+        self.note(|noted| {
+            noted.stats.commits += durable;
+            noted.stats.commits_failed += outcomes.len() as u64 - durable;
+        });
+    }
+
+    pub(super) fn busy(&self) {
+        self.note(|noted| noted.stats.commits_busy += 1);
+    }
+
+    pub(super) fn reserve(&self, held: bool) {
+        self.note(|noted| noted.stats.reserve_held = held);
+    }
+
+    pub(super) fn open(&self, open: bool) {
+        self.note(|noted| noted.stats.open = open);
+    }
+
+    pub(super) fn read(&self) -> StoreStats {
+        let noted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = (noted.stats.groups as usize).min(FLUSHES_KEPT);
+        let mut flushes = noted.flushes_us.get(..kept).unwrap_or_default().to_vec();
+        flushes.sort_unstable();
+        let quantile = |per_cent: usize| flushes.get((kept * per_cent / 100).min(kept.saturating_sub(1))).copied().unwrap_or_default();
+        StoreStats { flush_p50_us: quantile(50), flush_p99_us: quantile(99), ..noted.stats }
+    }
+
+    fn note(&self, change: impl FnOnce(&mut Noted)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// How many flushes the percentiles look back: some minutes of calls.
+pub const FLUSHES_KEPT: usize = 256;

@@ -1,0 +1,115 @@
+//! The thread that writes: it takes commits from a bounded queue, groups them, and answers by message.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use recado_core::ledger::{CommitId, Input, Write};
+
+use super::error::CommitError;
+use super::group::Committer;
+use super::stats::{Stats, StoreStats};
+
+/// The way to the store's thread. Dropping it commits what was taken, answers it, and closes the store: that waits for the disk.
+#[derive(Debug)]
+pub struct Writer {
+    queue: Option<SyncSender<(CommitId, Vec<Write>)>>,
+    thread: Option<JoinHandle<()>>,
+    stats: Arc<Stats>,
+}
+
+/// What became of a commit.
+///
+/// Once `Ok` is sent, it will be there after a power cut. After an error nothing of it is kept, with the one doubt that
+/// [`CommitError::Io`] names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The commit.
+    pub commit: CommitId,
+    /// Durable, or why not.
+    pub outcome: Result<(), CommitError>,
+}
+
+impl From<Answer> for Input {
+    fn from(answer: Answer) -> Self {
+        match answer.outcome {
+            Ok(()) => Self::Durable(answer.commit),
+            Err(reason) => Self::CommitFailed { commit: answer.commit, reason: reason.to_string() },
+        }
+    }
+}
+
+impl Writer {
+    pub(super) fn start(committer: Committer, answer: impl FnMut(Answer) + Send + 'static) -> io::Result<Self> {
+        let (queue, taken) = sync_channel(QUEUE_COMMITS_MAX);
+        let stats = committer.stats();
+        let thread = thread::Builder::new().name("store".to_owned()).spawn(move || run(committer, &taken, answer))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread), stats })
+    }
+
+    /// Takes a commit to the store's thread. It never waits: the answer comes by message, after those of all earlier commits.
+    ///
+    /// # Errors
+    /// [`CommitError::Busy`] when the queue is full, [`CommitError::Value`] when it holds too much: that is the answer, no other follows.
+    pub fn commit(&self, commit: CommitId, writes: Vec<Write>) -> Result<(), CommitError> {
+        if writes.len() > WRITES_PER_COMMIT_MAX {
+            return Err(CommitError::Value(format!("{} writes in one commit", writes.len())));
+        }
+        let queue = self.queue.as_ref().ok_or(CommitError::Closed)?;
+        queue.try_send((commit, writes)).map_err(|error| match error {
+            TrySendError::Full(_) => {
+                self.stats.busy();
+                CommitError::Busy
+            }
+            TrySendError::Disconnected(_) => CommitError::Closed,
+        })
+    }
+
+    /// What the store says about itself.
+    pub fn stats(&self) -> StoreStats {
+        self.stats.read()
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the store's thread ended by a panic");
+        }
+    }
+}
+
+fn run(mut committer: Committer, taken: &Receiver<(CommitId, Vec<Write>)>, mut answer: impl FnMut(Answer)) {
+    loop {
+        let mut group = match taken.recv_timeout(TEND) {
+            Ok(first) => vec![first],
+            Err(RecvTimeoutError::Timeout) => {
+                committer.tend();
+                continue;
+            }
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        group.extend(taken.try_iter().take(GROUP_COMMITS_MAX - 1));
+        let outcomes = committer.commit(&group);
+        for ((commit, _), outcome) in group.into_iter().zip(outcomes) {
+            answer(Answer { commit, outcome });
+        }
+    }
+}
+
+/// Commits that may wait. At the 100 ms that a card stalls now and then, far more than all calls of a box can ask for.
+const QUEUE_COMMITS_MAX: usize = 1_024;
+
+/// Commits in one transaction: at 64 the flush is already shared so widely that more only delays the answers.
+const GROUP_COMMITS_MAX: usize = 64;
+
+/// Writes in one commit. A restart may change each record that it read back; nothing else comes near.
+const WRITES_PER_COMMIT_MAX: usize = 65_536;
+
+/// How often an idle store looks after its reserve.
+const TEND: Duration = Duration::from_secs(10);

@@ -1,0 +1,115 @@
+//! The caller's telephone: as little of a SIP user agent client (RFC 3261 13.2, 15.1) as a call takes.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+
+use super::DemoError;
+use super::line::Line;
+use crate::app::random;
+
+/// A call that is up.
+pub struct Caller {
+    socket: UdpSocket,
+    dialog: Dialog,
+    pub line: Line,
+}
+
+struct Dialog {
+    local: SocketAddr,
+    remote: SocketAddr,
+    call_id: String,
+    from_tag: String,
+    to: String,
+}
+
+impl Caller {
+    /// Dials a box and waits until it answers.
+    pub async fn dial(sip: SocketAddr, user: &str) -> Result<Self, DemoError> {
+        let system = |error| DemoError::System { what: "the caller's telephone", error };
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).await.map_err(system)?;
+        socket.connect(sip).await.map_err(system)?;
+        let local = socket.local_addr().map_err(system)?;
+        let (line, rtp_port) = Line::open().map_err(system)?;
+        let (call_id, from_tag) = (format!("{:032x}", random()), format!("{:016x}", random() as u64));
+        let mut dialog = Dialog { local, remote: sip, call_id, from_tag, to: format!("<sip:recado@{sip}>") };
+        let sdp = format!(
+            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio {rtp_port} RTP/AVP 0 101\r\n\
+             a=rtpmap:0 PCMU/8000\r\na=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\n"
+        );
+        let invite = dialog.request("INVITE", 1, user, &sdp);
+        let answer = transact(&socket, &invite, "INVITE").await?;
+        let status = answer.split(' ').nth(1).unwrap_or_default();
+        if status != "200" {
+            return Err(DemoError::Answer(answer.lines().next().unwrap_or_default().to_owned()));
+        }
+        dialog.to = header(&answer, "To").unwrap_or(&dialog.to).to_owned();
+        socket.send(dialog.request("ACK", 1, user, "").as_bytes()).await.map_err(system)?;
+        let rtp = media(&answer).ok_or_else(|| DemoError::Answer("an SDP without audio".to_owned()))?;
+        let rtcp = answer
+            .lines()
+            .find_map(|text| text.strip_prefix("a=rtcp:")?.split(' ').next()?.trim().parse().ok())
+            .map_or(SocketAddr::new(rtp.ip(), rtp.port() + 1), |port| SocketAddr::new(rtp.ip(), port));
+        line.connect(rtp, rtcp);
+        Ok(Self { socket, dialog, line })
+    }
+
+    /// Hangs up, and gives what was recorded.
+    pub async fn hang_up(self, user: &str) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        let bye = self.dialog.request("BYE", 2, user, "");
+        transact(&self.socket, &bye, "BYE").await?;
+        Ok(self.line.close())
+    }
+
+    /// The box is gone; nobody answers any more.
+    pub fn dropped(self) -> (Vec<i16>, super::Ear) {
+        self.line.close()
+    }
+}
+
+impl Dialog {
+    fn request(&self, method: &str, sequence: u32, user: &str, sdp: &str) -> String {
+        let Self { local, remote, call_id, from_tag, to } = self;
+        let branch = format!("z9hG4bK{:032x}", random());
+        let kind = if sdp.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
+        format!(
+            "{method} sip:recado@{remote} SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch={branch};rport\r\nMax-Forwards: 70\r\n\
+             From: <sip:{user}@{local}>;tag={from_tag}\r\nTo: {to}\r\nCall-ID: {call_id}\r\nCSeq: {sequence} {method}\r\n\
+             Contact: <sip:{user}@{local}>\r\n{kind}Content-Length: {}\r\n\r\n{sdp}",
+            sdp.len()
+        )
+    }
+}
+
+/// Sends a request until it is answered finally (RFC 3261 17.1: every half second, which is enough on loopback).
+async fn transact(socket: &UdpSocket, request: &str, method: &str) -> Result<String, DemoError> {
+    let refused = |error| DemoError::System { what: "the caller's telephone", error };
+    let mut buffer = vec![0; 65_536];
+    for _ in 0..20 {
+        socket.send(request.as_bytes()).await.map_err(refused)?;
+        let deadline = tokio::time::Instant::now() + Duration::from_millis(500);
+        while let Ok(received) = tokio::time::timeout_at(deadline, socket.recv(&mut buffer)).await {
+            let Some(answer) = received.ok().and_then(|length| buffer.get(..length)) else { continue };
+            let answer = String::from_utf8_lossy(answer).into_owned();
+            let is_final = answer.starts_with("SIP/2.0 ") && !answer.starts_with("SIP/2.0 1");
+            if is_final && header(&answer, "CSeq").is_some_and(|sequence| sequence.ends_with(method)) {
+                return Ok(answer);
+            }
+        }
+    }
+    Err(DemoError::Waited(format!("the answer to {method}")))
+}
+
+fn header<'a>(message: &'a str, name: &str) -> Option<&'a str> {
+    message.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        key.trim().eq_ignore_ascii_case(name).then(|| value.trim())
+    })
+}
+
+fn media(sdp: &str) -> Option<SocketAddr> {
+    let port = sdp.lines().find_map(|line| line.strip_prefix("m=audio ")?.split(' ').next()?.parse().ok())?;
+    let address = sdp.lines().find_map(|line| line.strip_prefix("c=IN IP4 ")?.trim().parse().ok())?;
+    Some(SocketAddr::new(address, port))
+}

@@ -1,0 +1,125 @@
+//! The caller's ear: what was heard, found in the recording by its sound, without believing anybody.
+
+/// Samples per second of everything here.
+pub const RATE: usize = 8_000;
+
+/// What the caller's side of a call recorded.
+#[derive(Debug, Clone, Default)]
+pub struct Ear {
+    /// What was heard, from the first tick of the call on.
+    pub samples: Vec<i16>,
+}
+
+/// One place where a phrase was heard to its end.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PhraseHeard {
+    /// Where it begins (ms since the call began).
+    pub at_ms: u64,
+    /// How well the least similar fifth of a second fits, from 0 to 1.
+    pub likeness: f64,
+}
+
+impl Ear {
+    /// Where `phrase` was heard whole: at these places every voiced fifth of a second of it fits the recording.
+    ///
+    /// The phrase's most energetic eighth of a second is looked for at every sample (normalised cross-correlation); what
+    /// was spoken fits with 1.0, other speech with about 0.1.
+    pub fn find(&self, phrase: &[i16]) -> Vec<PhraseHeard> {
+        let Some(anchor_at) = most_energetic(phrase, ANCHOR) else { return Vec::new() };
+        let Some(anchor) = phrase.get(anchor_at..anchor_at + ANCHOR) else { return Vec::new() };
+        let mut found = Vec::new();
+        let mut at = 0;
+        while let Some(window) = self.samples.get(at..at + ANCHOR) {
+            if likeness(window, anchor) < LIKENESS_MIN {
+                at += 1;
+                continue;
+            }
+            let whole = at.checked_sub(anchor_at).and_then(|begin| Some((begin, self.samples.get(begin..begin + phrase.len())?)));
+            if let Some((begin, heard)) = whole {
+                let worst = heard
+                    .chunks(FIFTH)
+                    .zip(phrase.chunks(FIFTH))
+                    .filter(|(_, said)| voiced(said))
+                    .map(|(heard, said)| likeness(heard, said))
+                    .fold(1.0, f64::min);
+                if worst >= LIKENESS_MIN {
+                    found.push(PhraseHeard { at_ms: (begin * 1_000 / RATE) as u64, likeness: worst });
+                }
+            }
+            at += phrase.len().saturating_sub(anchor_at).max(ANCHOR);
+        }
+        found
+    }
+}
+
+/// Normalised cross-correlation at one place.
+fn likeness(heard: &[i16], said: &[i16]) -> f64 {
+    let (mut product, mut heard_energy, mut said_energy) = (0_i64, 0_i64, 0_i64);
+    for (a, b) in heard.iter().zip(said) {
+        let (a, b) = (i64::from(*a), i64::from(*b));
+        product += a * b;
+        heard_energy += a * a;
+        said_energy += b * b;
+    }
+    if heard_energy == 0 || said_energy == 0 {
+        return 0.0;
+    }
+    product as f64 / ((heard_energy as f64) * (said_energy as f64)).sqrt()
+}
+
+/// Whether a piece is loud enough to be compared: the end of a phrase is mostly silence.
+pub fn voiced(samples: &[i16]) -> bool {
+    let energy: i64 = samples.iter().map(|sample| i64::from(*sample) * i64::from(*sample)).sum();
+    energy > VOICED_RMS * VOICED_RMS * samples.len() as i64
+}
+
+fn most_energetic(samples: &[i16], length: usize) -> Option<usize> {
+    let energy = |at: &usize| samples.get(*at..at + length).map(|piece| piece.iter().map(|s| i64::from(*s) * i64::from(*s)).sum::<i64>());
+    (0..samples.len().checked_sub(length)?).step_by(length / 4).max_by_key(energy)
+}
+
+/// An eighth of a second.
+const ANCHOR: usize = RATE / 8;
+
+/// A fifth of a second.
+const FIFTH: usize = RATE / 5;
+
+/// What was spoken fits with 1.0 but for what was lost on the way; other speech of the same voice stays below 0.5.
+const LIKENESS_MIN: f64 = 0.8;
+
+/// Above line noise and codec silence.
+const VOICED_RMS: i64 = 300;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise that no other seed's noise resembles.
+    fn noise(seed: u64, samples: usize) -> Vec<i16> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        (0..samples)
+            .map(|_| {
+                state ^= state << 13;
+                state ^= state >> 7;
+                state ^= state << 17;
+                (state >> 52) as i16 * 4 - 8_192
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_phrase_is_heard_where_it_was_spoken_and_nowhere_else() {
+        let (phrase, other) = (noise(1, RATE), noise(2, RATE));
+        let ear = Ear { samples: [other.clone(), phrase.clone(), other.clone(), phrase.clone()].concat() };
+        let at: Vec<u64> = ear.find(&phrase).iter().map(|heard| heard.at_ms).collect();
+        assert_eq!(at, [1_000, 3_000]);
+        assert!(Ear { samples: other }.find(&phrase).is_empty());
+    }
+
+    #[test]
+    fn a_phrase_that_was_cut_was_not_heard() {
+        let phrase = noise(3, RATE);
+        let cut = [&phrase[..RATE * 7 / 10], &vec![0; RATE][..]].concat();
+        assert!(Ear { samples: cut }.find(&phrase).is_empty());
+    }
+}

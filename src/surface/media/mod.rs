@@ -1,0 +1,30 @@
+//! Media: what carries audio between the box and a channel.
+//!
+//! [`MediaSession`] is the sans-IO part: one per call, packets, ticks and commands in, packets and events out; no I/O, no
+//! clock, no thread, no randomness of its own. [`thread`] is its shell: one OS thread for all calls, with sockets and a
+//! 20 ms tick.
+//!
+//! Once a call is set up nothing here allocates or locks. What to say, and whether it may be said, is not decided here;
+//! only that a voice stops at once when the caller may be speaking, and that a command from before that is refused.
+
+mod clock;
+mod conceal;
+mod digits;
+pub mod g711;
+mod generations;
+mod jitter;
+mod latch;
+mod plan;
+mod playback;
+mod reception;
+// pub mod recording;
+pub mod resample;
+mod rtcp;
+mod sender;
+mod session;
+// pub mod thread;
+
+pub use clock::Nanos;
+pub use jitter::{JitterCounts, Sound};
+pub use plan::{Command, Direction, MediaEvent, Plan, Remote};
+pub use session::{Counts, Frame, MediaSession, Output};

@@ -1,0 +1,142 @@
+//! What a media session is told and what it tells.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use recado_core::conversation::{AcousticEdge, AcousticEpoch, PlaybackEvent, SegmentRef};
+use recado_core::ids::PlaybackId;
+use recado_core::time::Time;
+
+use super::g711::Codec;
+use crate::surface::listen::Profile;
+
+/// What a call needs to carry media. Random values come from outside, from a secure source (RFC 3550 5.1, 8.1).
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The far end, as offer and answer agreed.
+    pub remote: Remote,
+    /// Our synchronisation source.
+    pub ssrc: u32,
+    /// Our first sequence number.
+    pub first_sequence: u16,
+    /// Our first timestamp.
+    pub first_timestamp: u32,
+    /// Seed of what is randomised later: the intervals between reports.
+    pub seed: u64,
+    /// Canonical name in our reports: at most 64 bytes are used. It should not name a person.
+    pub cname: String,
+    /// The NTP time (RFC 3550 4: seconds since 1900 in 32.32 fixed point) of the monotonic origin.
+    pub ntp_at_origin: u64,
+    /// How the caller's audio is judged.
+    pub profile: Profile,
+    /// Seconds without RTP after which the far end is reported silent; not counted on hold.
+    pub silent_after_s: u32,
+    /// Whether the first valid packet may come from another IP address than the one agreed on.
+    pub latch_any_address: bool,
+}
+
+/// The far end's side of the media, as one offer and answer agreed on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Remote {
+    /// Where it receives RTP.
+    pub rtp: SocketAddr,
+    /// Where it receives RTCP (`a=rtcp`, or the next port); the same as `rtp` where multiplexed (RFC 5761).
+    pub rtcp: SocketAddr,
+    /// The codec that is sent to it. It may itself send either law of G.711.
+    pub codec: Codec,
+    /// The payload type of its telephone-events (RFC 4733), where agreed.
+    pub telephone_event: Option<u8>,
+    /// Who may send, seen from the box.
+    pub direction: Direction,
+}
+
+/// Direction of the media, seen from the box (RFC 3264 5.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Both ways.
+    SendRecv,
+    /// The box sends only: the far end is muted towards us.
+    SendOnly,
+    /// The box receives only: it is on hold.
+    RecvOnly,
+    /// Neither.
+    Inactive,
+}
+
+impl Direction {
+    /// Whether the box may send.
+    pub const fn sends(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::SendOnly)
+    }
+
+    /// Whether the far end may send.
+    pub const fn receives(self) -> bool {
+        matches!(self, Direction::SendRecv | Direction::RecvOnly)
+    }
+}
+
+/// A command to a media session. Only the voice holds what can send one.
+#[derive(Debug, Clone)]
+pub enum Command {
+    /// Say a segment after those already accepted, unless the acoustic clock has left `epoch`.
+    Speak {
+        /// The segment.
+        segment: SegmentRef,
+        /// What `audio` is coded in.
+        codec: Codec,
+        /// Its audio, or the first of it.
+        audio: Arc<[u8]>,
+        /// Whether that is all of it; otherwise [`Command::Append`] brings the rest.
+        last: bool,
+        /// The epoch in which this was decided.
+        epoch: AcousticEpoch,
+    },
+    /// More audio of a segment that was accepted and is still open. Of any other segment it is discarded.
+    Append {
+        /// The segment.
+        segment: SegmentRef,
+        /// More of its audio, in the codec that it began with; may be empty.
+        audio: Arc<[u8]>,
+        /// Whether the segment ends with it.
+        last: bool,
+    },
+    /// Go on with a paused playback, unless the acoustic clock has left `epoch`.
+    Resume {
+        /// The playback.
+        playback: PlaybackId,
+        /// The epoch in which this was decided.
+        epoch: AcousticEpoch,
+    },
+    /// Stop at the next frame boundary and keep the rest.
+    Pause,
+    /// Discard what of this playback has not left the box. Never refused.
+    Clear {
+        /// The playback.
+        playback: PlaybackId,
+    },
+    /// A re-INVITE agreed on this: it holds at once, the source is latched anew, and another generation begins.
+    Remote(Remote),
+    /// The call is over: RTCP says goodbye, nothing more is sent, late reports still count.
+    Close,
+}
+
+/// What a media session tells, in the core's vocabulary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MediaEvent {
+    /// The caller's acoustic clock moved.
+    Acoustic(AcousticEdge),
+    /// Something happened to audio of ours.
+    Playback(PlaybackEvent),
+    /// The caller pressed a key (RFC 4733).
+    Digit {
+        /// The key: `0`–`9`, `*`, `#`, `A`–`D`.
+        digit: char,
+        /// When its first packet came.
+        at: Time,
+    },
+    /// Nothing has come from the far end for as long as the plan says; told once until something comes again.
+    FarEndSilent {
+        /// When the last packet came, or the wait for it began.
+        since: Time,
+    },
+}

@@ -1,0 +1,541 @@
+//! One call's media.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use recado_core::conversation::{Acoustic, AcousticEdge, PlaybackEvent, SegmentRef};
+use rtp_rs::RtpReader;
+
+use super::clock::{FRAME_MS, FRAME_SAMPLES, Nanos};
+use super::digits::Digits;
+use super::g711::Codec;
+use super::generations::Generations;
+use super::jitter::{JitterBuffer, JitterCounts, Placed, Sound};
+use super::latch::Latch;
+use super::plan::{Command, MediaEvent, Plan, Remote};
+use super::playback::{Appended, Playback, Taken};
+use super::reception::{Order, Reception};
+use super::rtcp::{self, LastSenderReport, REPORT_OCTETS_MAX, Read, Report, Schedule, SenderInfo};
+use super::sender::Sender;
+use crate::surface::listen::Listener;
+
+/// One call's media, sans-IO.
+///
+/// # The loop
+/// Give it one input ([`rtp`](Self::rtp), [`rtcp`](Self::rtcp), [`command`](Self::command), or every 20 ms
+/// [`tick`](Self::tick)), then take [`packet`](Self::packet) until it is empty, and send what it yields; a packet left behind is
+/// overwritten. [`event`](Self::event) and [`spent`](Self::spent) may be left to wait while there is no room for what they
+/// yield: events are bounded, and never dropped but that edges of the acoustic clock, reports and repeated keys
+/// give way to newer ones of their kind. Times of inputs never go back.
+pub struct MediaSession {
+    remote: Remote,
+    latch: Latch,
+    rtcp_latch: Latch,
+    sender: Sender,
+    generations: Generations,
+    playback: Playback,
+    /// The voice was paused because the call is on hold, by nobody else.
+    paused_by_hold: bool,
+    listener: Listener,
+    jitter: JitterBuffer,
+    reception: Option<Reception>,
+    digits: Digits,
+    schedule: Schedule,
+    last_sender_report: Option<(u32, LastSenderReport)>,
+    /// Packets that had been sent at the report before, and the one before that.
+    reported_packets: [u32; 2],
+    cname: String,
+    ntp_at_origin: u64,
+    silent_after_ms: u64,
+    heard_at: Nanos,
+    silence_told: bool,
+    next_tick: Option<Nanos>,
+    closed: bool,
+    frame: Frame,
+    rtp_out: Outgoing<RTP_OCTETS>,
+    rtcp_out: Outgoing<REPORT_OCTETS_MAX>,
+    events: VecDeque<MediaEvent>,
+    counts: Counts,
+}
+
+/// A packet to send.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Output<'a> {
+    /// From the RTP socket.
+    Rtp {
+        /// Where to.
+        to: SocketAddr,
+        /// The datagram.
+        packet: &'a [u8],
+    },
+    /// From the RTCP socket, or the RTP socket where both are multiplexed.
+    Rtcp {
+        /// Where to.
+        to: SocketAddr,
+        /// The datagram.
+        packet: &'a [u8],
+    },
+}
+
+/// Twenty milliseconds of a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Frame {
+    /// What the caller said: ordered, decoded, 8 kHz.
+    pub caller: [i16; FRAME_SAMPLES],
+    /// What that is made of.
+    pub sound: Sound,
+    /// What the box said, coded in `codec`; silence where it sent nothing.
+    pub agent: [u8; FRAME_SAMPLES],
+    /// The codec of `agent`.
+    pub codec: Codec,
+}
+
+/// What a session has seen that is not worth an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Packets from a source that is not listened to.
+    pub foreign: u64,
+    /// Packets that were malformed, or of a payload type that was not agreed on.
+    pub invalid: u64,
+    /// Commands to sound that came too late.
+    pub refused: u64,
+    /// Events that gave way to newer ones because nobody took them.
+    pub coalesced: u64,
+    /// Frame intervals that the thread slept through.
+    pub skipped_frames: u64,
+    /// Of the jitter buffer.
+    pub jitter: JitterCounts,
+}
+
+impl MediaSession {
+    /// A session that begins at `now`; the first tick may come at once.
+    pub fn new(now: Nanos, plan: Plan) -> Self {
+        let codec = plan.remote.codec;
+        Self {
+            latch: Latch::new(plan.remote.rtp, plan.latch_any_address),
+            rtcp_latch: Latch::new(plan.remote.rtcp, plan.latch_any_address),
+            sender: Sender::new(plan.ssrc, plan.first_sequence, plan.first_timestamp),
+            generations: Generations::new(u64::from(plan.first_sequence)),
+            playback: Playback::new(),
+            paused_by_hold: false,
+            listener: Listener::new(plan.profile),
+            jitter: JitterBuffer::new(),
+            reception: None,
+            digits: Digits::default(),
+            schedule: Schedule::new(now, plan.seed),
+            last_sender_report: None,
+            reported_packets: [0; 2],
+            cname: plan.cname,
+            ntp_at_origin: plan.ntp_at_origin,
+            silent_after_ms: u64::from(plan.silent_after_s) * 1_000,
+            heard_at: now,
+            silence_told: false,
+            next_tick: None,
+            closed: false,
+            frame: Frame { caller: [0; FRAME_SAMPLES], sound: Sound::Silence, agent: [codec.silence(); FRAME_SAMPLES], codec },
+            rtp_out: Outgoing::new(),
+            rtcp_out: Outgoing::new(),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            counts: Counts::default(),
+            remote: plan.remote,
+        }
+    }
+
+    /// A datagram came to the RTP port.
+    pub fn rtp(&mut self, now: Nanos, data: &[u8], source: SocketAddr) {
+        if rtcp::is_rtcp(data) {
+            return self.rtcp(now, data, source);
+        }
+        if !self.latch.admits(source) {
+            self.counts.foreign += 1;
+            return;
+        }
+        if self.closed || !self.remote.direction.receives() {
+            return;
+        }
+        let Ok(rtp) = RtpReader::new(data) else {
+            self.counts.invalid += 1;
+            return;
+        };
+        let payload_type = rtp.payload_type();
+        let kind = if Some(payload_type) == self.remote.telephone_event {
+            Kind::TelephoneEvent
+        } else if payload_type == COMFORT_NOISE {
+            Kind::ComfortNoise
+        } else if let Some(codec) = Codec::from_payload_type(payload_type).filter(|_| rtp.payload().len() <= PAYLOAD_OCTETS_MAX) {
+            Kind::Audio(codec)
+        } else {
+            self.counts.invalid += 1;
+            return;
+        };
+        if rtp.ssrc() == self.sender.ssrc() {
+            // Our own stream, looped back: hearing oneself is no caller.
+            self.counts.invalid += 1;
+            return;
+        }
+        self.latch.valid(source);
+        self.heard_at = now;
+        self.silence_told = false;
+        if self.follow(now, &rtp, kind) {
+            self.play(now, &rtp, kind);
+        }
+    }
+
+    /// A datagram came to the RTCP port.
+    pub fn rtcp(&mut self, now: Nanos, data: &[u8], source: SocketAddr) {
+        if !self.rtcp_latch.admits(source) && !self.latch.admits(source) {
+            self.counts.foreign += 1;
+            return;
+        }
+        let ssrc = self.sender.ssrc();
+        let Self { sender, generations, events, counts, last_sender_report, .. } = self;
+        let valid = rtcp::read(data, |read| match read {
+            Read::Sender { ssrc, ntp_middle } => *last_sender_report = Some((ssrc, LastSenderReport { ntp_middle, came: now })),
+            Read::Received { about, highest, cumulative_lost } if about == ssrc => {
+                let Some(packet) = sender.sent_packet(highest) else { return };
+                generations.report(packet, |generation, highest_packet| {
+                    let cumulative_lost = i64::from(cumulative_lost);
+                    let report = PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at: now.time() };
+                    emit(events, counts, MediaEvent::Playback(report));
+                });
+            }
+            Read::Received { .. } => {}
+        });
+        if valid {
+            self.rtcp_latch.valid(source);
+        } else {
+            self.counts.invalid += 1;
+        }
+    }
+
+    /// The voice wants something.
+    pub fn command(&mut self, now: Nanos, command: Command) {
+        match command {
+            Command::Speak { segment, codec, audio, last, epoch } => {
+                let stale = epoch != self.listener.epoch() || self.closed;
+                if stale {
+                    self.playback.discard(audio);
+                    return self.refuse(segment);
+                }
+                if !self.playback.speak(segment, codec, audio, last) {
+                    self.refuse(segment);
+                }
+            }
+            Command::Append { segment, audio, last } => match self.playback.append(segment, audio, last) {
+                Appended::Queued | Appended::Unknown => {}
+                Appended::Ended(packet) => {
+                    let generation = self.generations.current();
+                    self.tell(PlaybackEvent::Sent { segment, at: now.time(), packet, generation });
+                }
+                Appended::Full => self.clear(now, segment),
+            },
+            Command::Resume { playback, epoch } => {
+                let segment = self.playback.position().map(|(segment, _)| segment).filter(|segment| segment.playback == playback);
+                if epoch != self.listener.epoch() {
+                    return self.refuse(segment.unwrap_or(SegmentRef { playback, index: 0 }));
+                }
+                if segment.is_some() && self.remote.direction.sends() {
+                    self.resume(now);
+                } else if segment.is_some() {
+                    self.paused_by_hold = true;
+                }
+            }
+            Command::Pause => self.pause(now),
+            Command::Clear { playback } => self.clear(now, SegmentRef { playback, index: 0 }),
+            Command::Remote(remote) => self.renew(now, remote),
+            Command::Close => self.close(now),
+        }
+    }
+
+    /// Twenty milliseconds have passed. Yields what was heard and said in them.
+    pub fn tick(&mut self, now: Nanos) -> &Frame {
+        self.skip(now);
+        self.frame.codec = self.remote.codec;
+        self.frame.agent.fill(self.remote.codec.silence());
+        self.frame.sound = self.jitter.tick(now, &mut self.frame.caller);
+        if !self.closed {
+            let heard = Nanos::from_ms(now.ms_since(Nanos::from_ms(self.jitter.delay_ms(now)))).time();
+            let edge = self.listener.ordered(now.time(), heard, &self.frame.caller);
+            self.edge(now, edge);
+            self.speak(now);
+            if self.schedule.due(now) {
+                self.report(now, false);
+            }
+            self.watch(now);
+        }
+        &self.frame
+    }
+
+    /// The next packet to send.
+    pub fn packet(&mut self) -> Option<Output<'_>> {
+        if let Some((to, length)) = self.rtp_out.pending.take() {
+            return Some(Output::Rtp { to, packet: &self.rtp_out.data[..length] });
+        }
+        let (to, length) = self.rtcp_out.pending.take()?;
+        Some(Output::Rtcp { to, packet: &self.rtcp_out.data[..length] })
+    }
+
+    /// The next event.
+    pub fn event(&mut self) -> Option<MediaEvent> {
+        self.events.pop_front()
+    }
+
+    /// Whether a command may be given. While nobody takes events, commands have to wait: so none of what they lead to is lost.
+    pub fn takes_commands(&self) -> bool {
+        self.events.len() < EVENTS_MAX - EVENTS_OF_WHAT_WAITS
+    }
+
+    /// Audio that is done with, to be freed off the media thread.
+    pub fn spent(&mut self) -> Option<Arc<[u8]>> {
+        self.playback.spent()
+    }
+
+    /// Counters.
+    pub fn counts(&self) -> Counts {
+        Counts { jitter: self.jitter.counts(), ..self.counts }
+    }
+
+    /// Keeps the books about the source; `false` if the packet is to be left alone.
+    fn follow(&mut self, now: Nanos, rtp: &RtpReader<'_>, kind: Kind) -> bool {
+        let sequence = u16::from(rtp.sequence_number());
+        let known = self.reception.as_ref().map(Reception::ssrc);
+        if known != Some(rtp.ssrc()) {
+            if known.is_some() && kind == Kind::TelephoneEvent {
+                // Some gateways give keys a source of their own; the voice goes on in the other.
+                return true;
+            }
+            if known.is_some() {
+                self.generations.begin(self.sender.next_packet(), false);
+                self.restart();
+            }
+            self.reception = Some(Reception::new(rtp.ssrc(), sequence));
+        }
+        let Some(reception) = self.reception.as_mut() else { return false };
+        match reception.packet(now, sequence, rtp.timestamp(), kind != Kind::TelephoneEvent) {
+            Order::Valid => true,
+            Order::Stray => false,
+            Order::Restarted => {
+                self.restart();
+                true
+            }
+        }
+    }
+
+    fn play(&mut self, now: Nanos, rtp: &RtpReader<'_>, kind: Kind) {
+        match kind {
+            Kind::TelephoneEvent => {
+                if let Some(digit) = self.digits.packet(rtp.timestamp(), rtp.payload()) {
+                    emit(&mut self.events, &mut self.counts, MediaEvent::Digit { digit, at: now.time() });
+                }
+            }
+            Kind::ComfortNoise => self.jitter.comfort_noise(rtp.timestamp()),
+            Kind::Audio(codec) => {
+                let mut samples = [0; PAYLOAD_OCTETS_MAX];
+                let length = codec.decode(rtp.payload(), &mut samples);
+                let samples = &samples[..length];
+                if matches!(self.jitter.packet(now, rtp.timestamp(), samples), Placed::New | Placed::Late) {
+                    let edge = self.listener.arrived(now.time(), samples);
+                    self.edge(now, edge);
+                }
+            }
+        }
+    }
+
+    /// The source of the caller's audio began anew.
+    fn restart(&mut self) {
+        self.jitter.restart();
+        self.digits.restarted();
+        self.listener.restarted();
+    }
+
+    fn edge(&mut self, now: Nanos, edge: Option<AcousticEdge>) {
+        let Some(edge) = edge else { return };
+        emit(&mut self.events, &mut self.counts, MediaEvent::Acoustic(edge));
+        if edge.to == Acoustic::Suspected {
+            self.pause(now);
+        }
+    }
+
+    /// Sends the frame of this interval, or lets it pass.
+    fn speak(&mut self, now: Nanos) {
+        let codec = self.remote.codec;
+        let to = self.latch.target();
+        if !self.remote.direction.sends() || to.port() == 0 || to.ip().is_unspecified() {
+            return self.sender.gap();
+        }
+        let taken = self.playback.take(codec, &mut self.frame.agent);
+        let Some((length, packet)) = self.sender.packet(codec, &self.frame.agent, &mut self.rtp_out.data) else { return };
+        self.rtp_out.pending = Some((to, length));
+        if let Some(taken) = taken {
+            self.released(now, taken, packet);
+        }
+    }
+
+    fn released(&mut self, now: Nanos, taken: Taken, packet: u64) {
+        self.playback.released(taken, packet);
+        let (segment, at, generation) = (taken.segment, now.time(), self.generations.current());
+        if taken.first {
+            self.tell(PlaybackEvent::Started { segment, at, packet, generation });
+        }
+        if taken.last {
+            self.tell(PlaybackEvent::Sent { segment, at, packet, generation });
+        }
+    }
+
+    fn pause(&mut self, now: Nanos) {
+        self.paused_by_hold = false;
+        if let Some((segment, released_ms)) = self.playback.pause() {
+            self.tell(PlaybackEvent::Paused { segment, released_ms, at: now.time() });
+        }
+    }
+
+    fn resume(&mut self, now: Nanos) {
+        self.paused_by_hold = false;
+        let head = self.playback.position().map(|(segment, _)| segment.playback);
+        if let Some(segment) = head.and_then(|playback| self.playback.resume(playback)) {
+            self.tell(PlaybackEvent::Resumed { segment, at: now.time() });
+        }
+    }
+
+    fn clear(&mut self, now: Nanos, SegmentRef { playback, .. }: SegmentRef) {
+        let (discarded, cut) = self.playback.clear(playback);
+        if discarded {
+            self.generations.begin(self.sender.next_packet(), true);
+        }
+        self.tell(PlaybackEvent::Cleared { playback, cut, at: now.time() });
+    }
+
+    fn renew(&mut self, now: Nanos, remote: Remote) {
+        let (held, holds) = (!self.remote.direction.sends(), !remote.direction.sends());
+        self.remote = remote;
+        self.latch.renew(remote.rtp);
+        self.rtcp_latch.renew(remote.rtcp);
+        self.generations.begin(self.sender.next_packet(), false);
+        self.heard_at = now;
+        self.silence_told = false;
+        if holds
+            && !held
+            && let Some((segment, released_ms)) = self.playback.pause()
+        {
+            self.paused_by_hold = true;
+            self.tell(PlaybackEvent::Paused { segment, released_ms, at: now.time() });
+        }
+        if held && !holds && self.paused_by_hold && self.listener.state() == Acoustic::Quiet {
+            self.resume(now);
+        }
+    }
+
+    fn close(&mut self, now: Nanos) {
+        if !self.closed {
+            self.report(now, true);
+            self.closed = true;
+            self.playback.clear_all();
+        }
+    }
+
+    fn report(&mut self, now: Nanos, goodbye: bool) {
+        let (packets, octets) = self.sender.counts();
+        // RFC 3550 6.3.8: a sender is who has sent since the report before the last.
+        let sends = packets != self.reported_packets[1];
+        self.reported_packets = [packets, self.reported_packets[0]];
+        let ntp = self.ntp_at_origin.wrapping_add(ntp_duration(now));
+        let sender = sends.then_some(SenderInfo { ntp, timestamp: self.sender.timestamp(), packets, octets });
+        let last = self.last_sender_report;
+        let block = self.reception.as_mut().map(|reception| {
+            let last = last.filter(|(ssrc, _)| *ssrc == reception.ssrc()).map(|(_, report)| report);
+            (reception.block(), last)
+        });
+        let report = Report { ssrc: self.sender.ssrc(), sender, block, cname: &self.cname, goodbye };
+        let to = if self.remote.rtcp == self.remote.rtp { self.latch.target() } else { self.rtcp_latch.target() };
+        if to.port() != 0 && !to.ip().is_unspecified() {
+            let length = report.write(now, &mut self.rtcp_out.data);
+            self.rtcp_out.pending = Some((to, length));
+        }
+    }
+
+    fn watch(&mut self, now: Nanos) {
+        if !self.remote.direction.receives() {
+            self.heard_at = now;
+        } else if !self.silence_told && now.ms_since(self.heard_at) >= self.silent_after_ms {
+            self.silence_told = true;
+            let since = self.heard_at.time();
+            emit(&mut self.events, &mut self.counts, MediaEvent::FarEndSilent { since });
+        }
+    }
+
+    /// Keeps the timeline true to the clock where the thread was held up for long: what was not sent in time is not sent in a
+    /// burst, which the far end's jitter buffer would throw away.
+    fn skip(&mut self, now: Nanos) {
+        let due = self.next_tick.unwrap_or(now);
+        let late_frames = now.ms_since(due) / FRAME_MS;
+        let skipped = if late_frames > BURST_FRAMES_MAX { late_frames } else { 0 };
+        for _ in 0..skipped {
+            self.sender.gap();
+        }
+        self.counts.skipped_frames += skipped;
+        self.next_tick = Some(due.plus_ms((skipped + 1) * FRAME_MS));
+    }
+
+    fn refuse(&mut self, segment: SegmentRef) {
+        self.counts.refused += 1;
+        self.tell(PlaybackEvent::Refused { segment, epoch: self.listener.epoch() });
+    }
+
+    fn tell(&mut self, event: PlaybackEvent) {
+        emit(&mut self.events, &mut self.counts, MediaEvent::Playback(event));
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Audio(Codec),
+    TelephoneEvent,
+    ComfortNoise,
+}
+
+/// A packet that waits to be taken.
+struct Outgoing<const OCTETS: usize> {
+    data: [u8; OCTETS],
+    pending: Option<(SocketAddr, usize)>,
+}
+
+impl<const OCTETS: usize> Outgoing<OCTETS> {
+    fn new() -> Self {
+        Self { data: [0; OCTETS], pending: None }
+    }
+}
+
+/// Queues an event. Where nobody takes them, the oldest of a kind whose newest says it all gives way.
+fn emit(events: &mut VecDeque<MediaEvent>, counts: &mut Counts, event: MediaEvent) {
+    if events.len() >= EVENTS_MAX {
+        counts.coalesced += 1;
+        let replaceable =
+            |queued: &MediaEvent| !matches!(queued, MediaEvent::Playback(event) if !matches!(event, PlaybackEvent::Report { .. }));
+        match events.iter().position(replaceable) {
+            Some(oldest) => drop(events.remove(oldest)),
+            None => return,
+        }
+    }
+    events.push_back(event);
+}
+
+/// Monotonic time as NTP counts it: seconds in 32.32 fixed point.
+fn ntp_duration(now: Nanos) -> u64 {
+    ((u128::from(now.0) << 32) / 1_000_000_000) as u64
+}
+
+const RTP_OCTETS: usize = 12 + FRAME_SAMPLES;
+/// 120 ms of audio: nobody packs more into a packet.
+const PAYLOAD_OCTETS_MAX: usize = 960;
+/// RFC 3389.
+const COMFORT_NOISE: u8 = 13;
+/// Up to 60 ms late are caught up with: a far end's jitter buffer takes that.
+const BURST_FRAMES_MAX: u64 = 3;
+/// Some seconds of a call at its busiest.
+const EVENTS_MAX: usize = 256;
+/// What all segments that wait may still lead to without another command: 64 starts and ends, a pause, a resumption.
+const EVENTS_OF_WHAT_WAITS: usize = 132;
+
+#[cfg(test)]
+mod tests;

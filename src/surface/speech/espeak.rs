@@ -1,0 +1,371 @@
+//! espeak-ng as a speech engine: small, quick, in every language, on every board.
+//!
+//! It runs as a process of its own: its licence (GPL-3) stays with it, and a crash in it ends one utterance, not a call. The
+//! text goes through its input, never through a shell or an argument, and never as markup.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
+use tokio::sync::Semaphore;
+
+use recado_core::policy::Language;
+
+use super::error::SpeechError;
+use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice};
+use super::wav;
+
+/// Runs espeak-ng once for each utterance, a few at a time.
+#[derive(Debug, Clone)]
+pub struct EspeakNg {
+    program: PathBuf,
+    running: Arc<Semaphore>,
+    timeout: Duration,
+}
+
+impl Default for EspeakNg {
+    fn default() -> Self {
+        Self::new("espeak-ng")
+    }
+}
+
+impl EspeakNg {
+    /// An engine that runs `program`, by its path or by its name in `PATH`.
+    pub fn new(program: impl Into<PathBuf>) -> Self {
+        Self { program: program.into(), running: Arc::new(Semaphore::new(PROCESSES_MAX)), timeout: TIMEOUT }
+    }
+
+    /// Asks the program for its version: to be done once at start, so that a missing engine is known before the first call.
+    pub async fn version(&self) -> Result<String, SpeechError> {
+        let output = self.bounded_in_time(self.run(&["--version".into()], "")).await?;
+        Ok(String::from_utf8_lossy(&output).trim().to_owned())
+    }
+
+    async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let chars = utterance.text.chars().count();
+        if chars > UTTERANCE_CHARS_MAX {
+            return Err(SpeechError::TextTooLong { chars, chars_max: UTTERANCE_CHARS_MAX });
+        }
+        let arguments = arguments(utterance.language, &utterance.voice)?;
+        let text = plain(&utterance.text);
+        if text.trim().is_empty() {
+            return Err(SpeechError::NothingToSay);
+        }
+        let output = self.bounded_in_time(self.run(&arguments, &text)).await?;
+        if output.is_empty() {
+            return Err(SpeechError::NothingToSay);
+        }
+        if output.len() as u64 >= OUTPUT_BYTES_MAX {
+            return Err(SpeechError::AudioTooLong { seconds_max: SECONDS_MAX });
+        }
+        let samples = wav::read(&output[..]).map_err(SpeechError::EngineAudio)?;
+        SpeechAudio::from_engine(utterance.text.clone(), samples)
+    }
+
+    /// The whole way counts, the wait for a free place included: a caller is listening to the silence.
+    async fn bounded_in_time<T>(&self, work: impl Future<Output = Result<T, SpeechError>>) -> Result<T, SpeechError> {
+        tokio::time::timeout(self.timeout, work).await.unwrap_or(Err(SpeechError::TimedOut(self.timeout)))
+    }
+
+    async fn run(&self, arguments: &[String], text: &str) -> Result<Vec<u8>, SpeechError> {
+        let io = |source: std::io::Error| SpeechError::EngineIo { program: self.program.clone(), source };
+        // The semaphore is never closed; were it, running unbounded would still be right for this utterance.
+        let _place = self.running.acquire().await.ok();
+        let mut child = Command::new(&self.program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|source| match source.kind() {
+                std::io::ErrorKind::NotFound => SpeechError::EngineMissing { program: self.program.clone(), install: INSTALL },
+                _ => io(source),
+            })?;
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A program that ends before it has read all says why by its exit status, not by a broken pipe.
+                let _ = stdin.write_all(text.as_bytes()).await;
+            }
+        };
+        let ((), output, stderr) = tokio::join!(write, read(stdout, OUTPUT_BYTES_MAX), read(stderr, STDERR_BYTES_MAX));
+        let status = child.wait().await.map_err(io)?;
+        if !status.success() {
+            let stderr = String::from_utf8_lossy(&stderr.map_err(io)?).trim().to_owned();
+            return Err(SpeechError::EngineFailed { status: status.to_string(), stderr });
+        }
+        output.map_err(io)
+    }
+}
+
+impl Synthesiser for EspeakNg {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(self.speak(utterance))
+    }
+}
+
+fn arguments(language: Language, voice: &Voice) -> Result<Vec<String>, SpeechError> {
+    let name = voice.name.as_deref().unwrap_or(match language {
+        Language::Es => "es",
+        Language::En => "en-us",
+    });
+    let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
+        && name.len() <= VOICE_NAME_BYTES_MAX
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+'));
+    let refuse = |option, value: String, allowed| Err(SpeechError::VoiceOption { option, value, allowed });
+    if !named {
+        return refuse("name", name.into(), "a voice listed by `espeak-ng --voices`, such as es-419 or en-us+f3");
+    }
+    if !(80..=300).contains(&voice.words_per_minute) {
+        return refuse("words_per_minute", voice.words_per_minute.to_string(), "80 to 300");
+    }
+    if voice.pitch > 99 {
+        return refuse("pitch", voice.pitch.to_string(), "0 to 99");
+    }
+    let words_per_minute = voice.words_per_minute.to_string();
+    let pitch = voice.pitch.to_string();
+    let all = ["--stdin", "-b", "1", "--stdout", "-v", name, "-s", &words_per_minute, "-p", &pitch];
+    Ok(all.map(String::from).to_vec())
+}
+
+/// The text with everything taken out that the engine would obey instead of reading: control characters (it takes
+/// U+0001 for a command) and square brackets (it takes `[[...]]` for phonemes); also what has no sound, as
+/// direction marks. Markup needs no care: without `-m` it is read as text.
+fn plain(text: &str) -> String {
+    text.chars()
+        .filter(|c| !matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'))
+        .map(|c| if c.is_control() || matches!(c, '[' | ']') { ' ' } else { c })
+        .collect()
+}
+
+/// Reads at most `bytes_max`; what comes after is drained and dropped, so that the writer never blocks.
+async fn read(from: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> std::io::Result<Vec<u8>> {
+    let mut kept = Vec::new();
+    if let Some(mut from) = from {
+        (&mut from).take(bytes_max).read_to_end(&mut kept).await?;
+        tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
+    }
+    Ok(kept)
+}
+
+const INSTALL: &str = "sudo apt-get install --no-install-recommends espeak-ng";
+/// Characters of one utterance: about 40 s of ordinary text, several clauses.
+pub const UTTERANCE_CHARS_MAX: usize = 600;
+/// A hundred times what a clause takes.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Media has the other cores.
+const PROCESSES_MAX: usize = 2;
+/// As much audio as a playback holds. A text of digits or signs is read much longer than it looks.
+const SECONDS_MAX: u64 = 60;
+/// That much at the engine's 22,050 Hz and 16 bits, and a byte more to notice that it was more.
+const OUTPUT_BYTES_MAX: u64 = SECONDS_MAX * 22_050 * 2 + 45;
+/// Enough for its message.
+const STDERR_BYTES_MAX: u64 = 2_048;
+const VOICE_NAME_BYTES_MAX: usize = 40;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
+    use crate::surface::speech::{clauses, level};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::time::Instant;
+
+    /// The real engine, or none with a message where it is not installed.
+    async fn installed() -> Option<EspeakNg> {
+        let engine = EspeakNg { timeout: Duration::from_secs(60), ..EspeakNg::default() };
+        match engine.version().await {
+            Ok(version) => {
+                assert!(version.contains("eSpeak"), "{version}");
+                Some(engine)
+            }
+            Err(error) => {
+                eprintln!("skipped: {error}");
+                None
+            }
+        }
+    }
+
+    async fn say(engine: &EspeakNg, text: &str, language: Language) -> Result<SpeechAudio, SpeechError> {
+        engine.synthesise(&Utterance::new(text, language)).await
+    }
+
+    /// An engine that is the shell script `body`.
+    fn script(directory: &Path, body: &str) -> EspeakNg {
+        let path = directory.join("engine");
+        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        EspeakNg { timeout: Duration::from_secs(60), ..EspeakNg::new(path) }
+    }
+
+    #[tokio::test]
+    async fn both_languages_are_audible_at_once_at_telephone_level_with_every_word_mapped() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        for (language, text) in [
+            (Language::Es, "Le aviso en cuanto lo tenga, dentro de unos minutos."),
+            (Language::En, "I will tell you as soon as I have it, in a few minutes."),
+        ] {
+            let audio = say(&engine, text, language).await.unwrap();
+            assert!((2_000..6_000).contains(&audio.duration_ms()), "{} ms", audio.duration_ms());
+            let audible = level::audible_frames(&audio.samples_8khz);
+            let first_audible_ms = audible.iter().position(|&a| a).unwrap() * 5;
+            assert!(first_audible_ms <= 20, "{first_audible_ms} ms");
+            let loud: Vec<f64> = (audio.samples_8khz.chunks(level::FRAME_SAMPLES).zip(&audible))
+                .filter(|(_, audible)| **audible)
+                .flat_map(|(frame, _)| frame.iter().map(|&s| f64::from(s).powi(2)))
+                .collect();
+            let level_db = 10.0 * (loud.iter().sum::<f64>() / loud.len() as f64 / 32_768f64.powi(2)).log10();
+            assert!((level_db + 20.0).abs() < 1.0, "{level_db:.1} dBFS");
+            let words: Vec<&str> = audio.text_to_time.iter().map(|mark| &text[mark.byte_range.clone()]).collect();
+            assert_eq!(words, text.split(' ').collect::<Vec<_>>());
+            let comma = words.iter().position(|word| word.ends_with(',')).unwrap();
+            let pause = audio.text_to_time[comma + 1].start_sample - audio.text_to_time[comma].end_sample;
+            assert!((100 * 8..300 * 8).contains(&pause), "the comma's pause is {} ms", pause / 8);
+            assert_eq!(audio.heard_text(audio.duration_ms()), text);
+            assert!(text.starts_with(audio.heard_text(1_000)) && audio.heard_text(1_000).len() > 5);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_looks_like_a_command_is_read_as_text() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        let length = async |text: &str| say(&engine, text, Language::En).await.unwrap().samples_8khz.len();
+        assert!(length("\"; rm -rf / #$(reboot)`halt`").await > 8_000);
+        assert!(length("<speak>hello</speak>").await > 2 * length("hello").await);
+        assert_eq!(length("[[h@loU]]").await, length("  h@loU  ").await);
+        assert_eq!(length("one\0two").await, length("one two").await);
+        // U+0001 begins a command of the engine's own, here: a speed of 400.
+        assert_eq!(length("one \u{1}400S two three").await, length("one  400S two three").await);
+        assert_eq!(length("--version").await, length("--version ").await);
+        assert!(length("well done 🎉👍🏽").await >= length("well done").await);
+    }
+
+    #[tokio::test]
+    async fn five_thousand_characters_are_refused_whole_and_spoken_in_clauses() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        let text = "El pedido 4729 llegará el jueves, según nos dicen. ".repeat(100);
+        let refused = say(&engine, &text, Language::Es).await;
+        assert!(matches!(refused, Err(SpeechError::TextTooLong { chars: 5_100, .. })));
+        let phrases = Phrases::new(engine, PHRASES_BYTES_MAX);
+        let mut spoken = String::new();
+        for clause in clauses(&text) {
+            let audio = phrases.synthesise(&Utterance::new(clause, Language::Es)).await.unwrap();
+            assert!(audio.duration_ms() < 15_000);
+            spoken.push_str(audio.heard_text(audio.duration_ms()));
+        }
+        assert_eq!(spoken, text);
+    }
+
+    #[tokio::test]
+    async fn a_short_text_that_takes_minutes_to_read_is_refused_and_not_cut() {
+        let Some(engine) = installed().await else { return };
+        let refused = say(&engine, &"777 ".repeat(150), Language::En).await;
+        assert!(matches!(refused, Err(SpeechError::AudioTooLong { seconds_max: 60 })));
+    }
+
+    #[tokio::test]
+    async fn a_text_without_words_is_an_error_and_not_silence() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        for text in ["", "   ", "\0\u{7}", "[[]]", "\u{200B}"] {
+            let refused = say(&engine, text, Language::Es).await;
+            assert!(matches!(refused, Err(SpeechError::NothingToSay)), "{text:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_voice_that_does_not_exist_is_said_by_the_engine_and_a_wrong_option_before_it() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        let with = |voice| Utterance { voice, ..Utterance::new("hola", Language::Es) };
+        let named = |name: &str| with(Voice { name: Some(name.into()), ..Voice::default() });
+        let failed = engine.synthesise(&named("xx-yy")).await.unwrap_err().to_string();
+        assert!(failed.contains("voice does not exist"), "{failed}");
+        assert!(engine.synthesise(&named("es-419+f3")).await.is_ok());
+        for name in ["--path=/tmp", "../x", "", "-v"] {
+            let refused = engine.synthesise(&named(name)).await;
+            assert!(matches!(refused, Err(SpeechError::VoiceOption { option: "name", .. })), "{name}");
+        }
+        for voice in [Voice { pitch: 100, ..Voice::default() }, Voice { words_per_minute: 20, ..Voice::default() }] {
+            assert!(matches!(engine.synthesise(&with(voice)).await, Err(SpeechError::VoiceOption { .. })));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_engine_says_how_to_install_it() {
+        let error = say(&EspeakNg::new("/nonexistent/espeak-ng"), "hola", Language::Es).await.unwrap_err();
+        assert!(error.to_string().contains("apt-get install --no-install-recommends espeak-ng"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_hangs_is_killed() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut engine = script(directory.path(), "echo $$ > \"$0.pid\"; exec sleep 600");
+        engine.timeout = Duration::from_secs(1);
+        assert!(matches!(say(&engine, "hola", Language::Es).await, Err(SpeechError::TimedOut(_))));
+        let pid = std::fs::read_to_string(directory.path().join("engine.pid")).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).is_ok_and(|comm| comm.trim() == "sleep") {
+            assert!(Instant::now() < deadline, "{pid} still runs");
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_floods_its_error_output_does_not_block_and_is_quoted_briefly() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = script(directory.path(), "head -c 1000000 /dev/zero | tr '\\0' e >&2; exit 3");
+        let error = say(&engine, "hola", Language::Es).await.unwrap_err();
+        match error {
+            SpeechError::EngineFailed { status, stderr } => {
+                assert!(status.contains('3') && stderr.len() == STDERR_BYTES_MAX as usize, "{status} {}", stderr.len());
+            }
+            other => panic!("{other}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_writes_something_else_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let engine = script(directory.path(), "cat; echo more");
+        let error = say(&engine, "hola, buenas tardes a todos", Language::Es).await;
+        assert!(matches!(error, Err(SpeechError::EngineAudio(_))), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn no_more_processes_run_than_allowed_and_the_wait_is_bounded() {
+        let engine = EspeakNg { timeout: Duration::from_millis(20), ..EspeakNg::new("/nonexistent") };
+        let _all = engine.running.acquire_many(PROCESSES_MAX as u32).await.unwrap();
+        assert!(matches!(say(&engine, "hola", Language::Es).await, Err(SpeechError::TimedOut(_))));
+    }
+
+    #[tokio::test]
+    async fn a_clause_takes_far_less_than_its_timeout() {
+        let Some(engine) = installed().await else {
+            return;
+        };
+        let text = "Ya he pedido la transferencia, le aviso en cuanto esté hecha.";
+        let mut took = Vec::new();
+        for _ in 0..21 {
+            let start = Instant::now();
+            say(&engine, text, Language::Es).await.unwrap();
+            took.push(start.elapsed());
+        }
+        took.sort();
+        println!("synthesis of a clause: p50 {:?}, max {:?}", took[10], took[20]);
+        assert!(took[10] < TIMEOUT / 5);
+    }
+}

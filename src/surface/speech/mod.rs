@@ -1,0 +1,17 @@
+//! Speech: turns text and prompt files into telephone audio (8 kHz mono), with a map from time back to words.
+//!
+//! Nothing here sounds: the audio goes to the voice, which alone decides when and whether a sample leaves the box.
+//! No channel, no conversation state and no model may enter.
+
+pub mod clauses;
+mod error;
+pub mod espeak;
+mod level;
+pub mod phrases;
+mod port;
+mod timing;
+pub mod wav;
+
+pub use clauses::clauses;
+pub use error::SpeechError;
+pub use port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice, WordMark};

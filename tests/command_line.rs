@@ -1,0 +1,51 @@
+//! The command line as people and scripts use it: what it prints where, and its exit codes.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn recado(arguments: &[&str]) -> Output {
+    let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
+    command.current_dir(config).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+    command.args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_good_configuration_is_summed_up_on_stdout_and_exits_with_0() {
+    let output = recado(&["check", "-c", "recado.toml", "--set", "sip.calls_max=4"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("\nUp to 4 calls of at most 1 h each, RTP on ports 20000-20999; calls are not recorded.\n"), "{summary}");
+    assert!(
+        summary.contains("  book_table: POST http://127.0.0.1:9000/bookings, within 5 min, idempotent, up to 5 attempts\n"),
+        "{summary}"
+    );
+    assert_eq!(text(&output.stderr), "");
+}
+
+#[test]
+fn a_bad_one_is_explained_on_stderr_and_exits_with_1() {
+    let output = recado(&["check", "-c", "recado.toml", "--set", "sip.calls_max=none"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stdout), "");
+    let said = text(&output.stderr);
+    assert!(said.starts_with("flag --set sip.calls_max=none: sip.calls_max: expected a whole number"), "{said}");
+}
+
+#[test]
+fn a_command_that_is_not_understood_exits_with_2() {
+    for arguments in [&[][..], &["chekc"], &["check"], &["check", "-c"]] {
+        assert_eq!(recado(arguments).status.code(), Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn version_and_help_say_what_they_promise() {
+    assert_eq!(text(&recado(&["--version"]).stdout), format!("recado {}\n", env!("CARGO_PKG_VERSION")));
+    let help = recado(&["--help"]);
+    assert!(text(&help.stdout).contains("Exit codes:") && text(&help.stdout).contains("  check "), "{}", text(&help.stdout));
+}

@@ -1,0 +1,241 @@
+//! Kills, full disks, disks that fail, disks that can't be written: what was acknowledged is there afterwards.
+//!
+//! Some need a process of their own: this binary starts itself again, on one of the ignored tests at the end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use recado::coordination::{CommitError, OpenError, Options, Store};
+use recado_core::ids::BootId;
+use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
+use serde_json::json;
+
+use crate::fixtures::{accepted, claim, commit, delivery, open, operation, path_in, succeeded, wall};
+
+#[test]
+fn every_acknowledged_commit_survives_a_kill_in_the_middle_of_commits() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let mut there = 0;
+    for round in 0..6u128 {
+        let (mut child, lines) = again("faults::as_a_child_commit_until_killed", &path, &round.to_string(), &[]);
+        let mut acknowledged = there;
+        let mut lines = lines.lines().map_while(Result::ok).filter_map(|line| line.strip_prefix("durable ")?.parse::<usize>().ok());
+        // Somewhere in the stream, at another place each round.
+        for number in lines.by_ref() {
+            acknowledged = number + 1;
+            if acknowledged >= there + 20 + 37 * usize::try_from(round).unwrap_or_default() {
+                break;
+            }
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("it is over");
+        // What it had said before it died counts as said.
+        for number in lines {
+            acknowledged = number + 1;
+        }
+        let (_store, recovered) = open(&path, 1_000 + round);
+        let found: Vec<u128> = recovered.operations.iter().map(|record| record.id.0).collect();
+        // In order and without a gap: a commit that is there has all before it.
+        assert_eq!(found, (0..found.len() as u128).collect::<Vec<u128>>());
+        assert!(found.len() >= acknowledged, "{acknowledged} were acknowledged, {} are there", found.len());
+        assert_eq!(recovered.batches.len(), found.len(), "a commit is there in part");
+        assert!(acknowledged > there, "the child was killed before it did anything");
+        there = found.len();
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_new_work_and_still_records_what_was_promised() {
+    let Some(disk) = Disk::mount("8m") else { return };
+    let path = path_in(&disk.0);
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=20 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+    }
+    let filler = disk.0.join("filler");
+    fill(&filler);
+    let mut number = 100;
+    let refused = loop {
+        let large = OperationRecord { arguments: json!("x".repeat(20_000)), ..operation(number, 1) };
+        match commit(&mut store, vec![Write::CreateOperation(large)]) {
+            Ok(()) => number += 1,
+            Err(error) => break error,
+        }
+        assert!(number < 1_000, "the disk was not full");
+    };
+    assert_eq!(refused, CommitError::Full);
+    assert!(!path.with_file_name("state.db.reserve").exists(), "the reserve was not given up");
+    // In one group with an operation that is refused, as the writer would have it.
+    let outcomes = store.commit(&[(CommitId(1), accepted(50)), (CommitId(2), succeeded(2)), (CommitId(3), vec![claim(2, 1)])]);
+    assert_eq!(outcomes, [Err(CommitError::Full), Ok(()), Ok(())]);
+    for number in 3..=20 {
+        assert_eq!(commit(&mut store, succeeded(number)), Ok(()));
+        let speaking = DeliveryRecord { state: DeliveryState::Speaking, ..delivery(number, number) };
+        assert_eq!(commit(&mut store, vec![claim(number, 1), Write::UpdateDelivery(speaking)]), Ok(()));
+    }
+    fs::remove_file(&filler).expect("there");
+    assert_eq!(commit(&mut store, accepted(60)), Ok(()), "there is space again");
+    assert!(path.with_file_name("state.db.reserve").exists(), "the reserve was not made again");
+    drop(store);
+    let (_store, recovered) = open(&path, 2);
+    assert_eq!(recovered.claims.len(), 19);
+    assert_eq!(recovered.operations.len(), 20 + usize::try_from(number - 100).unwrap_or_default() + 1);
+}
+
+#[test]
+fn a_disk_without_space_for_a_store_says_so() {
+    let Some(disk) = Disk::mount("64k") else { return };
+    fill(&disk.0.join("filler"));
+    match Store::open(&path_in(&disk.0), &Options::new(BootId(1), wall(1))) {
+        Err(OpenError::Full { .. }) => {}
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("opened"),
+    }
+}
+
+#[test]
+fn a_read_only_disk_is_named() {
+    let Some(disk) = Disk::mount("8m") else { return };
+    let path = path_in(&disk.0);
+    drop(open(&path, 1));
+    assert!(run("mount", &["-o", "remount,ro", &disk.0.to_string_lossy()]), "it was mounted, so it can be mounted again");
+    match Store::open(&path, &Options::new(BootId(2), wall(1))) {
+        Err(error @ OpenError::ReadOnly { .. }) => assert!(error.to_string().contains("mount it writable")),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("opened"),
+    }
+}
+
+#[test]
+fn a_disk_that_fails_is_opened_again_and_keeps_what_was_acknowledged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    // A file that may not grow beyond 400 KiB: writes beyond it are input/output errors to SQLite.
+    let (mut child, lines) = again(
+        "faults::as_a_child_commit_until_the_disk_fails",
+        &path,
+        "1",
+        &["sh", "-c", "trap '' XFSZ; ulimit -f 800; exec \"$@\"", "sh"],
+    );
+    let said: Vec<String> = lines.lines().map_while(Result::ok).collect();
+    assert!(child.wait().expect("it is over").success(), "{said:?}");
+    let durable: Vec<u128> = said.iter().filter_map(|line| line.strip_prefix("durable ")?.parse().ok()).collect();
+    let failed: Vec<u128> = said.iter().filter_map(|line| line.strip_prefix("failed ")?.parse().ok()).collect();
+    assert!(durable.len() > 3 && failed.len() == 1, "{said:?}");
+    let (_store, recovered) = open(&path, 2);
+    let found: Vec<u128> = recovered.operations.iter().map(|record| record.id.0).collect();
+    assert_eq!(found, durable);
+    let first = &recovered.operations[0];
+    assert_eq!((first.state, first.attempt), (OperationState::Running, 1), "the commit after the failure");
+    let database = rusqlite::Connection::open(&path).expect("a database");
+    let reopened: i64 = database.query_row("SELECT reopened FROM box", [], |row| row.get(0)).expect("a row");
+    assert_eq!(reopened, 1);
+}
+
+#[test]
+#[ignore = "a child of the tests above"]
+fn as_a_child_commit_until_killed() {
+    let Some((path, boot)) = child_arguments() else { return };
+    let (store, recovered) = open(&path, boot);
+    let from = recovered.operations.len() as u64;
+    let writer = store
+        .start(|answer| {
+            assert_eq!(answer.outcome, Ok(()));
+            say(&format!("durable {}", answer.commit.0));
+        })
+        .expect("a thread");
+    for number in from.. {
+        while let Err(error) = writer.commit(CommitId(number), accepted(u128::from(number))) {
+            assert_eq!(error, CommitError::Busy);
+            std::thread::yield_now();
+        }
+    }
+}
+
+#[test]
+#[ignore = "a child of the tests above"]
+fn as_a_child_commit_until_the_disk_fails() {
+    let Some((path, boot)) = child_arguments() else { return };
+    let (mut store, _) = open(&path, boot);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    say("durable 1");
+    for number in 2..1_000 {
+        let large = OperationRecord { arguments: json!("x".repeat(20_000)), ..operation(number, 1) };
+        match commit(&mut store, vec![Write::CreateOperation(large)]) {
+            Ok(()) => say(&format!("durable {number}")),
+            Err(CommitError::Io(_)) => {
+                say(&format!("failed {number}"));
+                break;
+            }
+            Err(other) => panic!("{other}"),
+        }
+    }
+    let running = OperationRecord { state: OperationState::Running, attempt: 1, ..operation(1, 1) };
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(running)]), Ok(()), "the store goes on");
+}
+
+/// Starts this binary again on one test, behind `wrapper`.
+pub fn again(test: &str, path: &Path, boot: &str, wrapper: &[&str]) -> (Child, BufReader<ChildStdout>) {
+    let this = std::env::current_exe().expect("known");
+    let arguments = ["--exact", test, "--ignored", "--nocapture", "--test-threads=1"];
+    let mut command = match wrapper {
+        [] => Command::new(&this),
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(&this);
+            command
+        }
+    };
+    command.args(arguments).env("STORE_PATH", path).env("STORE_BOOT", boot).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let lines = BufReader::new(child.stdout.take().expect("piped"));
+    (child, lines)
+}
+
+fn child_arguments() -> Option<(PathBuf, u128)> {
+    Some((std::env::var_os("STORE_PATH")?.into(), std::env::var("STORE_BOOT").ok()?.parse().ok()?))
+}
+
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    // The first line shares libtest's.
+    writeln!(out, "\n{line}").and_then(|()| out.flush()).expect("the parent listens");
+}
+
+/// A small disk in memory.
+struct Disk(PathBuf);
+
+impl Disk {
+    /// Where this is permitted: as root, outside of a sandbox.
+    fn mount(size: &str) -> Option<Self> {
+        let at = tempfile::tempdir().expect("a directory").keep();
+        if run("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "recado-test", &at.to_string_lossy()]) {
+            Some(Self(at))
+        } else {
+            eprintln!("skipped: mounting a small disk is not permitted here");
+            fs::remove_dir(&at).expect("ours");
+            None
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        if run("umount", &["-l", &self.0.to_string_lossy()]) {
+            drop(fs::remove_dir(&self.0));
+        }
+    }
+}
+
+pub fn run(program: &str, arguments: &[&str]) -> bool {
+    Command::new(program).args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+fn fill(path: &Path) {
+    let mut file = fs::File::create(path).expect("it starts empty");
+    while file.write_all(&[0; 4096]).is_ok() {}
+    while file.write_all(&[0]).is_ok() {}
+}

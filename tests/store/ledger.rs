@@ -1,0 +1,168 @@
+//! The ledger as it is, on the store as it is: nothing that it does is refused, and a restart finds what it left.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use recado::coordination::{Recovered, Store};
+use recado_core::conversation::input::{Evidence, ToolCall};
+use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use recado_core::ledger::{
+    AttemptOutcome, ClaimRecord, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
+    Snapshot,
+};
+use recado_core::policy::{Language, ToolPolicy};
+use recado_core::time::{Step, Time, Wall};
+use serde_json::json;
+
+use crate::fixtures::{open, path_in};
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_the_store_refuses_nothing_that_the_ledger_asks_for(
+        happenings in prop::collection::vec((0..16u8, 0..4u8, 0..4u8), 40..160),
+    ) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let mut boot = 1;
+        let (store, recovered) = open(&path, boot);
+        let mut scene = Scene::new(store, recovered, boot, 0);
+        for (what, which, how) in happenings {
+            if what == 15 {
+                let now = scene.now;
+                drop(scene);
+                boot += 1;
+                let (store, recovered) = open(&path, boot);
+                scene = Scene::new(store, recovered, boot, now);
+            } else {
+                scene.happens(what, which, how);
+            }
+        }
+    }
+}
+
+struct Scene {
+    ledger: Ledger,
+    store: Store,
+    boot: u128,
+    now: u64,
+    operations: Vec<(OperationId, u32)>,
+    deliveries: Vec<DeliveryId>,
+    /// What each claim was given to say.
+    told: BTreeMap<DeliveryId, Vec<u32>>,
+}
+
+impl Scene {
+    fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
+        let claims = recovered.claims.into_iter();
+        let snapshot = Snapshot {
+            operations: recovered.operations,
+            batches: recovered.batches,
+            deliveries: recovered.deliveries,
+            claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
+            next_sequence: recovered.next_sequence,
+            occurrence_floor: recovered.occurrence_floor,
+        };
+        let operations = snapshot.operations.iter().map(|record| (record.id, record.attempt)).collect();
+        let deliveries = snapshot.deliveries.iter().map(|record| record.id).collect();
+        let policies = BTreeMap::from([
+            ("query".to_owned(), ToolPolicy { idempotent: true, ..ToolPolicy::default() }),
+            ("effect".to_owned(), ToolPolicy { stale_after_ms: Some(20_000), ..ToolPolicy::default() }),
+        ]);
+        let (ledger, effects) = Ledger::recover(&mut step(boot, now), BootId(boot), policies, snapshot);
+        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new() };
+        scene.carry_out(effects);
+        scene
+    }
+
+    fn happens(&mut self, what: u8, which: u8, how: u8) {
+        let session = SessionId(u128::from(which % 2) + 1);
+        let response = ResponseId(u128::from(how) + 10 * self.boot);
+        let operation = self.operations.iter().rev().nth(usize::from(which)).copied();
+        let delivery = self.deliveries.iter().rev().nth(usize::from(which / 2)).copied();
+        let party = PartyId("tel:+34600000001".to_owned());
+        let input = match (what, operation, delivery) {
+            (0, ..) => Some(Input::SessionUp { session, party: Some(party), language: Language::En }),
+            (1, ..) => Some(Input::SessionOver { session }),
+            (2..=4, ..) => {
+                let tool = if how < 2 { "query" } else { "effect" };
+                let call = ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": which, "x": 0.1 + 0.2 }) };
+                Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
+            }
+            (5, ..) => Some(Input::Seal { session, response }),
+            (6, ..) => Some(Input::Cancel { session, tool: None }),
+            (7 | 8, Some((operation, attempt)), _) => Some(Input::Attempted { operation, attempt, outcome: outcome(how) }),
+            (9, Some((operation, _)), _) => {
+                let result =
+                    if how < 3 { OperationResult::Succeeded(json!({ "n": how })) } else { OperationResult::Failed("no".to_owned()) };
+                Some(Input::Callback { request: RequestId(self.now), operation, result })
+            }
+            (10 | 11, _, Some(delivery)) => Some(Input::Claim { session, delivery, route: Route::Announce }),
+            (12, _, Some(delivery)) => Some(Input::FirstFrame { session, delivery }),
+            (13, _, Some(delivery)) => {
+                let verdict = match how {
+                    0 => ClauseVerdict::Uncertain,
+                    1 => ClauseVerdict::Unheard,
+                    _ => ClauseVerdict::Heard(Evidence::Received),
+                };
+                let told = self.told.get(&delivery).cloned().unwrap_or_default();
+                let clauses = told.into_iter().map(|clause| ClauseEvidence { clause, verdict }).collect();
+                Some(Input::Settled { session, delivery, clauses })
+            }
+            (14, ..) => {
+                self.now += 1_000 << (2 * u32::from(which));
+                Some(Input::Wake)
+            }
+            _ => None,
+        };
+        self.now += 10;
+        // A response that asked has often ended by the next thing that happens.
+        let sealed = matches!(input, Some(Input::Accept { .. })) && how > 1;
+        if let Some(input) = input {
+            self.give(input);
+        }
+        if sealed {
+            self.give(Input::Seal { session, response });
+        }
+    }
+
+    fn give(&mut self, input: Input) {
+        let effects = self.ledger.handle(&mut step(self.boot, self.now), input);
+        self.carry_out(effects);
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Persist { commit, writes } => {
+                    let outcomes = self.store.commit(&[(commit, writes.clone())]);
+                    assert_eq!(outcomes, [Ok(())], "{writes:#?}");
+                    self.now += 1;
+                    self.give(Input::Durable(commit));
+                }
+                Effect::Dispatch(dispatch) => self.operations.push((dispatch.operation, dispatch.attempt)),
+                Effect::Tell { news: News::Claimed { delivery, clauses }, .. } => {
+                    self.told.insert(delivery, clauses.iter().filter_map(|spoken| spoken.clause).collect());
+                }
+                Effect::Tell { news: News::Offered(envelope), .. } => self.deliveries.push(envelope.delivery),
+                Effect::Tell { .. } | Effect::Answer { .. } | Effect::Measured(_) => {}
+            }
+        }
+    }
+}
+
+fn outcome(how: u8) -> AttemptOutcome {
+    let failed = |executed, retryable| AttemptOutcome::Failed { error: "no".to_owned(), executed, retryable, retry_after_ms: None };
+    match how {
+        0 => AttemptOutcome::Succeeded(json!({ "total": 12.1 * 3.0 })),
+        1 => AttemptOutcome::Deferred,
+        2 => failed(Executed::No, true),
+        _ => failed(Executed::Maybe, false),
+    }
+}
+
+fn step(boot: u128, now: u64) -> Step {
+    let wall = Wall { unix_ms: 1_800_000_000_000 + i64::try_from(now).unwrap_or_default(), synchronised: true };
+    Step::new(Time(now), wall, (boot << 64) + u128::from(now) * 1_000_003)
+}

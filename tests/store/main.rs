@@ -1,0 +1,10 @@
+//! The store on real files: constraints, restarts, kills, full and failing disks.
+
+mod constraints;
+mod faults;
+mod fixtures;
+mod ledger;
+mod model;
+mod opening;
+mod power;
+mod writing;

@@ -1,0 +1,85 @@
+# shellcheck shell=bash
+# Sourced by ./dev: finds out what is missing and installs it, in one apt-get run.
+#
+#   want COMMAND-OR-FILE PACKAGE    note the Debian package unless the command or file is there
+#   want_rust                       a cargo that is new enough for this workspace
+#   want_rust_component NAME COMMAND PACKAGE
+#   install_wanted                  install what was noted; nothing noted, nothing done
+
+wanted=()
+PATH="${HOME:-/root}/.cargo/bin:$PATH"
+
+say() { printf 'dev: %s\n' "$*" >&2; }
+
+have() {
+    case $1 in
+        /*) [ -e "$1" ] ;;
+        *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+want() {
+    have "$1" || wanted+=("$2")
+}
+
+# Debian 12 and 13 keep a recent compiler (made for their browser) beside the frozen one: cargo-web, rustc-web.
+want_rust() {
+    rust_is_recent && return
+    if have rustup; then
+        say "rustup: fetching the stable toolchain"
+        rustup toolchain install stable --no-self-update --profile default >&2
+        export RUSTUP_TOOLCHAIN=stable
+    else
+        wanted+=(cargo-web rustc-web)
+    fi
+}
+
+want_rust_component() {
+    have "$2" && "$2" --version >/dev/null 2>&1 && return
+    if have rustup; then
+        rustup component add "$1" >&2
+    else
+        wanted+=("$3")
+    fi
+}
+
+rust_is_recent() {
+    local least found
+    least=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+    found=$(cargo --version 2>/dev/null | cut -d ' ' -f 2)
+    [ -n "$found" ] && printf '%s\n' "$least" "$found" | sort -C -V
+}
+
+install_wanted() {
+    [ ${#wanted[@]} -gt 0 ] || return 0
+    if ! have apt-get; then
+        say "missing here, by their Debian names: ${wanted[*]}"
+        return 0
+    fi
+    say "installing ${wanted[*]}"
+    apt_get update || say "the package lists could not be refreshed; trying with the old ones"
+    apt_get install --no-install-recommends "${wanted[@]}"
+    wanted=()
+    hash -r
+}
+
+# apt-get, quiet unless it fails.
+apt_get() {
+    local log status=0
+    log=$(mktemp)
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o Dpkg::Use-Pty=0 "$@" >"$log" 2>&1 </dev/null || status=$?
+    [ $status -eq 0 ] || cat "$log" >&2
+    rm -f "$log"
+    return $status
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif have sudo; then
+        sudo "$@"
+    else
+        say "needs root, and there is no sudo: run as root: $*"
+        return 1
+    fi
+}
