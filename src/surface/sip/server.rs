@@ -280,6 +280,9 @@ mod tests {
     use crate::surface::sip::tests::rig::{Caller, OFFER, answer, status};
     use crate::surface::sip::{CallHandle, EndCause, LocalMedia};
 
+    /// How long a test waits for what must come.
+    const PATIENCE: Duration = Duration::from_secs(10);
+
     /// A far end on a socket of its own.
     struct Phone(UdpSocket, SocketAddr);
 
@@ -295,7 +298,7 @@ mod tests {
 
         async fn receive(&self) -> String {
             let mut buffer = vec![0; 65_535];
-            let received = tokio::time::timeout(Duration::from_secs(5), self.0.recv_from(&mut buffer)).await;
+            let received = tokio::time::timeout(PATIENCE, self.0.recv_from(&mut buffer)).await;
             let (length, _) = received.expect("in time").expect("received");
             String::from_utf8_lossy(&buffer[..length]).into_owned()
         }
@@ -308,8 +311,8 @@ mod tests {
     }
 
     async fn incoming(server: &mut Server) -> CallHandle {
-        match server.events.recv().await {
-            Some(Event::Incoming(incoming)) => incoming.call,
+        match tokio::time::timeout(PATIENCE, server.events.recv()).await {
+            Ok(Some(Event::Incoming(incoming))) => incoming.call,
             other => panic!("{other:?}"),
         }
     }
@@ -395,7 +398,8 @@ mod tests {
             }
         });
         while server.events.len() < EVENTS_MAX {
-            server.counters.changed().await.expect("running");
+            let changed = tokio::time::timeout(PATIENCE, server.counters.changed());
+            changed.await.expect("in time").expect("running");
         }
         let mut told = std::collections::BTreeSet::new();
         while told.len() < CALLS {

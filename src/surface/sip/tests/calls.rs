@@ -156,6 +156,9 @@ fn our_bye_ends_the_call_at_once_and_is_repeated_until_answered() {
     assert_eq!(header(&bye[0], "From"), format!("<sip:box@192.0.2.9>;tag={}", caller.to_tag));
     assert_eq!(rig.last_event(), &Event::Ended { call, cause: EndCause::LocalBye });
     assert_eq!(rig.pass(Duration::from_secs(2)).len(), 2);
+    assert_eq!(statuses(&rig.receive(&caller.next("INFO", ""))), [481]);
+    assert_eq!(statuses(&rig.receive(&caller.next("INVITE", OFFER))), [481]);
+    rig.receive(&caller.with_branch("ACK", ""));
     // The caller hangs up at the same moment.
     assert_eq!(statuses(&rig.receive(&caller.next("BYE", ""))), [200]);
     rig.receive(&answer(&bye[0], 481));
@@ -254,4 +257,37 @@ fn the_same_inputs_and_seed_give_the_same_bytes() {
         rig.sent
     };
     assert_eq!(run(), run());
+}
+
+#[test]
+fn a_call_that_is_up_stays_up_without_any_signalling() {
+    let mut rig = Rig::new();
+    rig.established(&mut Caller::new("c1"));
+    assert!(rig.pass(Duration::from_secs(24 * 3600)).is_empty());
+    assert_eq!((rig.endpoint.calls_open(), rig.endpoint.transactions(), rig.events.len()), (1, 0, 2));
+}
+
+#[test]
+fn a_refused_caller_may_try_again_when_the_transaction_is_over() {
+    let mut rig = Rig::new();
+    let mut caller = Caller::new("c1");
+    rig.receive(&caller.invite(OFFER));
+    rig.command(Command::Reject { call: rig.call(), status: 486 });
+    assert_eq!(statuses(&rig.receive(&caller.invite(OFFER))), [482], "merged while it lives");
+    rig.pass(Duration::from_secs(60));
+    assert_eq!(statuses(&rig.receive(&caller.invite(OFFER))), [100]);
+}
+
+#[test]
+fn a_second_shutdown_sends_no_second_bye_and_only_its_own_answer_ends_it() {
+    let mut rig = Rig::new();
+    rig.established(&mut Caller::new("c1"));
+    let bye = rig.command(Command::Shutdown).remove(0);
+    assert!(rig.command(Command::Shutdown).is_empty());
+    rig.receive(&answer(&bye, 200).replace("CSeq: 1 BYE", "CSeq: 1 OPTIONS"));
+    rig.receive(&answer(&bye, 200).replace("branch=z9hG4bK", "branch=z9hG4bKx"));
+    rig.receive(&answer(&bye, 100));
+    assert_eq!((rig.endpoint.byes_pending(), rig.endpoint.counters().unmatched), (1, 3));
+    rig.receive(&answer(&bye, 200));
+    assert_eq!(rig.endpoint.byes_pending(), 0);
 }

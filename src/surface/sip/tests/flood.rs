@@ -66,3 +66,27 @@ fn from_many_sources_the_total_cap_answers_503_without_state() {
     assert_eq!(statuses(&rig.receive(&caller.next("INFO", ""))), [200], "within a dialog there is a reserve");
     assert_eq!(statuses(&rig.receive(&caller.next("BYE", ""))), [200]);
 }
+
+#[test]
+fn a_call_can_be_cancelled_while_its_source_has_used_up_its_share() {
+    let mut settings = config();
+    settings.transactions_per_source_max = 2;
+    let mut rig = Rig::with(settings);
+    let mut caller = Caller::new("c1");
+    rig.receive(&caller.invite(OFFER));
+    rig.receive(&Caller::new("c2").request("OPTIONS", ""));
+    assert!(rig.receive(&Caller::new("c3").request("OPTIONS", "")).is_empty());
+    assert!(rig.receive(&Caller::new("c4").with_branch("CANCEL", "")).is_empty());
+    assert_eq!(statuses(&rig.receive(&caller.with_branch("CANCEL", ""))), [200, 487]);
+}
+
+#[test]
+fn headers_that_would_have_to_be_kept_are_limited() {
+    let mut rig = Rig::new();
+    let route = "Record-Route: <sip:192.0.2.201;lr;x=".to_owned() + &"y".repeat(1000) + ">\r\n";
+    let with_routes =
+        |count: usize| Caller::new("c1").invite(OFFER).replace("Max-Forwards", &format!("{}Max-Forwards", route.repeat(count)));
+    assert_eq!(statuses(&rig.receive(&with_routes(8))), [400]);
+    assert_eq!(rig.endpoint.transactions(), 0);
+    assert_eq!(statuses(&rig.receive(&with_routes(7))), [100]);
+}
