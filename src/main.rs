@@ -80,7 +80,7 @@ fn run(configured: Configured) -> ExitCode {
         Ok(loaded) => loaded,
         Err(problems) => return ended::<()>(Err(problems)),
     };
-    if let Err(error) = telemetry::init(&config.log) {
+    if let Err(error) = telemetry::logs::init(&config.log) {
         return ended::<()>(Err(error));
     }
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));

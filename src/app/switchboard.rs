@@ -174,12 +174,8 @@ impl Switchboard {
     async fn answer(&self, call: CallHandle, lines: &BTreeMap<CallHandle, Line>) {
         // The caller may have given up while it rang.
         let Some(Line::Rings { ports, .. }) = lines.get(&call) else { return };
-        let local = LocalMedia {
-            address: self.settings.advertised,
-            rtp_port: ports.rtp_port(),
-            rtcp_port: ports.rtcp_port(),
-            rtcp_mux: true,
-        };
+        let local =
+            LocalMedia { address: self.settings.advertised, rtp_port: ports.rtp_port(), rtcp_port: ports.rtcp_port(), rtcp_mux: true };
         self.command(Command::Accept { call, local }).await;
     }
 

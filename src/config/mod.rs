@@ -6,7 +6,6 @@
 //! Nothing here may be reached while a call is up, and no credential passes through here but as a [`Secret`].
 
 mod check;
-mod cidr;
 mod decode;
 mod gate;
 mod http;
@@ -32,7 +31,6 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use cidr::Cidr;
 pub use gate::Gate;
 pub use http::Http;
 pub use listen::{Listen, ProfileName};

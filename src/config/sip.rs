@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use serde::Deserialize;
 
 use super::check::Checker;
-use super::cidr::Cidr;
 use super::tree::Path;
+use crate::surface::sip::Network;
 
 /// Signalling: where calls come in, from whom, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -19,7 +19,7 @@ pub struct Sip {
     /// User parts that calls are accepted for; any when empty.
     pub users: Vec<String>,
     /// Networks that requests are accepted from.
-    pub allow: Vec<Cidr>,
+    pub allow: Vec<Network>,
     /// Calls at a time; a further one is told 486 (Busy Here).
     pub calls_max: u32,
     /// How long it rings before it answers (ms).
@@ -36,7 +36,7 @@ impl Default for Sip {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 5060)),
             advertised: None,
             users: Vec::new(),
-            allow: Cidr::loopback(),
+            allow: Network::loopback(),
             calls_max: 20,
             ring_ms: 0,
             call_ms_max: 3_600_000,
@@ -86,11 +86,11 @@ impl Sip {
         } else if !self.listen.ip().is_loopback() && !checker.written(allow) {
             let what = format!("others can reach {}, and `allow` does not say whose calls are accepted", self.listen);
             checker.error(listen, what, format!("allow = [\"{}\"] with the networks of your phones", example_network(self.listen.ip())));
-        } else if !self.listen.ip().is_loopback() && self.allow.iter().all(Cidr::is_loopback) {
+        } else if !self.listen.ip().is_loopback() && self.allow.iter().all(Network::is_loopback) {
             let what = format!("others can reach {}, but only this machine is accepted", self.listen);
             checker.warning(allow, what, format!("allow = [\"{}\"]", example_network(self.listen.ip())));
         }
-        if self.allow.iter().any(Cidr::is_everybody) {
+        if self.allow.iter().any(Network::is_everybody) {
             let what = "it accepts calls from the whole internet, scanners included";
             checker.warning(allow, what, format!("allow = [\"{}\"]", example_network(self.listen.ip())));
         }

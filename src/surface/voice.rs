@@ -73,9 +73,19 @@ struct Rendered {
 }
 
 impl Voice {
-    /// The voice of a call that speaks `codec` through `mouth`.
-    pub fn new(mouth: Mouth, codec: Codec, speaker: Arc<Speaker>) -> Self {
-        Self { mouth, codec, speaker, queue: VecDeque::new(), rendering: JoinSet::new(), told: VecDeque::new(), held_back: VecDeque::new() }
+    /// The voice of a call that speaks `codec`, and what the call's media tells.
+    pub fn new(media: CallMedia, codec: Codec, speaker: Arc<Speaker>) -> (Self, CallEvents) {
+        let CallMedia { commands: mouth, events, .. } = media;
+        let voice = Self {
+            mouth,
+            codec,
+            speaker,
+            queue: VecDeque::new(),
+            rendering: JoinSet::new(),
+            told: VecDeque::new(),
+            held_back: VecDeque::new(),
+        };
+        (voice, events)
     }
 
     /// Says a segment after those already asked for, unless the acoustic clock has left `epoch` when it could begin.

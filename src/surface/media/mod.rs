@@ -10,21 +10,24 @@
 mod clock;
 mod conceal;
 mod digits;
-pub mod g711;
+mod g711;
 mod generations;
 mod jitter;
 mod latch;
 mod plan;
 mod playback;
 mod reception;
-pub mod recording;
+mod recording;
 pub mod resample;
 mod rtcp;
 mod sender;
 mod session;
-pub mod thread;
+mod thread;
 
 pub use clock::Nanos;
+pub use g711::Codec;
 pub use jitter::{JitterCounts, Sound};
 pub use plan::{Command, Direction, MediaEvent, Plan, Remote};
+pub use recording::Recording;
 pub use session::{Counts, Frame, MediaSession, Output};
+pub use thread::{CallCommands, CallEvents, CallMedia, MediaConfig, MediaError, MediaHandle, PortPair};

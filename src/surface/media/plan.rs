@@ -71,6 +71,21 @@ pub enum Direction {
 }
 
 impl Direction {
+    /// From whether the box may send and whether the far end may.
+    pub const fn new(sends: bool, receives: bool) -> Self {
+        match (sends, receives) {
+            (true, true) => Direction::SendRecv,
+            (true, false) => Direction::SendOnly,
+            (false, true) => Direction::RecvOnly,
+            (false, false) => Direction::Inactive,
+        }
+    }
+
+    /// The same flow, seen from the far end.
+    pub const fn reversed(self) -> Self {
+        Self::new(self.receives(), self.sends())
+    }
+
     /// Whether the box may send.
     pub const fn sends(self) -> bool {
         matches!(self, Direction::SendRecv | Direction::SendOnly)

@@ -29,9 +29,6 @@ pub enum SipError {
     /// The settings say where we listen but not who we are: set the address that callers reach us at.
     #[error("the advertised address {0} is no address that a caller could send to; set it to this host's own address")]
     BadAdvertisedAddress(SocketAddr),
-    /// A network of the allow list is not in CIDR notation.
-    #[error("{0:?} is no network: write an address with the length of its prefix, such as 192.168.0.0/16")]
-    BadNetwork(String),
     /// The call is over or never was; nothing to do.
     #[error("call {0} is over or unknown")]
     UnknownCall(CallHandle),

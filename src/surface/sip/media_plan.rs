@@ -2,34 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::sdp::Direction;
-
-/// A codec of the audio stream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Codec {
-    /// G.711 µ-law.
-    Pcmu,
-    /// G.711 A-law.
-    Pcma,
-}
-
-impl Codec {
-    /// The name in SDP.
-    pub fn encoding(self) -> &'static str {
-        match self {
-            Codec::Pcmu => "PCMU",
-            Codec::Pcma => "PCMA",
-        }
-    }
-
-    /// The payload type of RFC 3551.
-    pub(super) fn payload_type(self) -> u8 {
-        match self {
-            Codec::Pcmu => 0,
-            Codec::Pcma => 8,
-        }
-    }
-}
+use crate::surface::media::{Codec, Direction};
 
 /// Where our media is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,10 +21,9 @@ mod transaction;
 
 pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
 pub use error::SipError;
-pub use media_plan::{Codec, LocalMedia, MediaPlan};
+pub use media_plan::{LocalMedia, MediaPlan};
 pub use network::Network;
 
-pub use sdp::Direction;
 pub use server::Server;
 pub use token::Seed;
 

@@ -11,8 +11,9 @@ use std::net::{IpAddr, SocketAddr};
 
 use sdp_types::Media;
 
-use super::media_plan::{CLOCK_RATE, Codec, LocalMedia, MediaPlan, PTIME_MS};
-use super::sdp::{self, Direction, Format, Stream};
+use super::media_plan::{CLOCK_RATE, LocalMedia, MediaPlan, PTIME_MS};
+use super::sdp::{self, Format, Stream};
+use crate::surface::media::{Codec, Direction};
 
 /// Why a description is not agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,7 +189,7 @@ fn plan(stream: &Stream, is_ipv4: bool) -> Option<MediaPlan> {
 }
 
 fn codec(format: &Format) -> Option<Codec> {
-    [Codec::Pcmu, Codec::Pcma].into_iter().find(|codec| format.encoding == codec.encoding() && format.clock_rate == CLOCK_RATE)
+    [Codec::Pcmu, Codec::Pcma].into_iter().find(|codec| format.encoding == codec.encoding_name() && format.clock_rate == CLOCK_RATE)
 }
 
 /// Profiles without encryption; feedback (AVPF) that is never sent is allowed.
@@ -233,7 +234,7 @@ mod tests {
         for (theirs, ours) in [("sendonly", "recvonly"), ("recvonly", "sendonly"), ("inactive", "inactive"), ("sendrecv", "sendrecv")] {
             let (body, plan) = direction(&format!("a={theirs}\r\n"));
             assert!(body.contains(&format!("a={ours}\r\n")), "{body}");
-            assert_eq!(plan.direction.as_str(), ours);
+            assert_eq!(sdp::attribute(plan.direction), ours);
         }
         assert_eq!(direction("c=IN IP4 0.0.0.0\r\n").1.direction, Direction::RecvOnly);
         assert_eq!(direction("c=IN IP4 0.0.0.0\r\na=inactive\r\n").1.direction, Direction::Inactive);

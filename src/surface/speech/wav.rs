@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::error::SpeechError;
-use crate::surface::media::g711::Codec;
+use crate::surface::media::Codec;
 use crate::surface::media::resample::{ResampleError, Resampler};
 
 /// Reads the prompt file at `path`. Blocks on the disk: call it at start or on a blocking thread.

@@ -76,6 +76,11 @@ impl PortPair {
     pub fn rtp_port(&self) -> u16 {
         self.port
     }
+
+    /// The port of RTCP: the next one (RFC 3550 11).
+    pub fn rtcp_port(&self) -> u16 {
+        self.rtp_port().saturating_add(1)
+    }
 }
 
 impl Drop for PortPair {

@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 
 use super::CallHandle;
-use crate::surface::sip::media_plan::{Codec, MediaPlan};
+use crate::surface::media::Codec;
+use crate::surface::sip::media_plan::MediaPlan;
 
 /// An output of the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::Direction;
+use super::direction;
+use crate::surface::media::Direction;
 
 /// A payload type and what it means.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +55,7 @@ fn stream(session: &sdp_types::Session, media: &sdp_types::Media) -> Stream {
         .attributes
         .iter()
         .chain(&session.attributes)
-        .find_map(|attribute| Direction::named(&attribute.attribute))
+        .find_map(|attribute| direction(&attribute.attribute))
         .unwrap_or(Direction::SendRecv);
     let rtcp = attribute("rtcp").and_then(|attribute| rtcp_address(attribute.value.as_deref()?, address));
     Stream {

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 
 use sdp_types::{AddrType, Attribute, Connection, Media, NetType, Origin, Session, Time};
 
-use super::{Direction, Stream};
-use crate::surface::sip::media_plan::{CLOCK_RATE, Codec, LocalMedia, PTIME_MS};
+use super::{Stream, attribute};
+use crate::surface::media::{Codec, Direction};
+use crate::surface::sip::media_plan::{CLOCK_RATE, LocalMedia, PTIME_MS};
 
 /// A session at `local`, its version still 0.
 pub fn session(session_id: u64, local: &LocalMedia, medias: Vec<Media>) -> Session {
@@ -32,7 +33,7 @@ pub fn session(session_id: u64, local: &LocalMedia, medias: Vec<Media>) -> Sessi
 pub fn audio(codecs: &[(Codec, u8)], event: Option<u8>, direction: Direction, local: &LocalMedia, mux: bool) -> Media {
     let mut attributes: Vec<Attribute> = codecs
         .iter()
-        .map(|(codec, number)| Attribute::with_value("rtpmap", format!("{number} {}/{CLOCK_RATE}", codec.encoding())))
+        .map(|(codec, number)| Attribute::with_value("rtpmap", format!("{number} {}/{CLOCK_RATE}", codec.encoding_name())))
         .collect();
     if let Some(event) = event {
         attributes.push(Attribute::with_value("rtpmap", format!("{event} telephone-event/{CLOCK_RATE}")));
@@ -44,7 +45,7 @@ pub fn audio(codecs: &[(Codec, u8)], event: Option<u8>, direction: Direction, lo
     } else if local.rtp_port.checked_add(1) != Some(local.rtcp_port) {
         attributes.push(Attribute::with_value("rtcp", local.rtcp_port));
     }
-    attributes.push(Attribute::new(direction.as_str()));
+    attributes.push(Attribute::new(attribute(direction)));
     let numbers: Vec<String> = codecs.iter().map(|(_, number)| *number).chain(event).map(|number| number.to_string()).collect();
     media("audio", local.rtp_port, "RTP/AVP", &numbers.join(" "), attributes)
 }

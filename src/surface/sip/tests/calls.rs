@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::rig::{Caller, OFFER, Rig, answer, config, header, local_media, status, statuses};
-use crate::surface::sip::{Admission, Codec, Command, EndCause, Event, SipError};
+use crate::surface::media::Codec;
+use crate::surface::sip::{Admission, Command, EndCause, Event, SipError};
 
 #[test]
 fn a_call_rings_is_answered_acknowledged_and_ended_by_the_caller() {

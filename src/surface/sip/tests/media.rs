@@ -1,7 +1,8 @@
 //! Offers and answers within a call.
 
 use super::rig::{Caller, OFFER, Rig, header, sdp, status, statuses};
-use crate::surface::sip::{Codec, Command, Direction, EndCause, Event, LocalMedia};
+use crate::surface::media::{Codec, Direction};
+use crate::surface::sip::{Command, EndCause, Event, LocalMedia};
 
 fn origin_version(message: &str) -> u64 {
     let origin = message.lines().find_map(|line| line.strip_prefix("o=")).expect("o=");
