@@ -12,5 +12,5 @@ mod port;
 mod scripted;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
-pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output, OutputKind};
+pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind};
 pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};

@@ -72,14 +72,21 @@ pub struct Opening {
     pub language: Language,
 }
 
-/// A model's session. It ends when this is dropped.
+/// A model's session: its two ends, which may be kept apart.
 #[derive(Debug)]
 pub struct ModelSession {
+    /// Where the model is told.
+    pub handle: ModelHandle,
+    /// What the model says. Closed when it will say nothing more.
+    pub outputs: mpsc::Receiver<Output>,
+}
+
+/// Where a model is told. The session ends when this is dropped.
+#[derive(Debug)]
+pub struct ModelHandle {
     commands: mpsc::Sender<Command>,
     /// Where the caller's audio goes, for a model that hears.
     pub audio: Option<CallerAudioSender>,
-    /// What the model says. Closed when it will say nothing more.
-    pub outputs: mpsc::Receiver<Output>,
 }
 
 /// What a model is told in a conversation. The first five are the conversation's effects that are meant for it.
@@ -156,9 +163,11 @@ impl ModelSession {
     pub fn new(audio: Option<CallerAudioSender>) -> (Self, mpsc::Receiver<Command>, mpsc::Sender<Output>) {
         let (commands, taken) = mpsc::channel(COMMANDS_MAX);
         let (said, outputs) = mpsc::channel(OUTPUTS_MAX);
-        (Self { commands, audio, outputs }, taken, said)
+        (Self { handle: ModelHandle { commands, audio }, outputs }, taken, said)
     }
+}
 
+impl ModelHandle {
     /// Tells the model, without waiting: a conversation never waits for its model.
     pub fn tell(&self, command: Command) -> Result<(), CommandRefused> {
         self.commands.try_send(command).map_err(|error| match error {
@@ -199,11 +208,11 @@ mod tests {
         let (session, commands, _said) = ModelSession::new(None);
         let cancel = Command::CancelResponse { response: ResponseId(1) };
         for _ in 0..COMMANDS_MAX {
-            assert_eq!(session.tell(cancel.clone()), Ok(()));
+            assert_eq!(session.handle.tell(cancel.clone()), Ok(()));
         }
-        assert_eq!(session.tell(cancel.clone()), Err(CommandRefused::Stuck));
+        assert_eq!(session.handle.tell(cancel.clone()), Err(CommandRefused::Stuck));
         drop(commands);
-        assert_eq!(session.tell(cancel), Err(CommandRefused::Gone));
+        assert_eq!(session.handle.tell(cancel), Err(CommandRefused::Gone));
     }
 
     #[test]

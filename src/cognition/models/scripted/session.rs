@@ -250,7 +250,7 @@ mod tests {
     #[tokio::test]
     async fn a_session_says_its_events_in_order() {
         let mut session = Scripted::new(dialogue("")).open(opening());
-        session.tell(Command::Respond { response: R, cause: turn_of(2) }).unwrap();
+        session.handle.tell(Command::Respond { response: R, cause: turn_of(2) }).unwrap();
         let mut said = Vec::new();
         while said.last() != Some(&ModelEvent::Complete { response: R }) {
             match session.outputs.recv().await {
@@ -266,7 +266,7 @@ mod tests {
         let (session, commands, said) = ModelSession::new(None);
         let holding = tokio::spawn(hold(Held::new(Arc::new(dialogue("")), opening()), commands, said));
         for turn in 1..100 {
-            session.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
+            session.handle.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
         }
         tokio::task::yield_now().await;
         assert!(!holding.is_finished(), "more is to be said than anybody takes");
@@ -279,9 +279,9 @@ mod tests {
         let mut session = Scripted::new(dialogue("")).open(opening());
         let other = ResponseId(2);
         // The session's task runs only when this test waits: the cancel is there before the first event goes out.
-        session.tell(Command::Respond { response: R, cause: turn_of(1) }).unwrap();
-        session.tell(Command::CancelResponse { response: R }).unwrap();
-        session.tell(Command::Respond { response: other, cause: turn_of(2) }).unwrap();
+        session.handle.tell(Command::Respond { response: R, cause: turn_of(1) }).unwrap();
+        session.handle.tell(Command::CancelResponse { response: R }).unwrap();
+        session.handle.tell(Command::Respond { response: other, cause: turn_of(2) }).unwrap();
         loop {
             match session.outputs.recv().await {
                 Some(Output::Event(event)) => {
