@@ -162,7 +162,7 @@ impl Running<'_> {
             MediaEvent::Acoustic(edge) => {
                 if let Some(model) = &self.model {
                     // One that does not listen is found out with the next command that matters.
-                    let _ = model.tell(Command::Acoustic(edge));
+                    let _ = model.handle.tell(Command::Acoustic(edge));
                 }
                 Input::Acoustic(edge)
             }
@@ -216,7 +216,7 @@ impl Running<'_> {
 
     fn tell_model(&mut self, command: Command) {
         let Some(model) = &self.model else { return };
-        if let Err(error) = model.tell(command) {
+        if let Err(error) = model.handle.tell(command) {
             warn!(%error, "the model does not listen");
             self.model = None;
         }
