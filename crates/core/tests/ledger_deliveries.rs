@@ -230,6 +230,18 @@ fn over_a_restart_age_is_judged_only_between_synchronised_clocks() {
 }
 
 #[test]
+fn what_is_stale_by_the_wall_clock_is_suppressed_also_when_the_first_commit_of_that_fails() {
+    let (mut rig, delivery) = ready(|policy| policy.stale_after_ms = Some(60_000));
+    rig.wall = wall(3_600_000);
+    rig.prompt = false;
+    rig.crash(0);
+    rig.fail();
+    rig.prompt = true;
+    rig.pass(1_000);
+    assert_eq!(rig.delivery(delivery), DeliveryState::Suppressed);
+}
+
+#[test]
 fn an_unknown_that_was_heard_is_corrected_as_what_it_is() {
     let mut rig = Rig::new();
     rig.up(CALL, "ana");

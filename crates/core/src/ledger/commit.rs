@@ -103,14 +103,20 @@ impl Lane {
     /// What goes into the next transaction; nothing while one is in flight.
     pub fn next(&mut self, step: &Step) -> Vec<Work> {
         let restless = self.batch.as_ref().is_some_and(|batch| batch.restless(step));
-        if self.in_flight.is_some() || (self.waiting.is_empty() && !restless) {
+        let rested = self.retry_at.is_none_or(|at| step.now >= at);
+        if self.in_flight.is_some() {
+            return Vec::new();
+        }
+        if self.waiting.is_empty() && !restless {
+            if rested {
+                self.succeeded();
+            }
             return Vec::new();
         }
         if self.failures == 0 {
             return self.waiting.drain(..).chain([Work::Advance]).collect();
         }
         // After a failure one at a time. A sender who waits is tried at once: its answer must not wait out a back-off.
-        let rested = self.retry_at.is_none_or(|at| step.now >= at);
         // Facts and the passing of time take turns: a fact that the store never takes must not stop a deadline.
         let fact = rested && !self.waiting.is_empty() && (self.failures % 2 == 1 || !restless);
         let place = self.waiting.iter().position(Work::refusable).or_else(|| fact.then_some(0));
@@ -157,11 +163,8 @@ impl Lane {
         if self.in_flight.is_some() {
             return None;
         }
-        let work = self.batch.as_ref().and_then(Batch::due);
-        match self.retry_at {
-            Some(at) if !self.waiting.is_empty() || work.is_some_and(|due| due <= at) => Some(at),
-            _ => work,
-        }
+        // After a failure the next try is due whatever waits for it: not everything that time changes has a timer.
+        self.retry_at.or_else(|| self.batch.as_ref().and_then(Batch::due))
     }
 }
 
