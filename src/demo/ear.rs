@@ -34,22 +34,27 @@ impl Ear {
                 at += 1;
                 continue;
             }
-            let whole = at.checked_sub(anchor_at).and_then(|begin| Some((begin, self.samples.get(begin..begin + phrase.len())?)));
-            if let Some((begin, heard)) = whole {
-                let worst = heard
-                    .chunks(FIFTH)
-                    .zip(phrase.chunks(FIFTH))
-                    .filter(|(_, said)| voiced(said))
-                    .map(|(heard, said)| likeness(heard, said))
-                    .fold(1.0, f64::min);
-                if worst >= LIKENESS_MIN {
-                    found.push(PhraseHeard { at_ms: (begin * 1_000 / RATE) as u64, likeness: worst });
+            // A vowel resembles itself a pitch period later: the best place nearby is the place.
+            let here = |at: &usize| self.samples.get(*at..at + ANCHOR).map_or(0.0, |window| likeness(window, anchor));
+            let best = (at..at + ANCHOR).max_by(|a, b| here(a).total_cmp(&here(b))).unwrap_or(at);
+            let whole = best.checked_sub(anchor_at).and_then(|begin| Some((begin, self.samples.get(begin..begin + phrase.len())?)));
+            let heard = whole.map(|(begin, heard)| (begin, least_likeness(heard, phrase)));
+            at = match heard {
+                Some((begin, likeness)) if likeness >= LIKENESS_MIN => {
+                    found.push(PhraseHeard { at_ms: (begin * 1_000 / RATE) as u64, likeness });
+                    begin + phrase.len()
                 }
-            }
-            at += phrase.len().saturating_sub(anchor_at).max(ANCHOR);
+                _ => best + ANCHOR,
+            };
         }
         found
     }
+}
+
+/// How well the least similar fifth of a second fits, of those in which something is said.
+fn least_likeness(heard: &[i16], said: &[i16]) -> f64 {
+    let fifths = heard.chunks(FIFTH).zip(said.chunks(FIFTH)).filter(|(_, said)| voiced(said));
+    fifths.map(|(heard, said)| likeness(heard, said)).fold(1.0, f64::min)
 }
 
 /// Normalised cross-correlation at one place.
