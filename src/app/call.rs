@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::conversation::{
-    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Purpose, Settings, ToolStatus,
-};
+use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Settings, ToolStatus};
 use recado_core::ids::{PartyId, SessionId};
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
@@ -226,14 +224,9 @@ impl Running<'_> {
         for effect in effects {
             match effect {
                 Effect::Speak { segment, content, purpose, epoch } => {
-                    match purpose {
-                        Purpose::Clause { delivery, clause } => {
-                            info!(delivery_id = %delivery, ?clause, playback_id = %segment.playback, index = segment.index, text = content.text(), "speak");
-                        }
-                        other => {
-                            info!(purpose = ?other, playback_id = %segment.playback, index = segment.index, text = content.text(), "speak");
-                        }
-                    }
+                    let (playback_id, index) = (segment.playback, segment.index);
+                    info!(%playback_id, index, ?purpose, "speak");
+                    debug!(target: WORDS, %playback_id, index, text = content.text(), "speak");
                     self.voice.speak(segment, &content, epoch);
                 }
                 Effect::Resume { playback, epoch } => self.voice.resume(playback, epoch),
@@ -259,7 +252,9 @@ impl Running<'_> {
                 }
                 Effect::Measured(measure) => self.house.measures.record(measure),
                 Effect::Heard(heard) => {
-                    info!(playback_id = %heard.segment.playback, index = heard.segment.index, heard_ms = heard.heard_ms, text = heard.text, "heard");
+                    let (playback_id, index) = (heard.segment.playback, heard.segment.index);
+                    info!(%playback_id, index, heard_ms = heard.heard_ms, "heard");
+                    debug!(target: WORDS, %playback_id, index, text = heard.text, "heard");
                 }
                 other => match Command::try_from(other) {
                     Ok(command) => self.tell_model(command),
@@ -286,6 +281,9 @@ async fn next_output(model: &mut Option<ModelSession>) -> Option<Output> {
         None => std::future::pending().await,
     }
 }
+
+/// Where the words of a call are logged, at debug: they are its parties' own, and not for every log.
+const WORDS: &str = "recado::words";
 
 /// News that may wait for a call: far more than deliveries and operations that one call can have open.
 const NEWS_MAX: usize = 1_024;

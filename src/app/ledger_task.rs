@@ -43,7 +43,8 @@ pub struct LedgerTask {
 struct Running {
     measures: Measures,
     store: Writer,
-    executor: Executor,
+    /// None when the box is stopping: what would be sent is found again at the next start, by its record.
+    executor: Option<Executor>,
     sessions: BTreeMap<SessionId, mpsc::Sender<News>>,
     waiting: BTreeMap<RequestId, oneshot::Sender<CallbackAnswer>>,
     /// Commits that the store has not answered.
@@ -70,19 +71,21 @@ impl LedgerTask {
         let mut running = Running {
             measures,
             store,
-            executor,
+            executor: Some(executor),
             sessions: BTreeMap::new(),
             waiting: BTreeMap::new(),
             open: BTreeMap::new(),
             again: VecDeque::new(),
         };
         running.carry_out(recovery);
-        let mut stopping = false;
+        // Told to stop, the tools report what they have and what they did not begin; then nothing new comes.
+        let mut tools_end = None;
+        let mut tools_ended = false;
         loop {
             while let Some(input) = running.again.pop_front() {
                 running.handle(&clock, &mut ledger, input);
             }
-            if stopping && running.open.is_empty() {
+            if tools_ended && running.open.is_empty() {
                 break;
             }
             let deadline = ledger.deadline().map(|at| clock.instant(at).into());
@@ -90,10 +93,10 @@ impl LedgerTask {
                 // What the store answers comes first: others wait for it.
                 biased;
                 Some(answer) = from_store.recv() => {
-                    if let Input::Durable(commit) | Input::CommitFailed { commit, .. } = &answer {
-                        if let Some(asked) = running.open.remove(commit) {
-                            running.measures.record(Observation::StoreCommit(asked.elapsed()));
-                        }
+                    if let Input::Durable(commit) | Input::CommitFailed { commit, .. } = &answer
+                        && let Some(asked) = running.open.remove(commit)
+                    {
+                        running.measures.record(Observation::StoreCommit(asked.elapsed()));
                     }
                     running.handle(&clock, &mut ledger, answer);
                 }
@@ -109,19 +112,25 @@ impl LedgerTask {
                         }
                     }
                 },
-                Some(report) = from_tools.recv() => running.handle(&clock, &mut ledger, report),
+                report = from_tools.recv(), if !tools_ended => match report {
+                    Some(report) => running.handle(&clock, &mut ledger, report),
+                    None => tools_ended = true,
+                },
                 Some(callback) = callbacks.recv() => {
                     let Callback { request, operation, result, answer } = callback;
                     running.waiting.retain(|_, waiting| !waiting.is_closed());
                     running.waiting.insert(request, answer);
                     running.handle(&clock, &mut ledger, Input::Callback { request, operation, result });
                 }
-                () = super::sleep_until(deadline), if !stopping => running.handle(&clock, &mut ledger, Input::Wake),
-                _ = &mut stop, if !stopping => stopping = true,
+                () = super::sleep_until(deadline) => running.handle(&clock, &mut ledger, Input::Wake),
+                _ = &mut stop, if tools_end.is_none() => {
+                    tools_end = running.executor.take().map(|executor| tokio::spawn(executor.stop(super::STOP_GRACE)));
+                }
             }
         }
-        // Attempts that are under way end by themselves or are found again at the next start, by their records.
-        running.executor.stop(super::STOP_GRACE).await;
+        if let Some(tools_end) = tools_end {
+            let _ = tools_end.await;
+        }
         info!("everything is committed");
     }
 }
@@ -145,7 +154,7 @@ impl Running {
                 }
                 Effect::Dispatch(dispatch) => {
                     info!(operation_id = %dispatch.operation, tool = dispatch.tool, attempt = dispatch.attempt, "attempt sent");
-                    if let Err(report) = self.executor.dispatch(dispatch) {
+                    if let Some(Err(report)) = self.executor.as_ref().map(|executor| executor.dispatch(dispatch)) {
                         self.again.push_back(*report);
                     }
                 }
