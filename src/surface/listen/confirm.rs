@@ -2,7 +2,7 @@
 
 use earshot::Detector;
 
-use super::reflex::level_db;
+use super::reflex::{LEAST_DB, level_db};
 
 /// Scores ordered 20 ms frames at 8 kHz in hops of 16 ms, and remembers which of the last hops were speech.
 pub(super) struct Confirm {
@@ -15,6 +15,9 @@ pub(super) struct Confirm {
     preroll: [[i16; FRAME]; PREROLL_FRAMES],
     preroll_next: usize,
     running: bool,
+    /// How long it has been quiet while running, and what of it is not a whole hop yet (ms).
+    quiet_ms: u32,
+    skipped_ms: u32,
 }
 
 impl Confirm {
@@ -27,6 +30,8 @@ impl Confirm {
             preroll: [[0; FRAME]; PREROLL_FRAMES],
             preroll_next: 0,
             running: false,
+            quiet_ms: 0,
+            skipped_ms: 0,
         }
     }
 
@@ -43,7 +48,13 @@ impl Confirm {
             }
         }
         self.running = wanted;
-        if wanted {
+        self.quiet_ms = if wanted && level_db(frame) < LEAST_DB { self.quiet_ms.saturating_add(FRAME_MS) } else { 0 };
+        if self.quiet_ms > QUIET_MS_MAX {
+            // In a pause there is nothing to ask the network about.
+            self.skipped_ms += FRAME_MS;
+            self.speech <<= self.skipped_ms / HOP_MS;
+            self.skipped_ms %= HOP_MS;
+        } else if wanted {
             hops += self.judge(frame);
         }
         self.preroll[self.preroll_next] = *frame;
@@ -130,6 +141,9 @@ impl Input {
 
 /// 20 ms at 8 kHz.
 const FRAME: usize = 160;
+const FRAME_MS: u32 = 20;
+/// The network hears the end of a word, not the rest of the pause.
+const QUIET_MS_MAX: u32 = 60;
 /// The network's own hop: 256 samples at 16 kHz.
 const HOP: usize = 256;
 const HOP_MS: u32 = 16;
