@@ -2,7 +2,7 @@
 
 use earshot::Detector;
 
-use super::reflex::{LEAST_DB, level_db};
+use super::reflex::level_db;
 
 /// Scores ordered 20 ms frames at 8 kHz in hops of 16 ms, and remembers which of the last hops were speech.
 pub(super) struct Confirm {
@@ -15,8 +15,7 @@ pub(super) struct Confirm {
     preroll: [[i16; FRAME]; PREROLL_FRAMES],
     preroll_next: usize,
     running: bool,
-    /// How long it has been quiet while running, and what of it is not a whole hop yet (ms).
-    quiet_ms: u32,
+    /// What was skipped and is not a whole hop yet (ms).
     skipped_ms: u32,
 }
 
@@ -30,13 +29,13 @@ impl Confirm {
             preroll: [[0; FRAME]; PREROLL_FRAMES],
             preroll_next: 0,
             running: false,
-            quiet_ms: 0,
             skipped_ms: 0,
         }
     }
 
-    /// Takes the next frame; runs the network only where `wanted`. Returns how much speech is new (ms).
-    pub(super) fn frame(&mut self, frame: &[i16; FRAME], wanted: bool) -> u32 {
+    /// Takes the next frame; runs the network only where `wanted`, and while something is `sounding`. Returns how much speech is
+    /// new (ms).
+    pub(super) fn frame(&mut self, frame: &[i16; FRAME], wanted: bool, sounding: bool) -> u32 {
         let mut hops = 0;
         if wanted && !self.running {
             self.detector.reset();
@@ -48,8 +47,7 @@ impl Confirm {
             }
         }
         self.running = wanted;
-        self.quiet_ms = if wanted && level_db(frame) < LEAST_DB { self.quiet_ms.saturating_add(FRAME_MS) } else { 0 };
-        if self.quiet_ms > QUIET_MS_MAX {
+        if wanted && !sounding {
             // In a pause there is nothing to ask the network about.
             self.skipped_ms += FRAME_MS;
             self.speech <<= self.skipped_ms / HOP_MS;
@@ -142,8 +140,6 @@ impl Input {
 /// 20 ms at 8 kHz.
 const FRAME: usize = 160;
 const FRAME_MS: u32 = 20;
-/// The network hears the end of a word, not the rest of the pause.
-const QUIET_MS_MAX: u32 = 60;
 /// The network's own hop: 256 samples at 16 kHz.
 const HOP: usize = 256;
 const HOP_MS: u32 = 16;

@@ -94,7 +94,7 @@ const FLOOR_MAX_DB: f32 = -30.0;
 /// Speech is at least this much louder than the room, or nobody could follow it.
 const MARGIN_DB: f32 = 6.0;
 /// Below it there is nothing to hear on a telephone.
-pub(super) const LEAST_DB: f32 = -57.0;
+const LEAST_DB: f32 = -57.0;
 /// A muted line: neither a room to learn nor anything that the detector would learn from.
 const NOTHING_DB: f32 = -78.0;
 /// Time constant of the fall: one pause between words.

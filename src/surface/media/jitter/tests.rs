@@ -168,12 +168,7 @@ fn recorded(name: &str) -> Option<Vec<Row>> {
     let row = |line: &str| {
         let cells: Vec<_> = line.split(',').collect();
         let us: u64 = cells.first()?.parse().ok()?;
-        Some((
-            us / 1_000,
-            cells.get(1)?.parse().ok()?,
-            cells.get(2)?.parse().ok()?,
-            cells.get(6)?.parse().ok()?,
-        ))
+        Some((us / 1_000, cells.get(1)?.parse().ok()?, cells.get(2)?.parse().ok()?, cells.get(6)?.parse().ok()?))
     };
     Some(text.lines().filter_map(row).collect())
 }
