@@ -54,7 +54,7 @@ fn floor(criterion: &mut Criterion, name: &str, payload: [u8; 160]) {
             let incoming = packet(n, &payload);
             let mut samples = [0; 160];
             Codec::Pcmu.decode(&black_box(&incoming)[12..], &mut samples);
-            black_box(vad.is_voice_segment(&samples));
+            let _ = black_box(vad.is_voice_segment(&samples));
             black_box(packet(n, &[0xFF; 160]))
         });
     });

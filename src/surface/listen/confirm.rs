@@ -15,6 +15,8 @@ pub(super) struct Confirm {
     preroll: [[i16; FRAME]; PREROLL_FRAMES],
     preroll_next: usize,
     running: bool,
+    /// What was skipped and is not a whole hop yet (ms).
+    skipped_ms: u32,
 }
 
 impl Confirm {
@@ -27,11 +29,13 @@ impl Confirm {
             preroll: [[0; FRAME]; PREROLL_FRAMES],
             preroll_next: 0,
             running: false,
+            skipped_ms: 0,
         }
     }
 
-    /// Takes the next frame; runs the network only where `wanted`. Returns how much speech is new (ms).
-    pub(super) fn frame(&mut self, frame: &[i16; FRAME], wanted: bool) -> u32 {
+    /// Takes the next frame; runs the network only where `wanted`, and while something is `sounding`. Returns how much speech is
+    /// new (ms).
+    pub(super) fn frame(&mut self, frame: &[i16; FRAME], wanted: bool, sounding: bool) -> u32 {
         let mut hops = 0;
         if wanted && !self.running {
             self.detector.reset();
@@ -43,7 +47,12 @@ impl Confirm {
             }
         }
         self.running = wanted;
-        if wanted {
+        if wanted && !sounding {
+            // In a pause there is nothing to ask the network about.
+            self.skipped_ms += FRAME_MS;
+            self.speech <<= self.skipped_ms / HOP_MS;
+            self.skipped_ms %= HOP_MS;
+        } else if wanted {
             hops += self.judge(frame);
         }
         self.preroll[self.preroll_next] = *frame;
@@ -130,6 +139,7 @@ impl Input {
 
 /// 20 ms at 8 kHz.
 const FRAME: usize = 160;
+const FRAME_MS: u32 = 20;
 /// The network's own hop: 256 samples at 16 kHz.
 const HOP: usize = 256;
 const HOP_MS: u32 = 16;

@@ -82,7 +82,8 @@ impl Listener {
     /// The next 20 ms of ordered caller audio; `heard` is when they arrived, before the jitter buffer held them.
     pub fn ordered(&mut self, now: Time, heard: Time, frame: &[i16; 160]) -> Option<AcousticEdge> {
         let wanted = self.state != Acoustic::Quiet || self.dismissed;
-        let fresh_ms = self.confirm.frame(frame, wanted);
+        let sounding = heard.since(self.last_voiced) < SOUNDING_MS;
+        let fresh_ms = self.confirm.frame(frame, wanted, sounding);
         let confirmed = self.confirm.speech_ms(self.profile.confirm_window_ms) >= self.profile.confirm_voiced_ms;
         let goes_on = fresh_ms > 0 && self.confirm.speech_ms(GOES_ON_WINDOW_MS) >= GOES_ON_VOICED_MS;
         if goes_on && matches!(self.state, Acoustic::Speaking | Acoustic::Trailing) {
@@ -151,6 +152,8 @@ impl Listener {
 }
 
 const SAMPLES_PER_MS: u32 = 8;
+/// The reflex misses no speech for longer than this, however credulous it is: what it calls silence is silence.
+const SOUNDING_MS: u64 = 120;
 /// A dismissed sound has ended when nothing voiced was heard for this long.
 const DISMISSED_UNTIL_SILENT_MS: u64 = 200;
 /// One hop alone is a crackle: speech that goes on is two of the last three.

@@ -21,6 +21,9 @@ impl Reflex {
             return false;
         }
         let level_db = level_db(frame);
+        if level_db < NOTHING_DB {
+            return false;
+        }
         let loud = self.floor.above(level_db, frame.len() as f32 / SAMPLES_PER_S);
         // The detector adapts to what it hears, so it hears everything.
         let voiced = self.vad.0.is_voice_segment(frame).unwrap_or(false);
@@ -92,6 +95,8 @@ const FLOOR_MAX_DB: f32 = -30.0;
 const MARGIN_DB: f32 = 6.0;
 /// Below it there is nothing to hear on a telephone.
 const LEAST_DB: f32 = -57.0;
+/// A muted line: neither a room to learn nor anything that the detector would learn from.
+const NOTHING_DB: f32 = -78.0;
 /// Time constant of the fall: one pause between words.
 const FALL_S: f32 = 0.1;
 /// Slow against a sentence (5 s: 10 dB), quick against a room that became loud.

@@ -232,13 +232,14 @@ impl JitterBuffer {
     /// Puts samples into their places; returns whether any place was free.
     fn store(&mut self, start: i64, samples: &[i16]) -> bool {
         let mut news = false;
-        for (n, &sample) in samples.iter().enumerate() {
-            let place = place(start + n as i64);
-            news |= !self.held[place];
-            if !self.held[place] {
-                self.samples[place] = sample;
-                self.held[place] = true;
+        let mut at = place(start);
+        for &sample in samples {
+            if !self.held[at] {
+                self.samples[at] = sample;
+                self.held[at] = true;
+                news = true;
             }
+            at = (at + 1) % RING;
         }
         news
     }
@@ -246,27 +247,27 @@ impl JitterBuffer {
     /// Copies a frame; returns how many of its samples were there.
     fn copy(&self, cursor: i64, frame: &mut [i16; FRAME_SAMPLES]) -> usize {
         let mut present = 0;
-        for (n, sample) in frame.iter_mut().enumerate() {
-            let place = place(cursor + n as i64);
-            if self.held[place] {
-                *sample = self.samples[place];
+        let mut at = place(cursor);
+        for sample in frame.iter_mut() {
+            if self.held[at] {
+                *sample = self.samples[at];
                 present += 1;
             }
+            at = (at + 1) % RING;
         }
         present
     }
 
     fn release(&mut self, cursor: i64) {
-        for n in 0..FRAME_SAMPLES as i64 {
-            self.held[place(cursor + n)] = false;
-        }
+        let start = place(cursor);
+        let end = (start + FRAME_SAMPLES).min(RING);
+        self.held[start..end].fill(false);
+        self.held[..start + FRAME_SAMPLES - end].fill(false);
     }
 
     fn quiet_at(&self, cursor: i64) -> bool {
-        (0..FRAME_SAMPLES as i64).all(|n| {
-            let place = place(cursor + n);
-            !self.held[place] || self.samples[place].unsigned_abs() < QUIET_AMPLITUDE
-        })
+        let start = place(cursor);
+        (start..start + FRAME_SAMPLES).map(|at| at % RING).all(|at| !self.held[at] || self.samples[at].unsigned_abs() < QUIET_AMPLITUDE)
     }
 }
 
@@ -317,7 +318,7 @@ impl Delays {
 }
 
 fn place(timestamp: i64) -> usize {
-    timestamp.rem_euclid(RING as i64) as usize
+    (timestamp as u64 % RING as u64) as usize
 }
 
 /// The extended timestamp nearest to `reference` whose lower 32 bits are `timestamp`.
@@ -325,7 +326,7 @@ fn extend(reference: i64, timestamp: u32) -> i64 {
     reference + i64::from(timestamp.wrapping_sub(reference as u32) as i32)
 }
 
-/// A second of audio: no telephone network is later than that and worth waiting for.
+/// A second of audio (a power of two, so that places are found over the wrap of signed numbers too): no telephone network is later than that and worth waiting for.
 const RING: usize = 8_192;
 const SAMPLES_PER_MS: i64 = 8;
 /// Two seconds behind the place being played is no late packet but another timeline.

@@ -35,6 +35,11 @@ impl Latch {
         self.latched.unwrap_or(self.agreed)
     }
 
+    /// The source that is listened to alone, once it has proved valid.
+    pub(super) fn latched(&self) -> Option<SocketAddr> {
+        self.latched
+    }
+
     /// Offer and answer agreed anew.
     pub(super) fn renew(&mut self, agreed: SocketAddr) {
         self.agreed = agreed;

@@ -283,6 +283,11 @@ impl MediaSession {
         self.events.pop_front()
     }
 
+    /// The one source of RTP that is listened to and sent to from now on, once it has proved valid; a re-INVITE ends that.
+    pub fn latched(&self) -> Option<SocketAddr> {
+        self.latch.latched()
+    }
+
     /// Whether a command may be given. While nobody takes events, commands have to wait: so none of what they lead to is lost.
     pub fn takes_commands(&self) -> bool {
         self.events.len() < EVENTS_MAX - EVENTS_OF_WHAT_WAITS

@@ -1,6 +1,7 @@
 //! The thread's loop.
 
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -9,7 +10,7 @@ use rtrb::{Consumer, Producer};
 use super::handle::{Clock, Shared};
 use super::ports::PortPair;
 use super::reaper::{Waste, WasteBin};
-use super::sys::{Datagrams, READY_MAX, Readiness, Signal};
+use super::sys::{self, Datagrams, READY_MAX, Readiness, Signal};
 use crate::surface::media::clock::{FRAME_MS, Nanos};
 use crate::surface::media::plan::{Command, MediaEvent};
 use crate::surface::media::recording::Tap;
@@ -27,6 +28,9 @@ pub(super) struct Call {
     phase: u64,
     /// When it was closed, if it was.
     closed_at: Option<Nanos>,
+    /// The far end that the RTP socket is connected to: that spares the system a look for its route with every packet, and us
+    /// what others send.
+    connected: Option<SocketAddr>,
 }
 
 impl Call {
@@ -38,7 +42,7 @@ impl Call {
         signal: Arc<Signal>,
         tap: Option<Tap>,
     ) -> Self {
-        Self { ports, session, commands, events, signal, tap, phase: 0, closed_at: None }
+        Self { ports, session, commands, events, signal, tap, phase: 0, closed_at: None, connected: None }
     }
 
     /// Ends it: off the media thread. Whoever waits for its events learns of it.
@@ -70,7 +74,18 @@ impl Call {
         if let Some(tap) = &mut self.tap {
             tap.frame(frame);
         }
+        self.connect();
         self.send();
+    }
+
+    /// Connects the RTP socket to the source that the session has latched to, or frees it again.
+    fn connect(&mut self) {
+        let latched = self.session.latched();
+        if latched == self.connected {
+            return;
+        }
+        sys::disconnect(&self.ports.rtp);
+        self.connected = latched.filter(|latched| self.ports.rtp.connect(latched).is_ok());
     }
 
     /// Sends what is to be sent. What can't be sent is lost, as on any network; a far end that is not there yet (connection
@@ -78,6 +93,7 @@ impl Call {
     fn send(&mut self) {
         while let Some(output) = self.session.packet() {
             let _ = match output {
+                Output::Rtp { to, packet } if self.connected == Some(to) => self.ports.rtp.send(packet),
                 Output::Rtp { to, packet } => self.ports.rtp.send_to(packet, to),
                 Output::Rtcp { to, packet, multiplexed: true } => self.ports.rtp.send_to(packet, to),
                 Output::Rtcp { to, packet, multiplexed: false } => self.ports.rtcp.send_to(packet, to),

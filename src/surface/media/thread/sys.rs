@@ -42,6 +42,16 @@ pub(super) fn expedite(socket: &UdpSocket) {
     unsafe { libc::setsockopt(socket.as_raw_fd(), level, name, (&raw const class).cast(), size_of::<libc::c_int>() as libc::socklen_t) };
 }
 
+/// Takes a socket's connection back: it hears everybody again.
+#[allow(unsafe_code)]
+pub(super) fn disconnect(socket: &UdpSocket) {
+    // SAFETY: all zeros are a valid sockaddr, and its family is AF_UNSPEC; it lives through the call, and its size is given.
+    unsafe {
+        let nobody: libc::sockaddr = std::mem::zeroed();
+        libc::connect(socket.as_raw_fd(), &raw const nobody, size_of::<libc::sockaddr>() as libc::socklen_t);
+    }
+}
+
 /// An eventfd: wakes who reads it, however often it was signalled.
 #[derive(Debug)]
 pub(super) struct Signal(OwnedFd);

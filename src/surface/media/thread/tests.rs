@@ -197,3 +197,28 @@ fn a_box_that_stops_says_goodbye_in_every_call() {
     assert_eq!(data[length - 8..length], [0x81, 203, 0, 1, 0, 0, 0, 7]);
     drop(call);
 }
+
+#[tokio::test]
+async fn after_a_re_invite_the_new_far_end_is_spoken_to_and_heard() {
+    let media = start(46_400..=46_411, 1);
+    let (mut first, mut second) = (FarEnd::new(), FarEnd::new());
+    let pair = media.reserve().unwrap();
+    first.to.set_port(pair.rtp_port());
+    second.to = first.to;
+    let mut call = media.open_call(pair, plan(first.address()), false).unwrap();
+    for _ in 0..5 {
+        first.hear();
+        first.say(&[0; 160]);
+    }
+    call.commands.send(Command::Remote(plan(second.address()).remote)).unwrap();
+    second.sequence = 9;
+    let words = voice(2_000);
+    let speaker = tokio::task::spawn_blocking(move || {
+        for frame in words.chunks_exact(160) {
+            second.hear();
+            second.say(frame);
+        }
+    });
+    expect(&mut call.events, |event| matches!(event, MediaEvent::Acoustic(edge) if edge.to == Acoustic::Suspected)).await;
+    speaker.await.unwrap();
+}
