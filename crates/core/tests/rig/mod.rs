@@ -14,7 +14,7 @@ use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
     Purpose, SegmentRef, Settings, ToolCall,
 };
-use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};

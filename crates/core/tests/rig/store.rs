@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
-use recado_core::ledger::{self, ClaimRecord, CommitId, DeliveryState, Route, Snapshot, Write};
+use recado_core::ledger::{self, ClaimRecord, CommitId, Route, Snapshot, Write};
 
 /// A store that keeps what was committed and can be slow, or fail.
 #[derive(Default)]
@@ -19,6 +19,11 @@ pub struct Store {
 }
 
 impl Store {
+    /// Transactions that have not been answered for.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Applies a transaction, checking what the real store's constraints check.
     pub(super) fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
         for write in writes {

@@ -4,7 +4,7 @@
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
-use std::hash::{Hash, Hasher};
+use std::hash::Hash;
 
 use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, Purpose, SegmentRef};
 use recado_core::ids::{BootId, DeliveryId, ResponseId, SessionId};
