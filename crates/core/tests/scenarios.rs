@@ -2,7 +2,7 @@
 
 mod rig;
 
-use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose};
+use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
 use rig::{Rig, policies};
 use serde_json::json;
@@ -174,4 +174,18 @@ fn a_turn_that_is_called_noise_before_the_clear_is_confirmed_resumes_the_cut_rep
     let last = said(&rig, call).last().copied().unwrap_or_default();
     assert!(last != "Hola" && "Le cuento una cosa que es bastante larga".ends_with(last), "{last}");
     assert!(rig.calls[call].voice.heard.iter().all(|(_, purpose, _)| matches!(purpose, Purpose::Reply { .. })));
+}
+
+#[test]
+fn a_turn_whose_response_fails_gets_an_answer_even_when_a_delivery_rode_on_it() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.caller_speaks(call, 500);
+    rig.run(300);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(12_000);
+    let apology = Settings::default().say_no_answer.es.unwrap();
+    assert_eq!(said(&rig, call)[2..], ["Hecho lo de mesa: ya.", apology.as_str()]);
 }

@@ -312,12 +312,13 @@ impl Conversation {
         match event {
             ModelEvent::Clause { response, content } => {
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
+                reply.answers = true;
                 reply.queue.push_back(reply::Queued::Piece(Piece { purpose: Purpose::Reply { response }, content }));
             }
             ModelEvent::ToolCall { response, call } => {
                 let (session, turn) = (self.channel.session, self.turn);
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
-                reply.asked_operations = true;
+                (reply.answers, reply.asked_operations) = (true, true);
                 let since = cx.now;
                 reply.queue.push_back(reply::Queued::Acceptance { call_id: call.call_id.clone(), since });
                 self.ask_ledger(cx, ledger::Input::Accept { session, turn, response, call });
@@ -365,8 +366,7 @@ impl Conversation {
         let Some(reply) = self.reply.as_mut() else { return };
         reply.state = GenerationState::Failed;
         let response = reply.response;
-        if !reply.audio_released
-            && reply.queue.is_empty()
+        if !reply.answers
             && !reply.greeting
             && let Some(text) = apology
         {

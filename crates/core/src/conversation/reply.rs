@@ -41,6 +41,8 @@ pub(super) struct Reply {
     pub(super) tail: VecDeque<Piece>,
     /// Whether any of its audio has been released: until then its turn is open.
     pub(super) audio_released: bool,
+    /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
+    pub(super) answers: bool,
     /// Whether it asked for operations, whose batch must be sealed.
     pub(super) asked_operations: bool,
     /// Batches whose acceptance has been said: one acceptance per batch.
@@ -89,6 +91,7 @@ impl Reply {
             queue: VecDeque::new(),
             tail: VecDeque::new(),
             audio_released: false,
+            answers: false,
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,

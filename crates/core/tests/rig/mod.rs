@@ -399,7 +399,7 @@ impl Rig {
         let before = call.watch.input(&input, now);
         let woken = input == Input::Wake;
         let effects = call.conversation.handle(&mut step, input);
-        call.watch.effects(&before, &effects, call.over);
+        call.watch.effects(&before, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {

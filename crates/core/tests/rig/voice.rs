@@ -110,6 +110,11 @@ impl Voice {
         !self.rendering.is_empty() || !self.mouth.is_empty()
     }
 
+    /// Whether a frame of this playback has left the box.
+    pub fn begun(&self, playback: PlaybackId) -> bool {
+        self.counts.iter().any(|(segment, count)| segment.playback == playback && count.released > 0)
+    }
+
     /// When it does something next, by itself.
     pub fn next(&self, now: u64) -> Option<u64> {
         if self.closed {

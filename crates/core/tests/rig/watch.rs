@@ -13,7 +13,7 @@ use recado_core::policy::CanInterrupt;
 
 use super::Call;
 use super::store::Store;
-use super::voice::{FRAME, Released};
+use super::voice::{FRAME, Released, Voice};
 
 /// What the far end's jitter buffer holds (ms).
 pub const FAR_BUFFER: u64 = 100;
@@ -104,7 +104,8 @@ impl CallWatch {
                 }
             }
             Input::Digit(_) => May::Answer,
-            Input::Hold(_) | Input::ChannelOver => {
+            // Without a voice, nobody is answered.
+            Input::Hold(_) | Input::ChannelOver | Input::Playback(PlaybackEvent::Failed { .. }) => {
                 self.owed_since = None;
                 May::Anything
             }
@@ -135,7 +136,7 @@ impl CallWatch {
     }
 
     /// The conversation wants this.
-    pub fn effects(&mut self, may: &May, effects: &[Effect], over: bool) {
+    pub fn effects(&mut self, may: &May, effects: &[Effect], voice: &Voice, over: bool) {
         for effect in effects {
             match effect {
                 Effect::Respond { response, cause } => {
@@ -149,9 +150,14 @@ impl CallWatch {
                     May::Anything => self.failed(),
                     _ => self.open = None,
                 },
-                Effect::Clear { .. } | Effect::CancelResponse { .. } if *may == May::OnlyWait => {
+                Effect::CancelResponse { .. } if *may == May::OnlyWait => {
                     panic!("I11: a false start changes nothing but time: {effects:?}")
                 }
+                Effect::Clear { playback } if *may == May::OnlyWait => {
+                    assert!(!voice.begun(*playback), "I11: a false start changes nothing but time: {effects:?}");
+                }
+                // Cut before it could be said: by the caller, or because the voice did not get it out.
+                Effect::Clear { .. } => self.owed_since = None,
                 Effect::Ledger(asked) => {
                     use ledger::Input::{Accept, Attempted, Callback, Cancel};
                     let operates = matches!(**asked, Accept { .. } | Attempted { .. } | Callback { .. } | Cancel { .. });
