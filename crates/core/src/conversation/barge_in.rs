@@ -25,11 +25,13 @@ pub(super) struct Clearing {
 pub(super) enum Why {
     /// The caller speaks: they are dropped, unless the turn turns out to be noise.
     Caller,
+    /// The caller seemed to speak, and it was noise: they go on.
+    Noise,
     /// An urgent delivery takes the floor: they follow it.
     Urgent,
     /// The call was put on hold: they follow it.
     Hold,
-    /// The voice refused them because the caller had begun to make a sound: they follow it.
+    /// The voice refused an announcement before it began, because the caller had begun to make a sound: it goes back.
     Refused,
     /// The voice does not get a segment out: what follows it is said anew.
     Stuck,
@@ -76,11 +78,21 @@ impl Conversation {
         self.turn = TurnId(cx.ids.draw());
         self.hang_up = None;
         self.window_since = None;
+        self.late = None;
         self.cut_current(cx, Why::Caller);
         let mut left = std::mem::take(&mut self.deferred);
         left.extend(self.close_reply(cx));
         self.cut_by_caller = left;
         self.settle_told(cx);
+    }
+
+    /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
+    pub(super) fn was_noise(&mut self) {
+        for clearing in self.clearing.values_mut().filter(|clearing| clearing.why == Why::Caller) {
+            clearing.why = Why::Noise;
+        }
+        let rest = std::mem::take(&mut self.cut_by_caller);
+        self.deferred.extend(rest);
     }
 
     /// A key is a turn of its own: it cuts the voice and is answered.
@@ -120,7 +132,7 @@ impl Conversation {
                     append(&mut heard_words, segment.piece.content.text());
                     continue;
                 }
-                (Stage::Lost, _) => continue,
+                (Stage::Lost | Stage::Refused, _) => continue,
                 (_, Some((at, released_ms))) if at == index => released_ms,
                 (Stage::Playing { released_ms }, None) => released_ms,
                 _ => 0,
@@ -140,16 +152,18 @@ impl Conversation {
                 rest.extend(segment.rest(heard_here));
             }
         }
+        let again = self.without_clauses(playback.again);
+        rest.extend(again);
         if generated_ms > heard_ms {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::CancelledResponseUnheardMs, value: generated_ms - heard_ms }));
         }
-        if let Some(response) = playback.response.filter(|_| why == Why::Caller) {
+        if let Some(response) = playback.response.filter(|_| matches!(why, Why::Caller | Why::Noise)) {
             cx.out.push(Effect::Truncate { response, heard_ms, heard_text: heard_words });
         }
         match why {
             Why::Caller => prepend(&mut self.cut_by_caller, rest),
             Why::Over => {}
-            Why::Urgent | Why::Hold | Why::Refused | Why::Stuck | Why::Withdrawn => prepend(&mut self.deferred, rest),
+            Why::Noise | Why::Urgent | Why::Hold | Why::Refused | Why::Stuck | Why::Withdrawn => prepend(&mut self.deferred, rest),
         }
         self.playback_ended = self.playback_ended.max(cx.now);
         self.settle_told(cx);

@@ -1,5 +1,7 @@
 //! Evidence: whether the far end got what was sent. Generated is not heard.
 
+use std::collections::VecDeque;
+
 use super::input::{Evidence, Generation};
 use crate::ledger::ClauseVerdict;
 use crate::time::Time;
@@ -8,12 +10,16 @@ use crate::timers;
 /// What the far end reported, of the current generations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reports {
-    kept: Vec<Report>,
+    kept: VecDeque<Report>,
+    receivers: u32,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Report {
+    at: Time,
     generation: Generation,
+    /// Who counts the loss: a clear ends a generation, and its receiver goes on counting in the next one.
+    receiver: u32,
     highest_packet: u64,
     cumulative_lost: i64,
 }
@@ -43,11 +49,21 @@ pub(super) struct Needs {
 
 impl Reports {
     /// Takes a report. The oldest are forgotten: none of their segments waits any more.
-    pub(super) fn add(&mut self, generation: Generation, highest_packet: u64, cumulative_lost: i64) {
-        if self.kept.len() == REPORTS_MAX {
-            self.kept.remove(0);
+    ///
+    /// A report is told once for each generation that its receiver got, at one time: so those have one receiver.
+    pub(super) fn add(&mut self, generation: Generation, highest_packet: u64, cumulative_lost: i64, at: Time) {
+        let same = |report: &&Report| report.generation == generation || report.at == at;
+        let receiver = match self.kept.iter().rfind(same) {
+            Some(report) => report.receiver,
+            None => {
+                self.receivers = self.receivers.saturating_add(1);
+                self.receivers
+            }
+        };
+        if self.kept.len() >= REPORTS_MAX {
+            self.kept.pop_front();
         }
-        self.kept.push(Report { generation, highest_packet, cumulative_lost });
+        self.kept.push_back(Report { at, generation, receiver, highest_packet, cumulative_lost });
     }
 
     /// The verdict of a report on a segment; none while no report covers it.
@@ -55,10 +71,9 @@ impl Reports {
         if segment.first_generation != segment.generation {
             return None; // It straddles two generations: no report speaks for the whole of it.
         }
-        let of_generation = || self.kept.iter().filter(|report| report.generation == segment.generation);
-        let after = of_generation().find(|report| report.highest_packet >= segment.last_packet)?;
-        let lost_before =
-            of_generation().rfind(|report| report.highest_packet < segment.first_packet).map_or(0, |report| report.cumulative_lost);
+        let covers = |report: &&Report| report.generation == segment.generation && report.highest_packet >= segment.last_packet;
+        let after = self.kept.iter().find(covers)?;
+        let lost_before = self.before(after, segment.first_packet).map_or(0, |report| report.cumulative_lost);
         // The loss between the two reports around the segment is charged wholly to it.
         let lost = after.cumulative_lost.saturating_sub(lost_before).max(0).unsigned_abs();
         let packets = segment.last_packet.saturating_sub(segment.first_packet) + 1;
@@ -79,11 +94,16 @@ impl Reports {
         if left_in_time && !doubted { ClauseVerdict::Heard(Evidence::Sent) } else { ClauseVerdict::Uncertain }
     }
 
+    /// The last report of the same receiver that came before `after` and ends before `packet`.
+    fn before(&self, after: &Report, packet: u64) -> Option<&Report> {
+        let earlier = |report: &&Report| report.receiver == after.receiver && report.at < after.at && report.highest_packet < packet;
+        self.kept.iter().rfind(earlier)
+    }
+
     /// Whether the far end never reported, or its last report showed no more loss than is allowed.
     fn healthy(&self) -> bool {
-        let Some((last, earlier)) = self.kept.split_last() else { return true };
-        let before = earlier.iter().rfind(|report| report.generation == last.generation);
-        let (packets, lost) = match before {
+        let Some(last) = self.kept.back() else { return true };
+        let (packets, lost) = match self.before(last, u64::MAX) {
             Some(before) => {
                 (last.highest_packet.saturating_sub(before.highest_packet), last.cumulative_lost.saturating_sub(before.cumulative_lost))
             }
@@ -128,8 +148,8 @@ mod tests {
 
     fn reports(list: &[(u32, u64, i64)]) -> Reports {
         let mut reports = Reports::default();
-        for &(generation, highest, lost) in list {
-            reports.add(Generation(generation), highest, lost);
+        for (&(generation, highest, lost), n) in list.iter().zip(1..) {
+            reports.add(Generation(generation), highest, lost, Time(n * 5_000));
         }
         reports
     }
@@ -162,6 +182,21 @@ mod tests {
         let straddling = SentSegment { first_generation: Generation(0), ..SEGMENT };
         assert_eq!(reports(&[(1, 5000, 0)]).verdict(&straddling), None);
         assert_eq!(reports(&[(1, 5000, 0)]).verdict_without(&straddling, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn the_loss_of_a_generation_that_was_cleared_is_not_charged_to_the_next_one_of_the_same_receiver() {
+        let mut reports = Reports::default();
+        reports.add(Generation(0), 500, 40, Time(5_000));
+        // One report, told for both generations that its receiver got.
+        reports.add(Generation(0), 899, 41, Time(10_000));
+        reports.add(Generation(1), 1_200, 41, Time(10_000));
+        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+        // After a re-INVITE it may be somebody else who counts, from nought.
+        let mut reports = Reports::default();
+        reports.add(Generation(0), 500, 40, Time(5_000));
+        reports.add(Generation(1), 1_200, 41, Time(10_000));
+        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
     }
 
     #[test]

@@ -82,6 +82,8 @@ pub struct Conversation {
     /// When the caller's last turn stopped, until its acceptance has been measured.
     speech_stopped_at: Option<Time>,
     reply: Option<Reply>,
+    /// The last reply, where an acceptance that was given up may still come.
+    late: Option<Reply>,
     /// Words that were cut by something other than the caller, and are said when the voice is free.
     deferred: VecDeque<Piece>,
     /// What the last barge-in cut, in case the turn turns out to be noise.
@@ -135,6 +137,7 @@ impl Conversation {
             suspected_at: None,
             speech_stopped_at: None,
             reply: None,
+            late: None,
             deferred: VecDeque::new(),
             cut_by_caller: VecDeque::new(),
             current: None,
@@ -252,6 +255,7 @@ impl Conversation {
     /// Asks the model for a response.
     fn request(&mut self, cx: &mut Cx, cause: Cause) {
         self.close_reply(cx);
+        self.late = None;
         self.window_since = None;
         let response = ResponseId(cx.ids.draw());
         self.reply = Some(Reply::new(response, &cause, cx.now));
@@ -290,6 +294,7 @@ impl Conversation {
         self.over = Some(cx.now);
         self.hang_up = None;
         self.close_reply(cx);
+        self.late = None;
         self.deferred.clear();
         self.cut_current(cx, barge_in::Why::Over);
     }
@@ -307,12 +312,13 @@ impl Conversation {
         match event {
             ModelEvent::Clause { response, content } => {
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
+                reply.answers = true;
                 reply.queue.push_back(reply::Queued::Piece(Piece { purpose: Purpose::Reply { response }, content }));
             }
             ModelEvent::ToolCall { response, call } => {
                 let (session, turn) = (self.channel.session, self.turn);
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
-                reply.asked_operations = true;
+                (reply.answers, reply.asked_operations) = (true, true);
                 let since = cx.now;
                 reply.queue.push_back(reply::Queued::Acceptance { call_id: call.call_id.clone(), since });
                 self.ask_ledger(cx, ledger::Input::Accept { session, turn, response, call });
@@ -340,8 +346,7 @@ impl Conversation {
             }
             ModelEvent::TurnWasNoise { turn } => {
                 if turn == self.turn {
-                    let rest = std::mem::take(&mut self.cut_by_caller);
-                    self.deferred.extend(rest);
+                    self.was_noise();
                 }
             }
         }
@@ -361,8 +366,7 @@ impl Conversation {
         let Some(reply) = self.reply.as_mut() else { return };
         reply.state = GenerationState::Failed;
         let response = reply.response;
-        if !reply.audio_released
-            && reply.queue.is_empty()
+        if !reply.answers
             && !reply.greeting
             && let Some(text) = apology
         {
@@ -387,7 +391,7 @@ impl Conversation {
         if reply.hang_up && self.hang_up.is_none() {
             self.hang_up = Some(cx.now);
         }
-        self.reply = None;
+        self.late = self.reply.take().filter(|reply| reply.acceptances_given_up);
     }
 
     /// Nobody speaks and nothing is due.
@@ -451,6 +455,10 @@ impl Conversation {
         self.lose_what_is_stuck(cx);
         self.confirm_overdue_clears(cx);
         self.give_back_overdue_claim(cx);
+        self.end_ride_hold(cx.now);
+        if let Some(reply) = self.reply.as_mut() {
+            reply.give_up_acceptances(cx.now);
+        }
     }
 
     /// After the call nothing more is heard: what is left without evidence is settled, and the ledger is told.

@@ -1,11 +1,13 @@
 //! The playback clock: audio of ours, from being asked for to being settled.
 
+use std::collections::VecDeque;
+
 use serde::{Deserialize, Serialize};
 
 use super::effect::Purpose;
 use super::evidence::SentSegment;
 use super::history::heard_text;
-use super::input::{Content, Generation, SegmentRef, Word};
+use super::input::{AcousticEpoch, Content, Generation, SegmentRef, Word};
 use crate::ids::{PlaybackId, ResponseId};
 use crate::policy::Priority;
 use crate::time::Time;
@@ -41,6 +43,9 @@ pub(super) struct Playback {
     pub(super) priority: Priority,
     pub(super) state: PlaybackState,
     pub(super) segments: Vec<Segment>,
+    /// What the voice refused because of a sound that may turn out to be none: said anew when the caller is quiet, before
+    /// anything else follows.
+    pub(super) again: VecDeque<Piece>,
 }
 
 /// One segment of a playback.
@@ -49,6 +54,8 @@ pub(super) struct Segment {
     pub(super) piece: Piece,
     pub(super) stage: Stage,
     pub(super) given_at: Time,
+    /// The epoch that it was given in: in any later one the voice refuses it.
+    pub(super) epoch: AcousticEpoch,
     pub(super) audio: Option<Audio>,
     pub(super) started: Option<Start>,
 }
@@ -79,17 +86,23 @@ pub(super) enum Stage {
     Sent,
     /// Its audio could not be made, or got stuck.
     Lost,
+    /// The voice refused it before any of it sounded: its words are said anew, as another segment.
+    Refused,
 }
 
 impl Playback {
     pub(super) fn new(id: PlaybackId, response: Option<ResponseId>, priority: Priority) -> Self {
-        Self { id, response, priority, state: PlaybackState::Queued, segments: Vec::new() }
+        Self { id, response, priority, state: PlaybackState::Queued, segments: Vec::new(), again: VecDeque::new() }
     }
 
     /// Adds a piece, and names the segment that it became.
-    pub(super) fn give(&mut self, piece: Piece, now: Time) -> SegmentRef {
+    pub(super) fn give(&mut self, piece: Piece, now: Time, epoch: AcousticEpoch) -> SegmentRef {
+        if self.state == PlaybackState::Paused && self.head().is_none() {
+            // What was paused has been refused: nothing is left to go on with.
+            self.state = PlaybackState::Queued;
+        }
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, audio: None, started: None });
+        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None });
         SegmentRef { playback: self.id, index }
     }
 
@@ -99,7 +112,29 @@ impl Playback {
 
     /// Whether nothing of it is left to leave the box.
     pub(super) fn all_left(&self) -> bool {
-        self.segments.iter().all(Segment::gone)
+        self.again.is_empty() && self.segments.iter().all(Segment::gone)
+    }
+
+    /// Whether the voice may be given more of it in `epoch`. What was given in an earlier one and has not begun may still
+    /// be refused, and nothing may overtake it; and the voice holds only so much.
+    pub(super) fn takes_more(&self, epoch: AcousticEpoch) -> bool {
+        let waiting = || self.segments.iter().filter(|segment| !segment.gone());
+        let characters: usize = waiting().map(|segment| segment.piece.content.text().chars().count()).sum();
+        let refusable = |segment: &Segment| segment.stage == Stage::Given && segment.epoch != epoch;
+        waiting().count() < AHEAD_SEGMENTS_MAX && characters < AHEAD_CHARACTERS_MAX && !waiting().any(refusable)
+    }
+
+    /// The voice refused a segment that has not begun, as it will refuse all that were given after it.
+    pub(super) fn refused(&mut self, index: u32) {
+        for segment in self.segments.iter_mut().skip(index as usize).filter(|segment| segment.stage == Stage::Given) {
+            segment.stage = Stage::Refused;
+            self.again.push_back(segment.piece.clone());
+        }
+    }
+
+    /// Whether none of it has sounded.
+    pub(super) fn silent(&self) -> bool {
+        self.segments.iter().all(|segment| segment.started.is_none())
     }
 
     /// When the segment at its head is taken for lost, unless something is heard of it. A paused playback waits for the
@@ -129,13 +164,16 @@ impl Playback {
     /// Whether anything that has not left the box is for a purpose like this.
     pub(super) fn has_left_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
         self.segments.iter().any(|segment| !segment.gone() && purpose(&segment.piece.purpose))
+            || self.again.iter().any(|piece| purpose(&piece.purpose))
     }
 
     /// The voice went on at `at` from where it had paused.
     pub(super) fn resumed(&mut self, index: u32, at: Time) {
         let Some(segment) = self.segment(index) else { return };
-        if let (Stage::Playing { released_ms }, Some(start)) = (segment.stage, segment.started.as_mut()) {
-            start.at = Time(at.0.saturating_sub(released_ms));
+        match (segment.stage, segment.started.as_mut()) {
+            (Stage::Playing { released_ms }, Some(start)) => start.at = Time(at.0.saturating_sub(released_ms)),
+            // Paused before its first frame: it is waited for from here.
+            _ => segment.given_at = at,
         }
     }
 }
@@ -143,7 +181,7 @@ impl Playback {
 impl Segment {
     /// Whether none of it is left to leave the box.
     pub(super) fn gone(&self) -> bool {
-        matches!(self.stage, Stage::Sent | Stage::Lost)
+        matches!(self.stage, Stage::Sent | Stage::Lost | Stage::Refused)
     }
 
     /// When something was last known of it.
@@ -191,3 +229,9 @@ impl Segment {
         }
     }
 }
+
+/// Segments that the voice is given ahead of what sounds: it holds 64.
+const AHEAD_SEGMENTS_MAX: usize = 16;
+
+/// Characters that the voice is given ahead of what sounds: about half a minute, and it holds a whole one.
+const AHEAD_CHARACTERS_MAX: usize = 450;

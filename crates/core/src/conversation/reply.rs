@@ -41,12 +41,16 @@ pub(super) struct Reply {
     pub(super) tail: VecDeque<Piece>,
     /// Whether any of its audio has been released: until then its turn is open.
     pub(super) audio_released: bool,
+    /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
+    pub(super) answers: bool,
     /// Whether it asked for operations, whose batch must be sealed.
     pub(super) asked_operations: bool,
     /// Batches whose acceptance has been said: one acceptance per batch.
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
     pub(super) refused: bool,
+    /// Whether the place of an acceptance was given up before the ledger had answered: it is said when it comes.
+    pub(super) acceptances_given_up: bool,
     /// Whether the call should end after it.
     pub(super) hang_up: bool,
 }
@@ -60,6 +64,23 @@ pub(super) enum Queued {
     Acceptance { call_id: String, since: Time },
 }
 
+impl Queued {
+    /// The words, where there are any yet.
+    pub(super) fn piece(self) -> Option<Piece> {
+        match self {
+            Queued::Piece(piece) => Some(piece),
+            Queued::Acceptance { .. } => None,
+        }
+    }
+
+    fn given_up_at(&self) -> Option<Time> {
+        match self {
+            Queued::Acceptance { since, .. } => Some(since.plus(timers::ACCEPT_MAX)),
+            Queued::Piece(_) => None,
+        }
+    }
+}
+
 impl Reply {
     pub(super) fn new(response: ResponseId, cause: &Cause, now: Time) -> Self {
         Self {
@@ -70,9 +91,11 @@ impl Reply {
             queue: VecDeque::new(),
             tail: VecDeque::new(),
             audio_released: false,
+            answers: false,
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,
+            acceptances_given_up: false,
             hang_up: false,
         }
     }
@@ -101,35 +124,33 @@ impl Reply {
     }
 
     /// The next piece for the voice; none while it waits for the model or for an acceptance.
-    pub(super) fn next_piece(&mut self, now: Time) -> Option<Piece> {
-        while let Some(front) = self.queue.pop_front() {
-            match front {
-                Queued::Piece(piece) => return Some(piece),
-                Queued::Acceptance { since, .. } if now.since(since) >= timers::ACCEPT_MAX => {}
-                waiting @ Queued::Acceptance { .. } => {
-                    self.queue.push_front(waiting);
-                    return None;
-                }
+    pub(super) fn next_piece(&mut self) -> Option<Piece> {
+        match self.queue.pop_front() {
+            Some(Queued::Piece(piece)) => Some(piece),
+            Some(waiting @ Queued::Acceptance { .. }) => {
+                self.queue.push_front(waiting);
+                None
             }
+            None if self.generating() => None,
+            None => self.tail.pop_front(),
         }
-        if self.generating() { None } else { self.tail.pop_front() }
     }
 
     /// The words that it still had to say.
     pub(super) fn into_words(self) -> VecDeque<Piece> {
-        let queued = self.queue.into_iter().filter_map(|queued| match queued {
-            Queued::Piece(piece) => Some(piece),
-            Queued::Acceptance { .. } => None,
-        });
-        queued.chain(self.tail).collect()
+        self.queue.into_iter().filter_map(Queued::piece).chain(self.tail).collect()
     }
 
     /// When an acceptance stops holding back what follows it.
     pub(super) fn acceptance_due(&self) -> Option<Time> {
-        match self.queue.front() {
-            Some(Queued::Acceptance { since, .. }) => Some(since.plus(timers::ACCEPT_MAX)),
-            _ => None,
-        }
+        self.queue.iter().find_map(Queued::given_up_at)
+    }
+
+    /// What follows an acceptance that the ledger takes too long for goes on.
+    pub(super) fn give_up_acceptances(&mut self, now: Time) {
+        let before = self.queue.len();
+        self.queue.retain(|queued| queued.given_up_at().is_none_or(|at| at > now));
+        self.acceptances_given_up |= self.queue.len() < before;
     }
 
     /// Puts a piece where the acceptance of `call_id` has its place, or at the end where that place was given up.

@@ -2,7 +2,7 @@
 
 use super::barge_in::Why;
 use super::effect::{Effect, Measure, MeasureName, Purpose};
-use super::input::{PlaybackEvent, SegmentRef};
+use super::input::{AcousticEpoch, PlaybackEvent, SegmentRef};
 use super::playback::{Audio, Piece, Playback, PlaybackState, Stage, Start};
 use super::{Conversation, Cx};
 use crate::ids::{PlaybackId, ResponseId};
@@ -12,19 +12,23 @@ use crate::policy::Priority;
 impl Conversation {
     /// Gives the voice what waits, as long as the caller is quiet. What was cut goes first.
     pub(super) fn speak_what_waits(&mut self, cx: &mut Cx) {
-        if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_holds_reply(cx.now) {
+        if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_hold_ends().is_some() {
             return;
         }
-        while let Some((piece, response)) = self.next_piece(cx) {
+        while self.current.as_ref().is_none_or(|playback| playback.takes_more(self.acoustic.epoch)) {
+            let Some((piece, response)) = self.next_piece() else { return };
             let playback = self.current.get_or_insert_with(|| Playback::new(PlaybackId(cx.ids.draw()), response, Priority::Normal));
-            let (purpose, content) = (piece.purpose, piece.content.clone());
-            let segment = playback.give(piece, cx.now);
-            cx.out.push(Effect::Speak { segment, content, purpose, epoch: self.acoustic.epoch });
+            give(cx, playback, piece, self.acoustic.epoch);
         }
     }
 
     /// The next piece that may follow what is being said, with the response that it belongs to.
-    fn next_piece(&mut self, cx: &mut Cx) -> Option<(Piece, Option<ResponseId>)> {
+    fn next_piece(&mut self) -> Option<(Piece, Option<ResponseId>)> {
+        if let Some(playback) = self.current.as_mut()
+            && let Some(piece) = playback.again.pop_front()
+        {
+            return Some((piece, playback.response));
+        }
         let replying = self.reply.as_ref().map(|reply| reply.response);
         let speaking = self.current.as_ref().map(|playback| playback.response);
         if speaking == Some(None) {
@@ -44,7 +48,7 @@ impl Conversation {
         if speaking.is_some() && speaking.flatten() != replying {
             return None; // The rest of an earlier response is finished first.
         }
-        let piece = self.reply.as_mut()?.next_piece(cx.now)?;
+        let piece = self.reply.as_mut()?.next_piece()?;
         Some((piece, replying))
     }
 
@@ -93,15 +97,25 @@ impl Conversation {
                     self.cleared(cx, clearing, cut);
                 }
             }
-            PlaybackEvent::Refused { segment, epoch: _ } => {
-                if self.current.as_ref().is_some_and(|playback| playback.id == segment.playback) {
-                    self.cut_current(cx, Why::Refused);
-                }
-            }
-            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at: _ } => {
-                self.reports.add(generation, highest_packet, cumulative_lost);
+            PlaybackEvent::Refused { segment, epoch } => self.voice_refused(cx, segment, epoch),
+            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at } => {
+                self.reports.add(generation, highest_packet, cumulative_lost, at);
             }
         }
+    }
+
+    /// The voice refused to begin a segment, or to go on in it. What was paused stays so: the sound that made the command
+    /// stale is told, and so is its end.
+    fn voice_refused(&mut self, cx: &mut Cx, segment: SegmentRef, epoch: AcousticEpoch) {
+        let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) else { return };
+        let Some(known) = playback.segment(segment.index).filter(|known| known.stage == Stage::Given) else { return };
+        if known.epoch == epoch {
+            return self.lost(cx, segment); // It was not stale: the voice has no room for it.
+        }
+        if playback.response.is_none() && playback.silent() {
+            return self.cut_current(cx, Why::Refused); // The gate is asked again; no attempt is spent.
+        }
+        playback.refused(segment.index);
     }
 
     fn started(&mut self, cx: &mut Cx, segment: SegmentRef, start: Start) {
@@ -138,7 +152,7 @@ impl Conversation {
     fn lost(&mut self, cx: &mut Cx, segment: SegmentRef) {
         let Some(playback) = self.playback_mut(segment.playback) else { return };
         let Some(known) = playback.segment(segment.index) else { return };
-        if matches!(known.stage, Stage::Sent | Stage::Lost) {
+        if known.gone() {
             return;
         }
         known.stage = Stage::Lost;
@@ -196,6 +210,13 @@ impl Conversation {
             ledger::News::ClaimRefused { delivery } => self.claim_refused(cx.now, delivery),
         }
     }
+}
+
+/// Gives the voice a piece, as the next segment of a playback.
+pub(super) fn give(cx: &mut Cx, playback: &mut Playback, piece: Piece, epoch: AcousticEpoch) {
+    let (purpose, content) = (piece.purpose, piece.content.clone());
+    let segment = playback.give(piece, cx.now, epoch);
+    cx.out.push(Effect::Speak { segment, content, purpose, epoch });
 }
 
 /// The response of words that outlived theirs: an acceptance that is said after its response was cut.

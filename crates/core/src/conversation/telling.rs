@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use super::barge_in::Why;
 use super::effect::{Decision, Effect, HeardText, Measure, MeasureName, Purpose, ToolStatus};
 use super::evidence::{Needs, SentSegment};
-use super::input::{Content, SegmentRef};
+use super::input::{Content, Evidence, SegmentRef};
 use super::playback::{Piece, Playback};
 use super::reply::{GenerationState, Queued};
+use super::speaking::give;
 use super::{Conversation, Cx};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
@@ -24,7 +25,7 @@ pub(super) struct Offer {
     /// The gate's last answer, so that only changes are recorded.
     answered: Option<(DeliveryDecision, Option<Blocker>)>,
     /// Not claimed again before this, after a claim that was not granted.
-    not_before: Time,
+    not_before: Option<Time>,
 }
 
 /// A claim that the ledger has been asked for.
@@ -33,6 +34,8 @@ pub(super) struct Claim {
     envelope: DeliveryEnvelope,
     pub(super) route: Route,
     pub(super) since: Time,
+    /// Whether the reply waits for it, so that it can ride there.
+    holds_reply: bool,
 }
 
 /// A delivery that has been given to the voice.
@@ -63,7 +66,7 @@ pub(super) struct Awaiting {
 
 impl Conversation {
     pub(super) fn offered(&mut self, envelope: DeliveryEnvelope) {
-        self.offers.insert(envelope.sequence, Offer { envelope, answered: None, not_before: Time(0) });
+        self.offers.insert(envelope.sequence, Offer { envelope, answered: None, not_before: None });
     }
 
     /// A delivery is no longer to be told here; one that is being spoken stops at once (I10).
@@ -87,9 +90,9 @@ impl Conversation {
             self.offers.iter().map(|(sequence, offer)| (Reverse(offer.envelope.priority), *sequence)).collect();
         order.sort_unstable();
         for (_, sequence) in order {
-            let Some(offer) = self.offers.get(&sequence) else { continue };
-            let envelope = offer.envelope.clone();
-            let waits = offer.not_before > cx.now;
+            let Some(offer) = self.offers.get_mut(&sequence) else { continue };
+            offer.not_before = offer.not_before.filter(|at| *at > cx.now);
+            let (envelope, waits) = (offer.envelope.clone(), offer.not_before.is_some());
             let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &envelope), &self.snapshot(cx.now));
             let speaks = matches!(answer, DeliveryDecision::DeliverNow { .. } | DeliveryDecision::AttachToNextResponse);
             if speaks && (self.delivery_active(&answer) || waits) {
@@ -117,7 +120,7 @@ impl Conversation {
 
     fn ask_claim(&mut self, cx: &mut Cx, envelope: DeliveryEnvelope, route: Route) {
         let (session, delivery) = (self.channel.session, envelope.delivery);
-        self.claim = Some(Claim { envelope, route, since: cx.now });
+        self.claim = Some(Claim { envelope, route, since: cx.now, holds_reply: route == Route::Ride });
         self.ask_ledger(cx, ledger::Input::Claim { session, delivery, route });
     }
 
@@ -179,9 +182,7 @@ impl Conversation {
             _ => {
                 let mut playback = Playback::new(PlaybackId(cx.ids.draw()), None, priority);
                 for piece in pieces {
-                    let (purpose, content) = (piece.purpose, piece.content.clone());
-                    let segment = playback.give(piece, cx.now);
-                    cx.out.push(Effect::Speak { segment, content, purpose, epoch: self.acoustic.epoch });
+                    give(cx, &mut playback, piece, self.acoustic.epoch);
                 }
                 self.current = Some(playback);
             }
@@ -203,7 +204,7 @@ impl Conversation {
 
     fn put_off(&mut self, now: Time, sequence: u64) {
         if let Some(offer) = self.offers.get_mut(&sequence) {
-            offer.not_before = now.plus(timers::CLAIM_AGAIN);
+            offer.not_before = Some(now.plus(timers::CLAIM_AGAIN));
         }
     }
 
@@ -275,9 +276,11 @@ impl Conversation {
             _ => false,
         };
         let needs = Needs { best: self.channel.best, strict, grace_ms: self.channel.far_buffer_ms };
-        if self.awaiting.len() == AWAITING_MAX {
-            // The oldest is one of those that are settled as uncertain: it keeps that verdict.
-            self.awaiting.remove(0);
+        if self.awaiting.len() >= AWAITING_MAX {
+            let oldest = self.awaiting.remove(0);
+            if !oldest.settled {
+                self.set_verdict(&oldest.piece.purpose, ClauseVerdict::Uncertain);
+            }
         }
         self.awaiting.push(Awaiting { segment, piece, sent, needs, settled: false });
     }
@@ -293,11 +296,11 @@ impl Conversation {
         waiting.retain_mut(|awaiting| {
             let due = self.settles_at(awaiting).is_some_and(|at| at <= cx.now);
             let by_report =
-                if awaiting.needs.best > crate::conversation::Evidence::Sent { self.reports.verdict(&awaiting.sent) } else { None };
+                if awaiting.needs.best > Evidence::Sent { self.reports.verdict(&awaiting.sent) } else { None };
             let verdict = match by_report {
                 Some(verdict) => verdict,
                 None if due => self.reports.verdict_without(&awaiting.sent, &awaiting.needs, self.over.unwrap_or(cx.now)),
-                None => return true,
+                None => return cx.now.since(awaiting.sent.sent_at) < LATE_EVIDENCE_MAX,
             };
             self.decide_segment(cx, awaiting, verdict)
         });
@@ -328,7 +331,7 @@ impl Conversation {
                     awaiting.settled = true;
                     self.set_verdict(&purpose, verdict);
                 }
-                true
+                cx.now.since(awaiting.sent.sent_at) < LATE_EVIDENCE_MAX
             }
         }
     }
@@ -342,6 +345,7 @@ impl Conversation {
         let first = reply.accepted.insert(batch);
         let content = Content::Text { text: say, language };
         reply.resolve(&call_id, first.then_some(Piece { purpose: Purpose::Acceptance { batch }, content }));
+        self.say_late();
     }
 
     pub(super) fn refused(&mut self, cx: &mut Cx, call_id: &str, response: ResponseId, say: String) {
@@ -350,10 +354,19 @@ impl Conversation {
         let Some(reply) = self.reply_being_answered(response) else { return };
         let first = !std::mem::replace(&mut reply.refused, true);
         reply.resolve(call_id, first.then_some(Piece { purpose: Purpose::Refusal, content: Content::Text { text: say, language } }));
+        self.say_late();
     }
 
+    /// The reply to which the ledger's answer belongs: the one that is being said, or the last one if it went without.
     fn reply_being_answered(&mut self, response: ResponseId) -> Option<&mut super::reply::Reply> {
-        self.reply.as_mut().filter(|reply| reply.response == response && reply.state != GenerationState::Cancelled)
+        let replies = [self.reply.as_mut(), self.late.as_mut()];
+        replies.into_iter().flatten().find(|reply| reply.response == response && reply.state != GenerationState::Cancelled)
+    }
+
+    /// What the ledger answered after the reply had ended is said all the same.
+    fn say_late(&mut self) {
+        let late = self.late.as_mut().map(|late| std::mem::take(&mut late.queue)).unwrap_or_default();
+        self.deferred.extend(late.into_iter().filter_map(Queued::piece));
     }
 
     fn asked(&self, cx: &Cx, envelope: &DeliveryEnvelope) -> Asked {
@@ -410,13 +423,18 @@ impl Conversation {
         self.claim.is_some() || waits || speaks
     }
 
-    /// Whether the reply waits for a delivery that is about to ride on it.
-    pub(super) fn ride_holds_reply(&self, now: Time) -> bool {
-        self.ride_hold_ends().is_some_and(|ends| ends > now)
+    /// Until when the reply waits for a delivery that is about to ride on it.
+    pub(super) fn ride_hold_ends(&self) -> Option<Time> {
+        self.claim.as_ref().filter(|claim| claim.holds_reply).map(|claim| claim.since.plus(timers::RIDE_HOLD_MAX))
     }
 
-    pub(super) fn ride_hold_ends(&self) -> Option<Time> {
-        self.claim.as_ref().filter(|claim| claim.route == Route::Ride).map(|claim| claim.since.plus(timers::RIDE_HOLD_MAX))
+    /// The reply goes without what was to ride on it.
+    pub(super) fn end_ride_hold(&mut self, now: Time) {
+        if self.ride_hold_ends().is_some_and(|ends| ends <= now)
+            && let Some(claim) = self.claim.as_mut()
+        {
+            claim.holds_reply = false;
+        }
     }
 
     /// When time alone may change an answer of the gate.
@@ -426,10 +444,9 @@ impl Conversation {
             .values()
             .flat_map(|offer| {
                 let quiet = matches!(offer.answered, Some((_, Some(Blocker::QuietTooShort)))).then_some(quiet_at);
-                let again = matches!(offer.answered, Some((_, Some(Blocker::DeliveryActive)))).then_some(offer.not_before);
                 let stale =
                     offer.envelope.ready_at.zip(offer.envelope.stale_after_ms).map(|(ready, limit)| ready.plus(limit.saturating_add(1)));
-                [quiet, again.filter(|at| *at > Time(0)), stale]
+                [quiet, offer.not_before, stale]
             })
             .flatten()
             .min()
@@ -438,3 +455,6 @@ impl Conversation {
 
 /// Segments that may wait for evidence at once. A segment is seldom shorter than a second, and waits at most sixteen.
 const AWAITING_MAX: usize = 256;
+
+/// How long after its last frame late evidence of a segment still counts: no report is later (ms).
+const LATE_EVIDENCE_MAX: u64 = 60_000;

@@ -1,25 +1,28 @@
 //! A box in virtual time: the real ledger and conversations, with a voice, a store, tools and a caller that the test
-//! drives. What the caller heard is counted in a simulated ear, never in our own state.
+//! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
+//! invariants are checked there ([`watch`]).
 
 #![allow(dead_code, reason = "each scenario file uses its own part of the rig")]
+
+mod store;
+pub mod voice;
+pub mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
-    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, Generation, Input,
-    ModelEvent, PlaybackEvent, Purpose, SegmentRef, Settings, ToolCall,
+    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
+    Purpose, SegmentRef, Settings, ToolCall,
 };
-use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, PlaybackId, ResponseId, SessionId, TurnId};
-use recado_core::ledger::{
-    self, AttemptOutcome, CallbackAnswer, ClaimRecord, CommitId, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Route,
-    Snapshot, Write,
-};
+use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
-/// One frame: what a packet carries (ms).
-pub const FRAME: u64 = 20;
+use self::store::Store;
+use self::voice::{FRAME, Voice};
+use self::watch::{CallWatch, Watch};
 
 /// The whole box.
 pub struct Rig {
@@ -33,6 +36,9 @@ pub struct Rig {
     pub calls: Vec<Call>,
     pub dispatched: Vec<Dispatch>,
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
+    /// How long an event takes from the media path to the conversation, and a command back (ms).
+    pub link_ms: u64,
+    pub watch: Watch,
     requests: u64,
     queue: VecDeque<Todo>,
 }
@@ -42,60 +48,27 @@ enum Todo {
     Call(usize, Input),
 }
 
-/// A store that keeps what was committed and can be slow, or fail.
-#[derive(Default)]
-pub struct Store {
-    pub operations: BTreeMap<OperationId, ledger::OperationRecord>,
-    pub batches: BTreeMap<recado_core::BatchId, ledger::BatchRecord>,
-    pub deliveries: BTreeMap<DeliveryId, ledger::DeliveryRecord>,
-    pub claims: BTreeMap<DeliveryId, (SessionId, BootId, Route)>,
-    pub commits: u64,
-    pub delay_ms: u64,
-    pub failing: bool,
-    in_flight: VecDeque<(u64, CommitId, Vec<Write>)>,
-}
-
 /// One call: a conversation, its voice and its caller's ear.
 pub struct Call {
     pub session: SessionId,
     pub conversation: Conversation,
     pub voice: Voice,
-    pub epoch: u64,
-    acoustic: Acoustic,
+    pub party: Option<PartyId>,
     pub edges: VecDeque<(u64, Acoustic, u64)>,
+    to_conversation: VecDeque<(u64, Input)>,
+    to_voice: VecDeque<(u64, Effect)>,
     pub asked: Vec<(ResponseId, Cause)>,
     pub cancelled: Vec<ResponseId>,
     pub truncated: Vec<(ResponseId, u64, String)>,
     pub outputs: Vec<Effect>,
     pub told: Vec<String>,
-    pub history: Vec<String>,
+    pub history: Vec<HeardText>,
     pub decisions: Vec<Decision>,
     pub hung_up: bool,
+    pub on_hold: bool,
+    pub floor_held: bool,
     pub over: bool,
-}
-
-/// What the voice and the media path do, in frames.
-pub struct Voice {
-    queue: VecDeque<Sounding>,
-    purposes: BTreeMap<SegmentRef, (Purpose, String)>,
-    paused: bool,
-    packet: u64,
-    pub rtcp: bool,
-    pub lost: i64,
-    pub render_ms: u64,
-    next_report: u64,
-    /// What the ear heard: each released frame's segment, with the time.
-    pub ear: Vec<(u64, SegmentRef)>,
-    /// Segments heard to their end.
-    pub heard: Vec<(u64, Purpose, String)>,
-}
-
-struct Sounding {
-    segment: SegmentRef,
-    ready_at: u64,
-    announced: bool,
-    frames: u64,
-    released: u64,
+    pub watch: CallWatch,
 }
 
 impl Rig {
@@ -113,6 +86,8 @@ impl Rig {
             calls: Vec::new(),
             dispatched: Vec::new(),
             answers: BTreeMap::new(),
+            link_ms: 0,
+            watch: Watch::default(),
             requests: 0,
             queue: VecDeque::new(),
         };
@@ -135,16 +110,17 @@ impl Rig {
             party: party.map(|party| PartyId(party.into())),
             language: Language::Es,
             best: Evidence::Received,
-            far_buffer_ms: 100,
+            far_buffer_ms: watch::FAR_BUFFER,
         };
         let (conversation, effects) = Conversation::begin(&mut step, Settings::default(), channel);
         self.calls.push(Call {
             session,
             conversation,
             voice: Voice::new(self.now),
-            epoch: 0,
-            acoustic: Acoustic::Quiet,
+            party: party.map(|party| PartyId(party.into())),
             edges: VecDeque::new(),
+            to_conversation: VecDeque::new(),
+            to_voice: VecDeque::new(),
             asked: Vec::new(),
             cancelled: Vec::new(),
             truncated: Vec::new(),
@@ -153,7 +129,10 @@ impl Rig {
             history: Vec::new(),
             decisions: Vec::new(),
             hung_up: false,
+            on_hold: false,
+            floor_held: false,
             over: false,
+            watch: CallWatch::new(self.now),
         });
         let call = self.calls.len() - 1;
         self.call_effects(call, effects);
@@ -219,7 +198,7 @@ impl Rig {
 
     /// The caller speaks for so long, from now on; then stays quiet.
     pub fn caller_speaks(&mut self, call: usize, ms: u64) {
-        let now = self.now;
+        let now = self.calls[call].silent_from(self.now);
         let end = now + ms.max(200);
         let edges = [
             (now + 40, Acoustic::Suspected, now + 40),
@@ -232,7 +211,7 @@ impl Rig {
 
     /// A cough: suspected, never confirmed.
     pub fn cough(&mut self, call: usize) {
-        let now = self.now;
+        let now = self.calls[call].silent_from(self.now);
         self.calls[call].edges.extend([(now + 40, Acoustic::Suspected, now + 40), (now + 340, Acoustic::Quiet, now + 340)]);
     }
 
@@ -259,19 +238,27 @@ impl Rig {
     }
 
     pub fn hang_up(&mut self, call: usize) {
-        self.calls[call].over = true;
-        self.calls[call].voice.queue.clear();
+        let over = &mut self.calls[call];
+        over.over = true;
+        self.watch.call_over(over, self.now);
+        self.calls[call].voice.close();
         self.input(call, Input::ChannelOver);
     }
 
     /// Kills the process: what was not committed is lost, and every call. Then starts it again.
     pub fn crash(&mut self, in_flight_kept: bool) {
-        for (_, _, writes) in std::mem::take(&mut self.store.in_flight) {
-            if in_flight_kept {
-                self.store.apply(&writes).expect("a commit in flight is a right one");
-            }
+        self.crash_keeping(if in_flight_kept { usize::MAX } else { 0 });
+    }
+
+    /// The same, with the first `kept` of the commits in flight having reached the disk.
+    pub fn crash_keeping(&mut self, kept: usize) {
+        for (_, _, writes) in std::mem::take(&mut self.store.in_flight).into_iter().take(kept) {
+            self.store.apply(&writes).expect("a commit in flight is a right one");
+            self.watch.committed(&self.store, &writes, self.now);
         }
-        self.calls.clear();
+        for call in self.calls.drain(..).filter(|call| !call.over) {
+            self.watch.call_over(&call, self.now);
+        }
         self.queue.clear();
         self.dispatched.clear();
         self.boot += 1;
@@ -284,24 +271,36 @@ impl Rig {
         self.drain();
     }
 
-    /// Lets time pass, a millisecond at a time.
+    /// Lets time pass, from one thing that happens to the next.
     pub fn run(&mut self, ms: u64) {
-        for _ in 0..ms {
-            self.now += 1;
+        let end = self.now + ms;
+        while self.now < end {
+            self.now = self.next_event().unwrap_or(end).clamp(self.now + 1, end);
             self.tick();
             self.drain();
+            self.look();
         }
     }
 
     /// Lets time pass until `condition` holds; panics after a minute of it.
     pub fn run_until(&mut self, what: &str, condition: impl Fn(&Rig) -> bool) {
-        for _ in 0..60_000 {
-            if condition(self) {
-                return;
-            }
-            self.run(1);
+        let end = self.now + 60_000;
+        while !condition(self) {
+            assert!(self.now < end, "never: {what}");
+            let next = self.next_event().map_or(end, |at| at.min(end));
+            self.run(next.saturating_sub(self.now).max(1));
         }
-        panic!("never: {what}");
+    }
+
+    fn next_event(&self) -> Option<u64> {
+        let calls = self.calls.iter().flat_map(|call| {
+            let edge = call.edges.front().map(|(at, ..)| *at);
+            let event = call.to_conversation.front().map(|(at, _)| *at);
+            let command = call.to_voice.front().map(|(at, _)| *at);
+            [edge, event, command, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
+        });
+        let commit = self.store.in_flight.front().map(|(at, ..)| *at);
+        calls.chain([commit, self.ledger.deadline().map(|at| at.0)]).flatten().min()
     }
 
     fn tick(&mut self) {
@@ -312,36 +311,68 @@ impl Rig {
             } else {
                 self.store.apply(&writes).expect("the ledger breaks no constraint");
                 self.store.commits += 1;
+                self.watch.committed(&self.store, &writes, self.now);
                 ledger::Input::Durable(commit)
             };
             self.queue.push_back(Todo::Ledger(answer));
         }
         for at in 0..self.calls.len() {
-            let now = self.now;
-            let call = &mut self.calls[at];
-            while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
-                let Some((_, to, dated)) = call.edges.pop_front() else { break };
-                call.epoch += 1;
-                call.acoustic = to;
-                let edge = AcousticEdge { to, epoch: AcousticEpoch(call.epoch), at: Time(dated) };
-                if to == Acoustic::Suspected {
-                    if let Some(event) = call.voice.pause(now) {
-                        self.queue.push_back(Todo::Call(at, Input::Playback(event)));
-                    }
-                }
-                self.queue.push_back(Todo::Call(at, Input::Acoustic(edge)));
-            }
-            if !call.over {
-                for event in call.voice.tick(now) {
-                    self.queue.push_back(Todo::Call(at, Input::Playback(event)));
-                }
-            }
-            if call.conversation.deadline().is_some_and(|at| at.0 <= now) {
+            self.media(at);
+            if self.calls[at].conversation.deadline().is_some_and(|at| at.0 <= self.now) {
                 self.queue.push_back(Todo::Call(at, Input::Wake));
             }
         }
         if self.ledger.deadline().is_some_and(|at| at.0 <= self.now) {
             self.queue.push_back(Todo::Ledger(ledger::Input::Wake));
+        }
+    }
+
+    /// The media path of one call: the caller's edges, the commands that have arrived, the frame that is due.
+    fn media(&mut self, at: usize) {
+        let (now, arrives) = (self.now, self.now + self.link_ms);
+        let call = &mut self.calls[at];
+        while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
+            let Some((_, to, dated)) = call.edges.pop_front() else { break };
+            let paused = call.voice.edge(to, now);
+            let edge = AcousticEdge { to, epoch: AcousticEpoch(call.voice.epoch), at: Time(dated) };
+            // The media path tells the edge before what came of it.
+            call.to_conversation.push_back((arrives, Input::Acoustic(edge)));
+            call.to_conversation.extend(paused.map(|event| (arrives, Input::Playback(event))));
+        }
+        self.obey(at);
+        let call = &mut self.calls[at];
+        let (events, released) = call.voice.tick(now);
+        call.to_conversation.extend(events.into_iter().map(|event| (arrives, Input::Playback(event))));
+        if let Some(released) = released {
+            self.watch.released(&self.store, call, &released, now, self.link_ms);
+        }
+        self.arrive(at);
+    }
+
+    /// The voice carries out what has reached it.
+    fn obey(&mut self, at: usize) {
+        let (now, arrives) = (self.now, self.now + self.link_ms);
+        let call = &mut self.calls[at];
+        while call.to_voice.front().is_some_and(|(when, _)| *when <= now) {
+            let Some((_, effect)) = call.to_voice.pop_front() else { break };
+            let event = match effect {
+                Effect::Speak { segment, content, purpose, epoch } => {
+                    call.voice.speak(segment, purpose, &content, epoch, now);
+                    None
+                }
+                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
+                Effect::Clear { playback } => Some(call.voice.clear(playback, now)),
+                _ => None,
+            };
+            call.to_conversation.extend(event.map(|event| (arrives, Input::Playback(event))));
+        }
+        self.arrive(at);
+    }
+
+    fn arrive(&mut self, at: usize) {
+        while self.calls[at].to_conversation.front().is_some_and(|(when, _)| *when <= self.now) {
+            let Some((_, input)) = self.calls[at].to_conversation.pop_front() else { break };
+            self.queue.push_back(Todo::Call(at, input));
         }
     }
 
@@ -354,13 +385,30 @@ impl Rig {
             match todo {
                 Todo::Ledger(input) => {
                     let effects = self.ledger.handle(&mut step, input);
+                    self.watch.trace(&effects);
                     self.ledger_effects(effects);
                 }
-                Todo::Call(call, input) => {
-                    let effects = self.calls[call].conversation.handle(&mut step, input);
-                    self.call_effects(call, effects);
-                }
+                Todo::Call(call, input) => self.handle(call, input, step),
             }
+        }
+    }
+
+    fn handle(&mut self, at: usize, input: Input, mut step: Step) {
+        let now = self.now;
+        let call = &mut self.calls[at];
+        let before = call.watch.input(&input, now);
+        let woken = input == Input::Wake;
+        let effects = call.conversation.handle(&mut step, input);
+        call.watch.effects(&before, &effects, &call.voice, call.over);
+        self.watch.trace(&effects);
+        self.call_effects(at, effects);
+        if woken && self.queue.is_empty() {
+            let mut step = self.step();
+            let call = &mut self.calls[at];
+            let again = call.conversation.handle(&mut step, Input::Wake);
+            assert!(again.is_empty(), "a second wake at the same time has effects: {again:?}");
+            let deadline = call.conversation.deadline();
+            assert!(deadline.is_none_or(|at| at.0 > now), "busy loop: at {now} the deadline is {deadline:?}: {:?}", call.conversation);
         }
     }
 
@@ -368,7 +416,8 @@ impl Rig {
         for effect in effects {
             match effect {
                 ledger::Effect::Persist { commit, writes } => {
-                    self.store.in_flight.push_back((self.now + self.store.delay_ms, commit, writes));
+                    let at = (self.now + self.store.delay_ms).max(self.store.in_flight.back().map_or(0, |(at, ..)| *at));
+                    self.store.in_flight.push_back((at, commit, writes));
                 }
                 ledger::Effect::Dispatch(dispatch) => {
                     let record = self.store.operations.get(&dispatch.operation).expect("R1: an operation is durable before it is sent");
@@ -390,42 +439,52 @@ impl Rig {
 
     fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
         for effect in effects {
-            let now = self.now;
+            let (now, link_ms) = (self.now, self.link_ms);
             let call = &mut self.calls[at];
             match effect {
-                Effect::Speak { segment, content, purpose, epoch } => {
-                    if let Purpose::Clause { delivery, .. } = purpose {
-                        let record = self.store.deliveries.get(&delivery).expect("a delivery that is told is durable");
-                        assert_eq!(record.state, DeliveryState::Speaking, "R4: the claim is durable before it is spoken");
-                        assert!(self.store.claims.contains_key(&delivery));
-                    }
-                    let stale = epoch.0 != call.epoch;
-                    if let Some(event) = call.voice.speak(segment, purpose, &content, stale, AcousticEpoch(call.epoch), now) {
-                        self.queue.push_back(Todo::Call(at, Input::Playback(event)));
-                    }
+                Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
+                    watch::claimed_before_spoken(&self.store, call, delivery, BootId(self.boot));
+                    call.to_voice.push_back((now + link_ms, effect));
                 }
-                Effect::Resume { playback, epoch } => {
-                    if epoch.0 == call.epoch {
-                        if let Some(event) = call.voice.resume(playback, now) {
-                            self.queue.push_back(Todo::Call(at, Input::Playback(event)));
-                        }
-                    }
-                }
-                Effect::Clear { playback } => {
-                    let event = call.voice.clear(playback, now);
-                    self.queue.push_back(Todo::Call(at, Input::Playback(event)));
-                }
+                Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
                 Effect::Respond { response, cause } => call.asked.push((response, cause)),
                 Effect::CancelResponse { response } => call.cancelled.push(response),
                 Effect::Truncate { response, heard_ms, heard_text } => call.truncated.push((response, heard_ms, heard_text)),
                 Effect::Told { text, .. } => call.told.push(text),
                 Effect::Ledger(input) => self.queue.push_back(Todo::Ledger(*input)),
-                Effect::HangUp => call.hung_up = true,
+                Effect::HangUp => {
+                    call.hung_up = true;
+                    self.watch.hung_up(&self.store, call, now);
+                }
                 Effect::Decided(decision) => call.decisions.push(decision),
-                Effect::Heard(heard) => call.history.push(heard.text),
+                Effect::Heard(heard) => {
+                    watch::heard_no_more_than_the_ear(call, &heard);
+                    call.history.push(heard);
+                }
                 other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
             }
         }
+        // With no way between them, the voice obeys at once.
+        if self.link_ms == 0 {
+            self.obey(at);
+        }
+    }
+
+    /// What must hold whenever everything that happened has been taken in.
+    fn look(&mut self) {
+        let now = self.now;
+        let wall = 1_000_000 + i64::try_from(now).unwrap_or(0);
+        let stale = |record: &ledger::DeliveryRecord| {
+            record.stale_after_ms.is_some_and(|limit| wall - record.ready.unix_ms >= i64::try_from(limit).unwrap_or(i64::MAX))
+        };
+        self.watch.idle(&self.store, &mut self.calls, now, stale);
+    }
+
+    /// Puts the call on hold, or takes it back.
+    pub fn hold(&mut self, call: usize, on: bool) {
+        self.calls[call].on_hold = on;
+        self.calls[call].voice.renegotiated(self.now);
+        self.input(call, Input::Hold(on));
     }
 
     /// How often the ear heard each delivery's clause to its end, over all calls.
@@ -450,169 +509,10 @@ impl Rig {
     }
 }
 
-impl Voice {
-    fn new(now: u64) -> Self {
-        Self {
-            queue: VecDeque::new(),
-            purposes: BTreeMap::new(),
-            paused: false,
-            packet: 1_000,
-            rtcp: true,
-            lost: 0,
-            render_ms: 30,
-            next_report: now + 5_000,
-            ear: Vec::new(),
-            heard: Vec::new(),
-        }
-    }
-
-    fn speak(
-        &mut self,
-        segment: SegmentRef,
-        purpose: Purpose,
-        content: &Content,
-        stale: bool,
-        epoch: AcousticEpoch,
-        now: u64,
-    ) -> Option<PlaybackEvent> {
-        if stale {
-            return Some(PlaybackEvent::Refused { segment, epoch });
-        }
-        self.paused = false;
-        self.purposes.insert(segment, (purpose, content.text().to_owned()));
-        let frames = (content.text().chars().count() as u64 * 60).div_ceil(FRAME).max(5);
-        self.queue.push_back(Sounding { segment, ready_at: now + self.render_ms, announced: false, frames, released: 0 });
-        None
-    }
-
-    fn pause(&mut self, now: u64) -> Option<PlaybackEvent> {
-        self.paused = true;
-        let head = self.queue.front().filter(|head| head.released > 0)?;
-        Some(PlaybackEvent::Paused { segment: head.segment, released_ms: head.released * FRAME, at: Time(now) })
-    }
-
-    fn resume(&mut self, playback: PlaybackId, now: u64) -> Option<PlaybackEvent> {
-        self.paused = false;
-        let head = self.queue.front().filter(|head| head.segment.playback == playback && head.released > 0)?;
-        Some(PlaybackEvent::Resumed { segment: head.segment, at: Time(now) })
-    }
-
-    fn clear(&mut self, playback: PlaybackId, now: u64) -> PlaybackEvent {
-        let cut = self.queue.front().filter(|head| head.segment.playback == playback && head.released > 0);
-        let cut = cut.map(|head| (head.segment.index, head.released * FRAME));
-        self.queue.retain(|sounding| sounding.segment.playback != playback);
-        PlaybackEvent::Cleared { playback, cut, at: Time(now) }
-    }
-
-    fn tick(&mut self, now: u64) -> Vec<PlaybackEvent> {
-        let mut events = Vec::new();
-        for sounding in self.queue.iter_mut().filter(|sounding| !sounding.announced && sounding.ready_at <= now) {
-            sounding.announced = true;
-            let (segment, duration_ms) = (sounding.segment, sounding.frames * FRAME);
-            events.push(PlaybackEvent::Ready { segment, duration_ms, words: Vec::new(), near_silent: false });
-        }
-        if now % FRAME == 0 {
-            self.packet += 1;
-            events.extend(self.frame(now));
-        }
-        if self.rtcp && now >= self.next_report {
-            self.next_report = now + 5_000;
-            let (generation, highest_packet) = (Generation(1), self.packet);
-            events.push(PlaybackEvent::Report { generation, highest_packet, cumulative_lost: self.lost, at: Time(now) });
-        }
-        events
-    }
-
-    fn frame(&mut self, now: u64) -> Vec<PlaybackEvent> {
-        let mut events = Vec::new();
-        let (packet, generation, at) = (self.packet, Generation(1), Time(now));
-        if self.paused {
-            return events;
-        }
-        let Some(head) = self.queue.front_mut().filter(|head| head.announced) else { return events };
-        let segment = head.segment;
-        if head.released == 0 {
-            events.push(PlaybackEvent::Started { segment, at, packet, generation });
-        }
-        head.released += 1;
-        self.ear.push((now, segment));
-        if head.released == head.frames {
-            self.queue.pop_front();
-            if let Some((purpose, text)) = self.purposes.get(&segment) {
-                self.heard.push((now, *purpose, text.clone()));
-            }
-            events.push(PlaybackEvent::Sent { segment, at, packet, generation });
-        }
-        events
-    }
-}
-
-impl Store {
-    /// Applies a transaction, checking what the real store's constraints check.
-    fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
-        for write in writes {
-            match write {
-                Write::CreateOperation(record) => {
-                    if self.operations.values().any(|known| known.intent_key == record.intent_key) {
-                        return Err(format!("intent key twice: {}", record.intent_key));
-                    }
-                    self.operations.insert(record.id, record.clone());
-                }
-                Write::UpdateOperation(record) => {
-                    let known = self.operations.get(&record.id).ok_or("update of an unknown operation")?;
-                    if known.attempt > record.attempt {
-                        return Err("an attempt goes down".into());
-                    }
-                    self.operations.insert(record.id, record.clone());
-                }
-                Write::CreateBatch(record) | Write::UpdateBatch(record) => {
-                    self.batches.insert(record.id, record.clone());
-                }
-                Write::CreateDelivery(record) => {
-                    let finals = |known: &&ledger::DeliveryRecord| known.batch == record.batch && known.kind == ledger::DeliveryKind::Final;
-                    if record.kind == ledger::DeliveryKind::Final && self.deliveries.values().any(|known| finals(&known)) {
-                        return Err("two final deliveries of one batch".into());
-                    }
-                    self.deliveries.insert(record.id, record.clone());
-                }
-                Write::UpdateDelivery(record) => {
-                    let known = self.deliveries.get(&record.id).ok_or("update of an unknown delivery")?;
-                    if known.state.terminal() && known.state != record.state {
-                        return Err(format!("{:?} leaves its terminal state for {:?}", known.state, record.state));
-                    }
-                    self.deliveries.insert(record.id, record.clone());
-                }
-                Write::Claim { delivery, session, boot, route } => {
-                    if self.claims.insert(*delivery, (*session, *boot, *route)).is_some() {
-                        return Err("two claims of one delivery".into());
-                    }
-                }
-                Write::Unclaim { delivery } => {
-                    self.claims.remove(delivery);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn snapshot(&self) -> Snapshot {
-        Snapshot {
-            operations: self.operations.values().cloned().collect(),
-            batches: self.batches.values().cloned().collect(),
-            deliveries: self.deliveries.values().cloned().collect(),
-            claims: self
-                .claims
-                .iter()
-                .map(|(delivery, (session, boot, route))| ClaimRecord {
-                    delivery: *delivery,
-                    session: *session,
-                    boot: *boot,
-                    route: *route,
-                })
-                .collect(),
-            occurrence_floor: 0,
-            next_sequence: self.deliveries.values().map(|delivery| delivery.sequence + 1).max().unwrap_or(1),
-        }
+impl Call {
+    /// When the caller has said what they are about to say.
+    fn silent_from(&self, now: u64) -> u64 {
+        self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))
     }
 }
 

@@ -1,0 +1,191 @@
+//! Small scenarios that random interleavings led to: each was a defect, and stays as a test.
+
+mod rig;
+
+use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
+use recado_core::ledger::DeliveryState;
+use rig::{Rig, policies};
+use serde_json::json;
+
+/// What the ear heard to its end in a call, in order.
+fn said(rig: &Rig, call: usize) -> Vec<&str> {
+    rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect()
+}
+
+/// The caller's turn is over, and a response is asked for.
+fn turn(rig: &mut Rig, call: usize) {
+    let asked = rig.calls[call].asked.len();
+    rig.caller_speaks(call, 500);
+    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() > asked);
+}
+
+#[test]
+fn a_segment_that_a_false_start_made_stale_is_said_anew_and_what_sounds_is_not_cut() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.say(call, response, "Le cuento una cosa que es bastante larga");
+    rig.run(600);
+    // Rendered only when speech is suspected already: the mouth refuses it.
+    rig.calls[call].voice.render_ms = 500;
+    rig.cough(call);
+    rig.run(20);
+    rig.say(call, response, "y otra");
+    rig.say(call, response, "y otra más");
+    rig.complete(call, response);
+    rig.run(15_000);
+    assert_eq!(said(&rig, call), ["Hola", "Le cuento una cosa que es bastante larga", "y otra", "y otra más"]);
+    assert!(rig.calls[call].cancelled.is_empty());
+}
+
+#[test]
+fn a_resume_that_comes_too_late_leaves_the_playback_paused() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.run(1_000);
+    // The second suspicion begins while the order to go on after the first is under way.
+    let now = rig.now;
+    let edges = [(40, Acoustic::Suspected), (340, Acoustic::Quiet), (360, Acoustic::Suspected), (700, Acoustic::Quiet)];
+    rig.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
+    rig.run(15_000);
+    assert_eq!(said(&rig, call), ["Hola", "Le cuento una cosa que es bastante larga"]);
+}
+
+#[test]
+fn a_claim_that_takes_long_while_a_reply_waits_for_it_keeps_nobody_busy() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.caller_speaks(call, 500);
+    rig.run(300);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(100);
+    rig.store.delay_ms = 4_000;
+    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() == 3);
+    rig.reply(call, &["Muy bien"]);
+    rig.run(40_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+}
+
+#[test]
+fn an_acceptance_that_the_store_holds_up_during_a_hold_keeps_nobody_busy_and_is_said_afterwards() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.store.delay_ms = 5_000;
+    rig.ask(call, "mesa", json!({}));
+    let response = rig.last_response(call);
+    rig.complete(call, response);
+    rig.hold(call, true);
+    rig.run(10_000);
+    rig.hold(call, false);
+    rig.run(5_000);
+    assert_eq!(said(&rig, call), ["Hola", "Lo miro, siga."]);
+}
+
+#[test]
+fn an_acceptance_that_comes_after_its_reply_was_given_up_is_said_all_the_same() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.store.delay_ms = 6_000;
+    rig.ask(call, "mesa", json!({}));
+    let response = rig.last_response(call);
+    rig.complete(call, response);
+    rig.run(12_000);
+    assert_eq!(said(&rig, call), ["Hola", "Lo miro, siga."]);
+}
+
+#[test]
+fn a_model_that_fails_after_asking_for_an_operation_is_answered_for_by_its_acceptance() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.store.delay_ms = 6_000;
+    rig.ask(call, "mesa", json!({}));
+    let response = rig.last_response(call);
+    rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() }));
+    rig.run(12_000);
+    assert_eq!(said(&rig, call), ["Hola", "Lo miro, siga."]);
+}
+
+#[test]
+fn a_claim_that_was_refused_keeps_nobody_busy_while_another_delivery_is_told() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let first = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    let second = rig.request(call, &["taxi"]);
+    rig.run(3_000);
+    rig.hold(call, true);
+    rig.done(first[0], json!({ "value": "ya" }));
+    rig.done(second[0], json!({ "value": "ya" }));
+    rig.run(1_000);
+    rig.hold(call, false);
+    rig.store.failing = true;
+    rig.run_until("a claim is refused", |rig| rig.store.in_flight() > 0);
+    rig.run(5);
+    rig.store.failing = false;
+    rig.run(60_000);
+    assert_eq!(rig.closings_heard().len(), 2);
+}
+
+#[test]
+fn what_was_lost_before_a_barge_in_is_not_charged_to_what_follows_it() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.calls[call].voice.lost = 60;
+    rig.run(6_000);
+    turn(&mut rig, call);
+    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.run(1_000);
+    // The barge-in ends the generation; the closing comes before the next report.
+    rig.calls[call].voice.next_report = rig.now + 7_000;
+    rig.done(ops[0], json!({ "value": "ya" }));
+    turn(&mut rig, call);
+    rig.reply(call, &[]);
+    rig.run(30_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}
+
+#[test]
+fn a_turn_that_is_called_noise_before_the_clear_is_confirmed_resumes_the_cut_reply() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.run(1_000);
+    rig.caller_speaks(call, 400);
+    rig.run_until("the caller cuts it", |rig| rig.calls[call].conversation.clocks().acoustic == Acoustic::Speaking);
+    let turn = rig.turn(call);
+    rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
+    rig.run(2_000);
+    rig.reply(call, &[]);
+    rig.run(5_000);
+    let last = said(&rig, call).last().copied().unwrap_or_default();
+    assert!(last != "Hola" && "Le cuento una cosa que es bastante larga".ends_with(last), "{last}");
+    assert!(rig.calls[call].voice.heard.iter().all(|(_, purpose, _)| matches!(purpose, Purpose::Reply { .. })));
+}
+
+#[test]
+fn a_turn_whose_response_fails_gets_an_answer_even_when_a_delivery_rode_on_it() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.caller_speaks(call, 500);
+    rig.run(300);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(12_000);
+    let apology = Settings::default().say_no_answer.es.unwrap();
+    assert_eq!(said(&rig, call)[2..], ["Hecho lo de mesa: ya.", apology.as_str()]);
+}
