@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use recado::surface::listen::Profile;
-use recado::surface::media::g711::Codec;
+use recado::surface::media::Codec;
 use recado::surface::media::{Command, Direction, MediaSession, Nanos, Plan, Remote};
 use recado_core::conversation::{AcousticEpoch, SegmentRef};
 use recado_core::ids::PlaybackId;

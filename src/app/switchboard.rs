@@ -14,7 +14,7 @@ use super::call::{self, Call, House, Signal};
 use super::clock::random;
 use crate::admin::HealthState;
 use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
-use crate::surface::sip::{CallHandle, Command, Event, Incoming, LocalMedia, MediaPlan, Server};
+use crate::surface::sip::{CallHandle, Command, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
 use crate::telemetry::Measures;
 
 /// What the switchboard is set to.
@@ -206,7 +206,7 @@ impl Switchboard {
         let media = self.media.open_call(ports, plan, false)?;
         let (signals, signalling) = mpsc::channel(SIGNALS_MAX);
         let hang_up = HangUp { call: handle, errand: errand.clone() };
-        let party = party(&self.settings.account, incoming);
+        let party = party(&self.settings.account, &incoming.from);
         Ok((Call { session: SessionId(random()), party, media, remote, signalling, hang_up }, signals))
     }
 
@@ -235,11 +235,11 @@ fn remote(media: &MediaPlan) -> Remote {
 }
 
 /// The party of a call, for now: the account and the caller's own word of who they are. Anonymous callers have none.
-fn party(account: &str, incoming: &Incoming) -> Option<PartyId> {
-    let user = incoming.from.user.as_deref()?;
+fn party(account: &str, from: &Party) -> Option<PartyId> {
+    let user = from.user.as_deref()?;
     let normal: String = user.chars().filter(|ch| !matches!(ch, ' ' | '-' | '.' | '(' | ')')).collect::<String>().to_lowercase();
     let anonymous = ["", "anonymous", "unknown", "unavailable", "restricted", "private"].contains(&normal.as_str())
-        || incoming.from.host.eq_ignore_ascii_case("anonymous.invalid");
+        || from.host.eq_ignore_ascii_case("anonymous.invalid");
     (!anonymous).then(|| PartyId(format!("{account}/{normal}")))
 }
 
@@ -268,18 +268,9 @@ const SETTLE_MAX: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surface::sip::Party;
 
     fn from(user: Option<&str>, host: &str) -> Option<PartyId> {
-        let incoming = Incoming {
-            call: CallHandle::for_test(1),
-            call_id: "x".into(),
-            from: Party { display: None, user: user.map(str::to_owned), host: host.into() },
-            to_user: None,
-            source: "127.0.0.1:5060".parse().unwrap(),
-            codec: None,
-        };
-        party("main", &incoming)
+        party("main", &Party { display: None, user: user.map(str::to_owned), host: host.into() })
     }
 
     #[test]

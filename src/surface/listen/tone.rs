@@ -59,7 +59,7 @@ const ENERGY_MIN: f32 = 160.0 * 1_000.0;
 mod tests {
     use super::*;
     use crate::surface::listen::voice::voice;
-    use crate::surface::media::g711::Codec;
+    use crate::surface::media::Codec;
 
     /// Sinusoids as they come through the telephone's codec.
     fn sinusoids(frequencies: &[f32]) -> Vec<i16> {
