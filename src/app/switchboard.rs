@@ -247,7 +247,7 @@ fn party(account: &str, from: &Party) -> Option<PartyId> {
 fn ntp(instant: std::time::Instant) -> u64 {
     let unix_ms = i128::from(super::clock::wall().unix_ms) - instant.elapsed().as_millis() as i128;
     let ntp_ms = (unix_ms + NTP_UNIX_MS).max(0) as u128;
-    (((ntp_ms / 1_000) << 32) | ((ntp_ms % 1_000) << 32) / 1_000) as u64
+    (((ntp_ms / 1_000) << 32) | (((ntp_ms % 1_000) << 32) / 1_000)) as u64
 }
 
 /// From 1900 to 1970 (ms).
