@@ -163,7 +163,7 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "[listen]\nretract_ms = 1500\n",
-            "recado.toml:2:14: listen.retract_ms: 1500 is outside of 100 to 1000; write instead: retract_ms = 1000",
+            "recado.toml:2:14: listen.retract_ms: 1500 is outside of 200 to 1000; write instead: retract_ms = 1000",
         ),
         (
             "[listen]\nconfirm_voiced_ms = 500\nconfirm_window_ms = 400\n",
