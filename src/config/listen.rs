@@ -80,9 +80,11 @@ impl Listen {
                 checker.within(&at(key), value, least..=most);
             }
         }
+        let mut contradicts = false;
         if let (Some(voiced), Some(window)) = (self.confirm_voiced_ms, self.confirm_window_ms)
             && voiced > window
         {
+            contradicts = true;
             let what = format!("{voiced} ms of voice never fit into confirm_window_ms = {window}");
             checker.error(&at("confirm_voiced_ms"), what, format!("confirm_voiced_ms = {}", window / 2));
         }
@@ -93,7 +95,7 @@ impl Listen {
             checker.error(&at("suspect_voiced_ms"), what, format!("suspect_voiced_ms = {confirm}"));
         }
         // What is given may still not fit the profile's other numbers.
-        if let Err(error @ ProfileError::Contradiction { .. }) = self.profile().check() {
+        if let (false, Err(error @ ProfileError::Contradiction { .. })) = (contradicts, self.profile().check()) {
             checker.error(&Path::of("listen"), error.to_string(), "both of them, or another profile");
         }
     }
