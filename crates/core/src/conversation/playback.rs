@@ -98,8 +98,8 @@ impl Playback {
     /// Adds a piece, and names the segment that it became.
     pub(super) fn give(&mut self, piece: Piece, now: Time, epoch: AcousticEpoch) -> SegmentRef {
         if self.state == PlaybackState::Paused && self.head().is_none() {
-            // What was paused has been refused: nothing is left to go on with.
-            self.state = PlaybackState::Queued;
+            // What was paused has ended or was refused: it goes on with this.
+            self.state = PlaybackState::Playing;
         }
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
         self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None });

@@ -209,6 +209,14 @@ impl Rig {
         self.calls[call].edges.extend(edges);
     }
 
+    /// The caller speaks, pauses, and goes on.
+    pub fn caller_speaks_on(&mut self, call: usize) {
+        let now = self.calls[call].silent_from(self.now);
+        let edges = [(40, Acoustic::Suspected), (180, Acoustic::Speaking), (700, Acoustic::Trailing), (900, Acoustic::Speaking)];
+        self.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
+        self.calls[call].edges.extend([(now + 1_600, Acoustic::Trailing, now + 1_400), (now + 2_100, Acoustic::Quiet, now + 1_400)]);
+    }
+
     /// A cough: suspected, never confirmed.
     pub fn cough(&mut self, call: usize) {
         let now = self.calls[call].silent_from(self.now);
@@ -398,7 +406,9 @@ impl Rig {
         let call = &mut self.calls[at];
         let before = call.watch.input(&input, now);
         let woken = input == Input::Wake;
+        let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
+        call.watch.shows(showed, call.conversation.clocks().playback);
         call.watch.effects(&before, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
