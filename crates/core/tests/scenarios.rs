@@ -128,9 +128,13 @@ fn a_claim_that_was_refused_keeps_nobody_busy_while_another_delivery_is_told() {
     rig.run(1_000);
     rig.hold(call, false);
     rig.store.failing = true;
-    rig.run_until("a claim is refused", |rig| rig.store.in_flight() > 0);
-    rig.run(5);
+    rig.run_until("a claim is asked for", |rig| rig.store.in_flight() > 0);
+    // The first claim is refused, and the second is long in coming.
+    rig.store.delay_ms = 3_000;
+    rig.run(3);
     rig.store.failing = false;
+    rig.run(5_000);
+    rig.store.delay_ms = 3;
     rig.run(60_000);
     assert_eq!(rig.closings_heard().len(), 2);
 }
