@@ -193,3 +193,18 @@ fn a_turn_whose_response_fails_gets_an_answer_even_when_a_delivery_rode_on_it() 
     let apology = Settings::default().say_no_answer.es.unwrap();
     assert_eq!(said(&rig, call)[2..], ["Hecho lo de mesa: ya.", apology.as_str()]);
 }
+
+#[test]
+fn a_closing_whose_last_frame_leaves_just_as_it_is_given_up_is_not_told_again() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
+    rig.calls[call].voice.stalled_until = rig.now + 1_010;
+    rig.run(30_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}

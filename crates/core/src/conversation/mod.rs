@@ -452,7 +452,7 @@ impl Conversation {
         if self.reply.as_ref().and_then(Reply::fails_at).is_some_and(|at| at <= cx.now) {
             self.generation_failed(cx);
         }
-        self.lose_what_is_stuck(cx);
+        self.stop_what_is_stuck(cx);
         self.confirm_overdue_clears(cx);
         self.give_back_overdue_claim(cx);
         self.end_ride_hold(cx.now);

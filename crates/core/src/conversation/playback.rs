@@ -58,6 +58,8 @@ pub(super) struct Segment {
     pub(super) epoch: AcousticEpoch,
     pub(super) audio: Option<Audio>,
     pub(super) started: Option<Start>,
+    /// Whether the voice took too long over it: unless its last frame has left after all, it is given up.
+    pub(super) stuck: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -84,7 +86,7 @@ pub(super) enum Stage {
     Playing { released_ms: u64 },
     /// Its last frame has left.
     Sent,
-    /// Its audio could not be made, or got stuck.
+    /// Its audio could not be made.
     Lost,
     /// The voice refused it before any of it sounded: its words are said anew, as another segment.
     Refused,
@@ -102,7 +104,7 @@ impl Playback {
             self.state = PlaybackState::Playing;
         }
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None });
+        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None, stuck: false });
         SegmentRef { playback: self.id, index }
     }
 

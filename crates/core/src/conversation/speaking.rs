@@ -148,7 +148,7 @@ impl Conversation {
         }
     }
 
-    /// A segment whose audio could not be made, or got stuck, is skipped: what follows goes on.
+    /// A segment whose audio could not be made is skipped: what follows goes on.
     fn lost(&mut self, cx: &mut Cx, segment: SegmentRef) {
         let Some(playback) = self.playback_mut(segment.playback) else { return };
         let Some(known) = playback.segment(segment.index) else { return };
@@ -162,24 +162,14 @@ impl Conversation {
         self.settle_told(cx);
     }
 
-    pub(super) fn lose_what_is_stuck(&mut self, cx: &mut Cx) {
-        while self.current.as_ref().and_then(Playback::stuck_at).is_some_and(|at| at <= cx.now) {
-            let Some(playback) = self.current.as_mut() else { return };
-            let id = playback.id;
-            let Some(index) = playback.head() else { return };
-            // Whatever the voice still has of it must not come out later, out of place.
-            self.cut_stuck(cx, SegmentRef { playback: id, index });
+    /// The voice takes too long over a segment. It is stopped: nothing of it must come out later, out of place. Where it was
+    /// stopped, or that the last frame has left after all, is told with the clear.
+    pub(super) fn stop_what_is_stuck(&mut self, cx: &mut Cx) {
+        let Some(playback) = self.current.as_mut().filter(|playback| playback.stuck_at().is_some_and(|at| at <= cx.now)) else { return };
+        if let Some(head) = playback.head().and_then(|head| playback.segment(head)) {
+            head.stuck = true;
         }
-    }
-
-    /// The voice does not get a segment out: it is stopped, and what follows the segment is said anew.
-    fn cut_stuck(&mut self, cx: &mut Cx, segment: SegmentRef) {
-        self.lost(cx, segment);
-        if self.current.as_ref().is_some_and(|playback| playback.id == segment.playback) {
-            self.cut_current(cx, Why::Stuck);
-        } else {
-            cx.out.push(Effect::Clear { playback: segment.playback });
-        }
+        self.cut_current(cx, Why::Stuck);
     }
 
     /// A playback that has left the box is no longer current: it holds nobody up.

@@ -237,7 +237,7 @@ impl Conversation {
         self.unheard(purpose);
     }
 
-    fn set_verdict(&mut self, purpose: &Purpose, verdict: ClauseVerdict) {
+    pub(super) fn set_verdict(&mut self, purpose: &Purpose, verdict: ClauseVerdict) {
         if let Purpose::Clause { delivery, clause: Some(clause) } = purpose
             && let Some(known) = self.telling.get_mut(delivery).and_then(|telling| telling.clauses.get_mut(clause))
         {
