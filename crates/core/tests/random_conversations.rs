@@ -109,7 +109,7 @@ fn tools() -> std::collections::BTreeMap<String, ToolPolicy> {
     tool("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller));
     tool("plazo", |policy| policy.stale_after_ms = Some(15_000));
     tool("acta", |policy| policy.strict = true);
-    tool("cita", |policy| policy.uncertain = UncertainPolicy::Suppress);
+    tool("cita", |policy| (policy.uncertain, policy.topic) = (UncertainPolicy::Suppress, Some("cita".into())));
     tool("pedido", |policy| (policy.idempotent, policy.uncertain) = (false, UncertainPolicy::Repeat));
     all
 }
@@ -129,6 +129,8 @@ impl World {
     fn new(link_ms: u64) -> Self {
         let mut rig = Rig::new(tools());
         rig.link_ms = link_ms;
+        // Where events take their time, silence is broken too.
+        rig.settings.silence_ms = (link_ms > 0).then_some(9_000);
         let mut world = Self { rig, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, calls: 0 };
         world.dial("ana");
         world
@@ -345,6 +347,16 @@ impl World {
         }
         let open = self.open();
         assert!(open.is_empty(), "I13: never told: {open:?}");
+        for record in self.rig.store.deliveries.values().filter(|record| record.state.terminal()) {
+            let doubt = record.attempt > 0 && record.uncertain == UncertainPolicy::Suppress;
+            let explained = match record.state {
+                DeliveryState::Spoken => true,
+                DeliveryState::Superseded => record.superseded_by.is_some() || record.uncertain == UncertainPolicy::Suppress,
+                DeliveryState::Suppressed => record.stale_after_ms.is_some() || doubt,
+                _ => false,
+            };
+            assert!(explained, "I2: nothing explains the end of {record:?}");
+        }
         let now = self.rig.now;
         for call in self.rig.calls.iter().filter(|call| !call.over && !call.hung_up) {
             assert!(call.watch.owed_since.is_none_or(|at| now < at + 10_000), "I18: a turn whose response failed is answered");

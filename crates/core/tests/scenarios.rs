@@ -208,3 +208,43 @@ fn a_closing_whose_last_frame_leaves_just_as_it_is_given_up_is_not_told_again() 
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
 }
+
+#[test]
+fn late_evidence_stops_the_repeat_that_is_under_way() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(6_000);
+    // The far end has lost much before, and does not report on the closing in time.
+    rig.calls[call].voice.lost = 60;
+    rig.run(6_000);
+    rig.calls[call].voice.rtcp = false;
+    rig.done(ops[0], json!({ "value": "a las nueve y media de la noche" }));
+    rig.run_until("it is told again", |rig| rig.calls[call].voice.heard.iter().filter(|heard| heard.2.starts_with("Puede que")).count() == 1);
+    rig.run(500);
+    rig.calls[call].voice.rtcp = true;
+    rig.calls[call].voice.next_report = rig.now;
+    rig.run(20_000);
+    assert_eq!(rig.closings_heard().len(), 1, "the repeat was stopped");
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+    assert_eq!(rig.calls[call].told.len(), 1, "the model is told what was told");
+}
+
+#[test]
+fn what_is_refused_between_two_segments_does_not_pass_for_playing() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    rig.calls[call].voice.render_ms = 400;
+    rig.reply(call, &["Ajá", "Le cuento una cosa"]);
+    rig.run_until("the first has been said", |rig| said(rig, call).len() == 2);
+    // From here the second is at hand in the mouth; one that is not is refused.
+    rig.calls[call].voice.render_ms = 3_000;
+    turn(&mut rig, call);
+    rig.reply(call, &["Ajá"]);
+    rig.run(2_900);
+    let response = rig.last_response(call);
+    rig.say(call, response, "Le cuento otra cosa");
+    rig.cough(call);
+    rig.run(12_000);
+}

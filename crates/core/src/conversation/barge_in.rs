@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use super::acoustic::Movement;
 use super::effect::{Cause, Effect, HeardText, Measure, MeasureName, Purpose};
 use super::input::{AcousticEdge, SegmentRef};
-use super::playback::{Piece, Playback, PlaybackState, Stage};
+use super::playback::{Of, Piece, Playback, PlaybackState, Stage};
 use super::{Conversation, Cx};
 use crate::ids::TurnId;
 use crate::ledger::ClauseVerdict;
@@ -59,7 +59,7 @@ impl Conversation {
                 self.speech_stopped_at = Some(self.acoustic.last_sound);
                 let turn = self.turn;
                 // An urgent announcement that was let through over the caller goes on; the reply follows it.
-                if self.current.as_ref().is_some_and(|playback| playback.response.is_some()) {
+                if self.current.as_ref().is_some_and(|playback| playback.of != Of::Announcement) {
                     self.cut_current(cx, Why::Caller);
                 }
                 self.request(cx, Cause::Turn { turn });
@@ -169,7 +169,7 @@ impl Conversation {
         if generated_ms > heard_ms {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::CancelledResponseUnheardMs, value: generated_ms - heard_ms }));
         }
-        if let Some(response) = playback.response.filter(|_| matches!(why, Why::Caller | Why::Noise)) {
+        if let (Of::Response(response), Why::Caller | Why::Noise) = (playback.of, why) {
             cx.out.push(Effect::Truncate { response, heard_ms, heard_text: heard_words });
         }
         match why {

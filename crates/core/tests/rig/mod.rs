@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    Purpose, SegmentRef, Settings, ToolCall,
+    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
 };
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
@@ -39,6 +39,8 @@ pub struct Rig {
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
     pub watch: Watch,
+    /// What new calls are held with.
+    pub settings: Settings,
     requests: u64,
     queue: VecDeque<Todo>,
 }
@@ -88,6 +90,7 @@ impl Rig {
             answers: BTreeMap::new(),
             link_ms: 0,
             watch: Watch::default(),
+            settings: Settings::default(),
             requests: 0,
             queue: VecDeque::new(),
         };
@@ -112,7 +115,7 @@ impl Rig {
             best: Evidence::Received,
             far_buffer_ms: watch::FAR_BUFFER,
         };
-        let (conversation, effects) = Conversation::begin(&mut step, Settings::default(), channel);
+        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
         self.calls.push(Call {
             session,
             conversation,
@@ -487,6 +490,10 @@ impl Rig {
         let stale = |record: &ledger::DeliveryRecord| {
             record.stale_after_ms.is_some_and(|limit| wall - record.ready.unix_ms >= i64::try_from(limit).unwrap_or(i64::MAX))
         };
+        for call in self.calls.iter().filter(|call| !call.over) {
+            let plays = call.conversation.clocks().playback == Some(PlaybackState::Playing);
+            assert!(!plays || call.voice.sounds(now, 1_000 + FRAME + 2 * self.link_ms), "I20: at {now} it plays without frames");
+        }
         self.watch.idle(&self.store, &mut self.calls, now, stale);
     }
 
