@@ -231,20 +231,18 @@ fn late_evidence_stops_the_repeat_that_is_under_way() {
 }
 
 #[test]
-fn what_is_refused_between_two_segments_does_not_pass_for_playing() {
+fn a_playback_that_is_paused_before_its_first_frame_goes_on_as_queued() {
     let mut rig = Rig::new(policies());
+    rig.link_ms = 3;
     let call = rig.quiet_call(Some("ana"));
     turn(&mut rig, call);
-    rig.calls[call].voice.render_ms = 400;
-    rig.reply(call, &["Ajá", "Le cuento una cosa"]);
-    rig.run_until("the first has been said", |rig| said(rig, call).len() == 2);
-    // From here the second is at hand in the mouth; one that is not is refused.
-    rig.calls[call].voice.render_ms = 3_000;
-    turn(&mut rig, call);
-    rig.reply(call, &["Ajá"]);
-    rig.run(2_900);
-    let response = rig.last_response(call);
-    rig.say(call, response, "Le cuento otra cosa");
-    rig.cough(call);
-    rig.run(12_000);
+    // Its audio reaches the mouth just after a frame has left, and suspicion comes before the next one.
+    let (now, ready) = (rig.now, (rig.now + 60) / 20 * 20 + 1);
+    rig.calls[call].voice.render_ms = ready - now - rig.link_ms;
+    let edges = [(ready + 2, Acoustic::Suspected), (ready + 302, Acoustic::Quiet)];
+    rig.calls[call].edges.extend(edges.map(|(at, to)| (at, to, at)));
+    rig.reply(call, &["Dígame"]);
+    // The rig checks I20 on the way.
+    rig.run(5_000);
+    assert_eq!(said(&rig, call), ["Hola", "Dígame"]);
 }
