@@ -327,8 +327,9 @@ impl World {
         self.rig.store.failing = false;
         self.rig.store.delay_ms = 3;
         for at in 0..self.rig.calls.len() {
-            let call = &mut self.rig.calls[at];
-            (call.voice.render_ms, call.voice.failing, call.voice.losing, call.voice.stalled_until) = (30, 0, 0, 0);
+            let (call, now) = (&mut self.rig.calls[at], self.rig.now);
+            (call.voice.render_ms, call.voice.failing, call.voice.losing) = (30, 0, 0);
+            call.voice.stalled_until = call.voice.stalled_until.min(now);
             call.voice.rtcp = true;
             call.voice.next_report = call.voice.next_report.min(self.rig.now + 5_000);
             if !call.over && call.on_hold {

@@ -22,7 +22,7 @@ use serde_json::json;
 
 use self::store::Store;
 use self::voice::{FRAME, Voice};
-use self::watch::{CallWatch, Watch};
+use self::watch::{CallWatch, May, Watch};
 
 /// The whole box.
 pub struct Rig {
@@ -138,6 +138,8 @@ impl Rig {
             watch: CallWatch::new(self.now),
         });
         let call = self.calls.len() - 1;
+        let begun = &mut self.calls[call];
+        begun.watch.effects(&May::Anything, &effects, &begun.voice, false);
         self.call_effects(call, effects);
         self.drain();
         call
