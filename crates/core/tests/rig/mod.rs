@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    Purpose, SegmentRef, Settings, ToolCall,
+    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
 };
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use self::store::Store;
 use self::voice::{FRAME, Voice};
-use self::watch::{CallWatch, Watch};
+use self::watch::{CallWatch, May, Watch};
 
 /// The whole box.
 pub struct Rig {
@@ -39,6 +39,8 @@ pub struct Rig {
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
     pub watch: Watch,
+    /// What new calls are held with.
+    pub settings: Settings,
     requests: u64,
     queue: VecDeque<Todo>,
 }
@@ -88,6 +90,7 @@ impl Rig {
             answers: BTreeMap::new(),
             link_ms: 0,
             watch: Watch::default(),
+            settings: Settings::default(),
             requests: 0,
             queue: VecDeque::new(),
         };
@@ -112,7 +115,7 @@ impl Rig {
             best: Evidence::Received,
             far_buffer_ms: watch::FAR_BUFFER,
         };
-        let (conversation, effects) = Conversation::begin(&mut step, Settings::default(), channel);
+        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
         self.calls.push(Call {
             session,
             conversation,
@@ -135,6 +138,8 @@ impl Rig {
             watch: CallWatch::new(self.now),
         });
         let call = self.calls.len() - 1;
+        let begun = &mut self.calls[call];
+        begun.watch.effects(&May::Anything, &effects, &begun.voice, false);
         self.call_effects(call, effects);
         self.drain();
         call
@@ -207,6 +212,14 @@ impl Rig {
             (end + 700, Acoustic::Quiet, end),
         ];
         self.calls[call].edges.extend(edges);
+    }
+
+    /// The caller speaks, pauses, and goes on.
+    pub fn caller_speaks_on(&mut self, call: usize) {
+        let now = self.calls[call].silent_from(self.now);
+        let edges = [(40, Acoustic::Suspected), (180, Acoustic::Speaking), (700, Acoustic::Trailing), (900, Acoustic::Speaking)];
+        self.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
+        self.calls[call].edges.extend([(now + 1_600, Acoustic::Trailing, now + 1_400), (now + 2_100, Acoustic::Quiet, now + 1_400)]);
     }
 
     /// A cough: suspected, never confirmed.
@@ -398,7 +411,9 @@ impl Rig {
         let call = &mut self.calls[at];
         let before = call.watch.input(&input, now);
         let woken = input == Input::Wake;
+        let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
+        call.watch.shows(showed, call.conversation.clocks().playback);
         call.watch.effects(&before, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
@@ -477,6 +492,10 @@ impl Rig {
         let stale = |record: &ledger::DeliveryRecord| {
             record.stale_after_ms.is_some_and(|limit| wall - record.ready.unix_ms >= i64::try_from(limit).unwrap_or(i64::MAX))
         };
+        for call in self.calls.iter().filter(|call| !call.over) {
+            let plays = call.conversation.clocks().playback == Some(PlaybackState::Playing);
+            assert!(!plays || call.voice.sounds(now, 1_000 + FRAME + 2 * self.link_ms), "I20: at {now} it plays without frames");
+        }
         self.watch.idle(&self.store, &mut self.calls, now, stale);
     }
 

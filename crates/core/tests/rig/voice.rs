@@ -115,6 +115,11 @@ impl Voice {
         self.counts.iter().any(|(segment, count)| segment.playback == playback && count.released > 0)
     }
 
+    /// Whether a frame has left the box within the last `ms`, or would have if the media thread were not held up.
+    pub fn sounds(&self, now: u64, ms: u64) -> bool {
+        now <= self.stalled_until + ms || self.ear.last().is_some_and(|(at, _)| now <= at + ms)
+    }
+
     /// When it does something next, by itself.
     pub fn next(&self, now: u64) -> Option<u64> {
         if self.closed {
