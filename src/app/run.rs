@@ -261,7 +261,7 @@ async fn told_to_stop() {
 const WORKERS: usize = 2;
 
 /// Attempts under way at a time, over all tools.
-const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
 /// Inputs of calls that may wait for the ledger, which answers each within microseconds.
 const TO_LEDGER_MAX: usize = 4_096;
