@@ -21,36 +21,110 @@ use serde_json::json;
 #[derive(Debug, Clone)]
 enum Action {
     Pass(u64),
-    Speak { call: u8, ms: u64 },
+    Speak {
+        call: u8,
+        ms: u64,
+    },
     /// With a pause in the middle.
-    SpeakOn { call: u8 },
-    Cough { call: u8 },
-    Digit { call: u8 },
-    Hold { call: u8, on: bool },
-    Floor { call: u8, on: bool },
-    HangUp { call: u8 },
-    Dial { party: u8 },
-    Renegotiate { call: u8 },
+    SpeakOn {
+        call: u8,
+    },
+    Cough {
+        call: u8,
+    },
+    Digit {
+        call: u8,
+    },
+    Hold {
+        call: u8,
+        on: bool,
+    },
+    Floor {
+        call: u8,
+        on: bool,
+    },
+    HangUp {
+        call: u8,
+    },
+    Dial {
+        party: u8,
+    },
+    Renegotiate {
+        call: u8,
+    },
     /// A whole answer of the model, as most are.
-    Answer { call: u8, clauses: u8, tools: Vec<u8> },
-    Clause { call: u8, of: u8, long: bool },
-    Ask { call: u8, of: u8, tool: u8, argument: u8, same_id: bool },
-    Complete { call: u8, of: u8 },
-    Fail { call: u8, of: u8 },
-    Goodbye { call: u8 },
-    Cancel { call: u8, tool: Option<u8> },
-    Noise { call: u8 },
-    Report { which: u8, how: u8 },
-    Callback { which: u8, how: u8 },
-    Render { call: u8, ms: u64 },
-    Mute { call: u8, segments: u32 },
-    Stall { call: u8, ms: u64 },
-    Rtcp { call: u8, on: bool },
-    Lose { call: u8, frames: u64 },
-    ReportLate { call: u8, ms: u64 },
+    Answer {
+        call: u8,
+        clauses: u8,
+        tools: Vec<u8>,
+    },
+    Clause {
+        call: u8,
+        of: u8,
+        long: bool,
+    },
+    Ask {
+        call: u8,
+        of: u8,
+        tool: u8,
+        argument: u8,
+        same_id: bool,
+    },
+    Complete {
+        call: u8,
+        of: u8,
+    },
+    Fail {
+        call: u8,
+        of: u8,
+    },
+    Goodbye {
+        call: u8,
+    },
+    Cancel {
+        call: u8,
+        tool: Option<u8>,
+    },
+    Noise {
+        call: u8,
+    },
+    Report {
+        which: u8,
+        how: u8,
+    },
+    Callback {
+        which: u8,
+        how: u8,
+    },
+    Render {
+        call: u8,
+        ms: u64,
+    },
+    Mute {
+        call: u8,
+        segments: u32,
+    },
+    Stall {
+        call: u8,
+        ms: u64,
+    },
+    Rtcp {
+        call: u8,
+        on: bool,
+    },
+    Lose {
+        call: u8,
+        frames: u64,
+    },
+    ReportLate {
+        call: u8,
+        ms: u64,
+    },
     StoreDelay(u64),
     StoreFails(bool),
-    Crash { kept: usize },
+    Crash {
+        kept: usize,
+    },
 }
 
 fn action() -> impl Strategy<Value = Action> {
@@ -234,7 +308,11 @@ impl World {
             Action::Answer { clauses, tools, .. } => {
                 let Some(response) = self.response(call, 0) else { return };
                 for clause in 0..clauses {
-                    self.rig.say(call, response, ["Muy bien", "Le cuento una cosa que es bastante larga", "Dígame"][usize::from(clause % 3)]);
+                    self.rig.say(
+                        call,
+                        response,
+                        ["Muy bien", "Le cuento una cosa que es bastante larga", "Dígame"][usize::from(clause % 3)],
+                    );
                 }
                 for tool in tools {
                     self.ask(call, 0, tool, 0, false);
@@ -307,7 +385,7 @@ impl World {
             _ => AttemptOutcome::Failed { error: "no".into(), executed: Executed::No, retryable: false, retry_after_ms: None },
         };
         // Now and then an executor reports twice.
-        if which % 5 != 0 {
+        if !which.is_multiple_of(5) {
             self.out.retain(|out| *out != (operation, attempt));
         }
         self.rig.report(operation, attempt, outcome);

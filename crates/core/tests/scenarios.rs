@@ -220,7 +220,9 @@ fn late_evidence_stops_the_repeat_that_is_under_way() {
     rig.run(6_000);
     rig.calls[call].voice.rtcp = false;
     rig.done(ops[0], json!({ "value": "a las nueve y media de la noche" }));
-    rig.run_until("it is told again", |rig| rig.calls[call].voice.heard.iter().filter(|heard| heard.2.starts_with("Puede que")).count() == 1);
+    rig.run_until("it is told again", |rig| {
+        rig.calls[call].voice.heard.iter().filter(|heard| heard.2.starts_with("Puede que")).count() == 1
+    });
     rig.run(500);
     rig.calls[call].voice.rtcp = true;
     rig.calls[call].voice.next_report = rig.now;

@@ -295,8 +295,7 @@ impl Conversation {
         let mut waiting = std::mem::take(&mut self.awaiting);
         waiting.retain_mut(|awaiting| {
             let due = self.settles_at(awaiting).is_some_and(|at| at <= cx.now);
-            let by_report =
-                if awaiting.needs.best > Evidence::Sent { self.reports.verdict(&awaiting.sent) } else { None };
+            let by_report = if awaiting.needs.best > Evidence::Sent { self.reports.verdict(&awaiting.sent) } else { None };
             let verdict = match by_report {
                 Some(verdict) => verdict,
                 None if due => self.reports.verdict_without(&awaiting.sent, &awaiting.needs, self.over.unwrap_or(cx.now)),

@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose, SegmentRef};
+use recado_core::conversation::{
+    Acoustic, AcousticEpoch, Cause, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose, SegmentRef,
+};
 use recado_core::ids::{BootId, DeliveryId, PlaybackId, ResponseId, SessionId};
 use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, SpokenClause, Write};
 use recado_core::policy::CanInterrupt;
@@ -269,7 +271,11 @@ impl Watch {
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let record = &store.deliveries[&delivery];
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
-        assert!(call.voice.acoustic == Acoustic::Quiet || over_caller, "I9: a delivery's frame while the caller is {:?}", call.voice.acoustic);
+        assert!(
+            call.voice.acoustic == Acoustic::Quiet || over_caller,
+            "I9: a delivery's frame while the caller is {:?}",
+            call.voice.acoustic
+        );
         let grace = 2 * link_ms + FRAME;
         let ended = self.ended.get(&delivery).is_some_and(|ended| now > ended + grace);
         assert!(!ended, "I10: a frame of what is {:?}", record.state);
@@ -335,7 +341,11 @@ impl Watch {
             }
             let since = *call.watch.waiting_since.get_or_insert(now);
             // Quiet, the second, and one more where a claim was refused.
-            assert!(now <= since + 650 + 1_000 + 1_000 + 200, "I13: idle since {since}, it is {now}, and nothing is told: {:?}", call.conversation);
+            assert!(
+                now <= since + 650 + 1_000 + 1_000 + 200,
+                "I13: idle since {since}, it is {now}, and nothing is told: {:?}",
+                call.conversation
+            );
         }
     }
 
