@@ -409,12 +409,17 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
-        let before = call.watch.input(&input, now);
+        let due = call.conversation.deadline().is_some_and(|at| at.0 <= now);
+        let may = match call.watch.input(&input, now) {
+            // A timer ends at the same time.
+            May::OnlyWait | May::Anything if due => May::Wake,
+            may => may,
+        };
         let woken = input == Input::Wake;
         let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
         call.watch.shows(showed, call.conversation.clocks().playback);
-        call.watch.effects(&before, &effects, &call.voice, call.over);
+        call.watch.effects(&may, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {
