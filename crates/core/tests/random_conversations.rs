@@ -385,7 +385,7 @@ impl World {
             _ => AttemptOutcome::Failed { error: "no".into(), executed: Executed::No, retryable: false, retry_after_ms: None },
         };
         // Now and then an executor reports twice.
-        if which % 5 != 0 {
+        if !which.is_multiple_of(5) {
             self.out.retain(|out| *out != (operation, attempt));
         }
         self.rig.report(operation, attempt, outcome);

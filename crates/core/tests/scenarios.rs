@@ -4,6 +4,7 @@ mod rig;
 
 use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
+use recado_core::policy::Localised;
 use rig::{Rig, policies};
 use serde_json::json;
 
@@ -247,4 +248,41 @@ fn a_playback_that_is_paused_before_its_first_frame_goes_on_as_queued() {
     // The rig checks I20 on the way.
     rig.run(5_000);
     assert_eq!(said(&rig, call), ["Hola", "Dígame"]);
+}
+
+#[test]
+fn a_model_that_does_not_stop_is_cancelled_and_the_voice_is_given_no_more_than_it_holds() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    for _ in 0..400 {
+        rig.say(call, response, "Le cuento una cosa que es bastante larga");
+    }
+    assert_eq!(rig.calls[call].cancelled, [response]);
+    // The voice of the rig takes no more than the real one.
+    rig.run(2_000_000);
+    assert!((257..=300).contains(&said(&rig, call).len()), "what was said before it was cancelled is heard: {}", said(&rig, call).len());
+}
+
+#[test]
+fn a_closing_of_many_operations_is_given_to_the_voice_bit_by_bit_and_heard_whole() {
+    let mut tools = policies();
+    let long = tools["mesa"].clone();
+    for at in 0..12 {
+        let mut policy = long.clone();
+        policy.say.done = Localised { es: Some(format!("Lo de {at} {}", "ya está hecho ".repeat(8).trim())), en: None };
+        tools.insert(format!("t{at}"), policy);
+    }
+    let names: Vec<String> = (0..12).map(|at| format!("t{at}")).collect();
+    let mut rig = Rig::new(tools);
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    rig.run(3_000);
+    for op in ops {
+        rig.done(op, json!({}));
+    }
+    rig.run(150_000);
+    assert_eq!(rig.closings_heard().len(), 12);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
 }

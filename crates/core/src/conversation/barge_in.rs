@@ -164,8 +164,8 @@ impl Conversation {
                 rest.extend(segment.rest(heard_here));
             }
         }
-        let again = self.without_clauses(playback.again);
-        rest.extend(again);
+        let not_given = self.without_clauses(playback.to_give);
+        rest.extend(not_given);
         if generated_ms > heard_ms {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::CancelledResponseUnheardMs, value: generated_ms - heard_ms }));
         }

@@ -42,9 +42,9 @@ pub(super) struct Playback {
     pub(super) priority: Priority,
     pub(super) state: PlaybackState,
     pub(super) segments: Vec<Segment>,
-    /// What the voice refused because of a sound that may turn out to be none: said anew when the caller is quiet, before
-    /// anything else follows.
-    pub(super) again: VecDeque<Piece>,
+    /// What comes next, before anything else may follow: the voice holds only so much, or refused it because of a sound
+    /// that may turn out to be none.
+    pub(super) to_give: VecDeque<Piece>,
 }
 
 /// What a playback says.
@@ -104,7 +104,7 @@ pub(super) enum Stage {
 
 impl Playback {
     pub(super) fn new(id: PlaybackId, of: Of, priority: Priority) -> Self {
-        Self { id, of, priority, state: PlaybackState::Queued, segments: Vec::new(), again: VecDeque::new() }
+        Self { id, of, priority, state: PlaybackState::Queued, segments: Vec::new(), to_give: VecDeque::new() }
     }
 
     /// Adds a piece, and names the segment that it became.
@@ -120,7 +120,7 @@ impl Playback {
 
     /// Whether nothing of it is left to leave the box.
     pub(super) fn all_left(&self) -> bool {
-        self.again.is_empty() && self.segments.iter().all(Segment::gone)
+        self.to_give.is_empty() && self.segments.iter().all(Segment::gone)
     }
 
     /// Whether the voice may be given more of it in `epoch`. What was given in an earlier one and has not begun may still
@@ -136,7 +136,7 @@ impl Playback {
     pub(super) fn refused(&mut self, index: u32) {
         for segment in self.segments.iter_mut().skip(index as usize).filter(|segment| segment.stage == Stage::Given) {
             segment.stage = Stage::Refused;
-            self.again.push_back(segment.piece.clone());
+            self.to_give.push_back(segment.piece.clone());
         }
         if self.head().is_none() {
             self.state = PlaybackState::Queued;
@@ -183,7 +183,7 @@ impl Playback {
     /// Whether anything that has not left the box is for a purpose like this.
     pub(super) fn has_left_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
         self.segments.iter().any(|segment| !segment.gone() && purpose(&segment.piece.purpose))
-            || self.again.iter().any(|piece| purpose(&piece.purpose))
+            || self.to_give.iter().any(|piece| purpose(&piece.purpose))
     }
 
     /// The voice went on at `at` from where it had paused.
@@ -258,5 +258,5 @@ impl Segment {
 /// Segments that the voice is given ahead of what sounds: it holds 64.
 const AHEAD_SEGMENTS_MAX: usize = 16;
 
-/// Characters that the voice is given ahead of what sounds: about half a minute, and it holds a whole one.
-const AHEAD_CHARACTERS_MAX: usize = 450;
+/// Characters that the voice is given ahead of what sounds, before one more segment: about fifteen seconds. It holds sixty.
+const AHEAD_CHARACTERS_MAX: usize = 250;

@@ -15,6 +15,9 @@ impl Conversation {
         if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_hold_ends().is_some() {
             return;
         }
+        if let Some(playback) = self.current.as_mut() {
+            give_next(cx, playback, self.acoustic.epoch);
+        }
         while self.current.as_ref().is_none_or(|playback| playback.takes_more(self.acoustic.epoch)) {
             let Some((piece, of)) = self.next_piece() else { return };
             let playback = self.current.get_or_insert_with(|| Playback::new(PlaybackId(cx.ids.draw()), of, Priority::Normal));
@@ -24,11 +27,6 @@ impl Conversation {
 
     /// The next piece that may follow what is being said, with what it belongs to.
     fn next_piece(&mut self) -> Option<(Piece, Of)> {
-        if let Some(playback) = self.current.as_mut()
-            && let Some(piece) = playback.again.pop_front()
-        {
-            return Some((piece, playback.of));
-        }
         let replying = self.reply.as_ref().map(|reply| Of::Response(reply.response));
         let speaking = self.current.as_ref().map(|playback| playback.of);
         if speaking == Some(Of::Announcement) {
@@ -200,8 +198,17 @@ impl Conversation {
     }
 }
 
+/// Gives the voice what comes next in a playback, as far as it takes it.
+pub(super) fn give_next(cx: &mut Cx, playback: &mut Playback, epoch: AcousticEpoch) {
+    while playback.takes_more(epoch)
+        && let Some(piece) = playback.to_give.pop_front()
+    {
+        give(cx, playback, piece, epoch);
+    }
+}
+
 /// Gives the voice a piece, as the next segment of a playback.
-pub(super) fn give(cx: &mut Cx, playback: &mut Playback, piece: Piece, epoch: AcousticEpoch) {
+fn give(cx: &mut Cx, playback: &mut Playback, piece: Piece, epoch: AcousticEpoch) {
     let (purpose, content) = (piece.purpose, piece.content.clone());
     let segment = playback.give(piece, cx.now, epoch);
     cx.out.push(Effect::Speak { segment, content, purpose, epoch });

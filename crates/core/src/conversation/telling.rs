@@ -9,7 +9,7 @@ use super::evidence::{Needs, SentSegment};
 use super::input::{Content, Evidence, SegmentRef};
 use super::playback::{Of, Piece, Playback};
 use super::reply::{GenerationState, Queued};
-use super::speaking::give;
+use super::speaking::give_next;
 use super::{Conversation, Cx};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
@@ -181,9 +181,8 @@ impl Conversation {
             (Route::Ride, Some(reply)) => reply.tail.extend(pieces),
             _ => {
                 let mut playback = Playback::new(PlaybackId(cx.ids.draw()), Of::Announcement, priority);
-                for piece in pieces {
-                    give(cx, &mut playback, piece, self.acoustic.epoch);
-                }
+                playback.to_give.extend(pieces);
+                give_next(cx, &mut playback, self.acoustic.epoch);
                 self.current = Some(playback);
             }
         }

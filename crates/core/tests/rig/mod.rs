@@ -42,6 +42,7 @@ pub struct Rig {
     /// What new calls are held with.
     pub settings: Settings,
     requests: u64,
+    requested: BTreeMap<RequestId, OperationId>,
     queue: VecDeque<Todo>,
 }
 
@@ -92,6 +93,7 @@ impl Rig {
             watch: Watch::default(),
             settings: Settings::default(),
             requests: 0,
+            requested: BTreeMap::new(),
             queue: VecDeque::new(),
         };
         rig.ledger_effects(effects);
@@ -245,6 +247,7 @@ impl Rig {
     pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
         self.requests += 1;
         let request = RequestId(self.requests);
+        self.requested.insert(request, operation);
         self.queue.push_back(Todo::Ledger(ledger::Input::Callback { request, operation, result }));
         self.drain();
         request
@@ -409,12 +412,17 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
-        let before = call.watch.input(&input, now);
+        let due = call.conversation.deadline().is_some_and(|at| at.0 <= now);
+        let may = match call.watch.input(&input, now) {
+            // A timer ends at the same time.
+            May::OnlyWait | May::Anything if due => May::Wake,
+            may => may,
+        };
         let woken = input == Input::Wake;
         let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
         call.watch.shows(showed, call.conversation.clocks().playback);
-        call.watch.effects(&before, &effects, &call.voice, call.over);
+        call.watch.effects(&may, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {
@@ -440,6 +448,10 @@ impl Rig {
                     self.dispatched.push(dispatch);
                 }
                 ledger::Effect::Answer { request, answer } => {
+                    if answer == CallbackAnswer::Recorded {
+                        let record = &self.store.operations[&self.requested[&request]];
+                        assert!(record.result.is_some() || record.error.is_some(), "R3: a result is durable before it is confirmed");
+                    }
                     self.answers.insert(request, answer);
                 }
                 ledger::Effect::Tell { session, news } => {
@@ -459,6 +471,10 @@ impl Rig {
             match effect {
                 Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
                     watch::claimed_before_spoken(&self.store, call, delivery, BootId(self.boot));
+                    call.to_voice.push_back((now + link_ms, effect));
+                }
+                Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
+                    assert!(self.store.batches.contains_key(&batch), "R1: an operation is durable before its acceptance is spoken");
                     call.to_voice.push_back((now + link_ms, effect));
                 }
                 Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
