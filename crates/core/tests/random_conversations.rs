@@ -12,7 +12,7 @@ use std::hash::Hasher;
 use proptest::prelude::*;
 use recado_core::conversation::{Cause, Content, Input, ModelEvent, ToolCall};
 use recado_core::ids::{OperationId, ResponseId};
-use recado_core::ledger::{AttemptOutcome, DeliveryState, Executed, OperationResult};
+use recado_core::ledger::{AttemptOutcome, ClauseRecord, DeliveryRecord, DeliveryState, Executed, OperationResult};
 use recado_core::policy::{CanInterrupt, Language, Priority, RidePosition, ToolPolicy, UncertainPolicy};
 use rig::{Rig, policies};
 use serde_json::json;
@@ -140,7 +140,7 @@ fn action() -> impl Strategy<Value = Action> {
         1 => (call(), any::<bool>()).prop_map(|(call, on)| Action::Hold { call, on }),
         1 => (call(), any::<bool>()).prop_map(|(call, on)| Action::Floor { call, on }),
         1 => call().prop_map(|call| Action::HangUp { call }),
-        2 => (0..3_u8).prop_map(|party| Action::Dial { party }),
+        3 => prop_oneof![3 => Just(0_u8), 1 => Just(1), 1 => Just(2)].prop_map(|party| Action::Dial { party }),
         1 => call().prop_map(|call| Action::Renegotiate { call }),
         16 => (call(), 0..4_u8, prop::collection::vec(0..8_u8, 0..3))
             .prop_map(|(call, clauses, tools)| Action::Answer { call, clauses, tools }),
@@ -178,7 +178,7 @@ fn tools() -> std::collections::BTreeMap<String, ToolPolicy> {
         change(&mut policy);
         all.insert(name.to_owned(), policy);
     };
-    tool("taxi", |policy| policy.ride = RidePosition::Last);
+    tool("taxi", |policy| (policy.ride, policy.topic) = (RidePosition::Last, Some("cita".into())));
     tool("pago", |policy| policy.priority = Priority::Urgent);
     tool("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller));
     tool("plazo", |policy| policy.stale_after_ms = Some(15_000));
@@ -430,7 +430,7 @@ impl World {
             let doubt = record.attempt > 0 && record.uncertain == UncertainPolicy::Suppress;
             let explained = match record.state {
                 DeliveryState::Spoken => true,
-                DeliveryState::Superseded => record.superseded_by.is_some() || record.uncertain == UncertainPolicy::Suppress,
+                DeliveryState::Superseded => record.superseded_by.is_some() || self.on_a_topic(record),
                 DeliveryState::Suppressed => record.stale_after_ms.is_some() || doubt,
                 _ => false,
             };
@@ -476,9 +476,15 @@ impl World {
         self.rig.run(1_000);
     }
 
+    /// Whether what it tells of is on a topic, so that something newer can make it obsolete.
+    fn on_a_topic(&self, record: &DeliveryRecord) -> bool {
+        let topic = |clause: &ClauseRecord| self.rig.policies[&self.rig.store.operations[&clause.operation].tool].topic.is_some();
+        record.clauses.iter().all(topic)
+    }
+
     /// Closings that have not come to their end, and have somebody to hear them.
-    fn open(&self) -> Vec<&recado_core::ledger::DeliveryRecord> {
-        let live = |record: &&recado_core::ledger::DeliveryRecord| {
+    fn open(&self) -> Vec<&DeliveryRecord> {
+        let live = |record: &&DeliveryRecord| {
             record.party.is_some() || self.rig.calls.iter().any(|call| !call.over && call.session == record.session)
         };
         self.rig.store.deliveries.values().filter(|record| !record.state.terminal()).filter(live).collect()
