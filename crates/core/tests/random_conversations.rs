@@ -70,6 +70,10 @@ enum Action {
         argument: u8,
         same_id: bool,
     },
+    /// Something newer is asked for on a topic, on the latest line.
+    Newer {
+        other: bool,
+    },
     Complete {
         call: u8,
         of: u8,
@@ -147,6 +151,7 @@ fn action() -> impl Strategy<Value = Action> {
         4 => (call(), of(), any::<bool>()).prop_map(|(call, of, long)| Action::Clause { call, of, long }),
         4 => (call(), of(), 0..8_u8, 0..3_u8, any::<bool>())
             .prop_map(|(call, of, tool, argument, same_id)| Action::Ask { call, of, tool, argument, same_id }),
+        2 => any::<bool>().prop_map(|other| Action::Newer { other }),
         4 => (call(), of()).prop_map(|(call, of)| Action::Complete { call, of }),
         2 => (call(), of()).prop_map(|(call, of)| Action::Fail { call, of }),
         1 => call().prop_map(|call| Action::Goodbye { call }),
@@ -233,6 +238,13 @@ impl World {
         match action {
             Action::Pass(ms) => self.rig.run(ms),
             Action::Dial { party } => self.dial(["ana", "bea", "nobody"][usize::from(party)]),
+            Action::Newer { other } => {
+                self.dial("ana");
+                if let Some(&call) = self.current.last().filter(|call| !self.rig.calls[**call].over) {
+                    let argument = u8::try_from(self.calls % 256).unwrap_or_default();
+                    self.ask(call, 0, if other { 1 } else { 6 }, argument, false);
+                }
+            }
             Action::Report { which, how } => self.report(which, how),
             Action::Callback { which, how } => self.callback(which, how),
             Action::StoreDelay(ms) => self.rig.store.delay_ms = ms,
