@@ -142,7 +142,8 @@ impl Voice {
         self.counts.insert(segment, Count { frames, ..Count::default() });
         let fails = self.failing > 0;
         self.failing = self.failing.saturating_sub(1);
-        let held: u64 = self.rendering.iter().map(|held| held.frames).chain(self.mouth.iter().map(|held| held.frames - held.released)).sum();
+        let held: u64 =
+            self.rendering.iter().map(|held| held.frames).chain(self.mouth.iter().map(|held| held.frames - held.released)).sum();
         assert!(self.rendering.len() + self.mouth.len() < SEGMENTS_MAX, "the voice holds {SEGMENTS_MAX} segments");
         assert!((held + frames) * FRAME <= HELD_MS_MAX, "the voice holds {HELD_MS_MAX} ms");
         self.rendering.push_back(Rendering { segment, epoch, ready_at: now + self.render_ms, ready: false, frames, fails });
