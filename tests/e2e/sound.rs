@@ -1,0 +1,119 @@
+//! Sound: what is spoken, as the box's own engine speaks it, and what a recording holds of it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use recado::demo::Ear;
+use recado::surface::speech::espeak::EspeakNg;
+use recado::surface::speech::{Synthesiser, Utterance, Voice};
+use recado_core::policy::Language;
+
+/// Samples per millisecond.
+pub const MS: usize = 8;
+
+/// What the box plays when it says `text`.
+pub async fn phrase(text: &str) -> Vec<i16> {
+    speak(Utterance::new(text, Language::En)).await
+}
+
+/// `text` in another voice than the box's.
+pub async fn callers_speech(text: &str) -> Vec<i16> {
+    let voice = Voice { name: Some("en-us+f3".into()), ..Voice::default() };
+    speak(Utterance { voice, ..Utterance::new(text, Language::En) }).await
+}
+
+async fn speak(utterance: Utterance) -> Vec<i16> {
+    EspeakNg::default().synthesise(&utterance).await.expect("espeak-ng speaks").samples_8khz.to_vec()
+}
+
+/// A recording of a call.
+pub struct Recording {
+    pub samples: Vec<i16>,
+}
+
+impl Recording {
+    /// Where `phrase` was heard whole (ms since the beginning).
+    pub fn find(&self, phrase: &[i16]) -> Vec<usize> {
+        Ear { samples: self.samples.clone() }.find(phrase).iter().map(|heard| heard.at_ms as usize).collect()
+    }
+
+    /// Where `phrase` was heard whole, and that it was heard so once.
+    pub fn once(&self, what: &str, phrase: &[i16]) -> usize {
+        match self.find(phrase)[..] {
+            [at_ms] => at_ms,
+            ref places => panic!("{what} was heard at {places:?} ms, not once"),
+        }
+    }
+
+    /// Where pieces of `phrase` were heard, each `PIECE_MS` long (ms since the beginning).
+    pub fn find_pieces(&self, phrase: &[i16]) -> Vec<usize> {
+        let mut places: Vec<usize> = phrase.chunks_exact(PIECE_MS * MS).flat_map(|piece| self.find(piece)).collect();
+        places.sort_unstable();
+        places
+    }
+
+    /// The first moment in this stretch (ms) at which there is voice.
+    pub fn voice_within(&self, from_ms: usize, to_ms: usize) -> Option<usize> {
+        let stretch = self.samples.get(from_ms * MS..(to_ms * MS).min(self.samples.len()))?;
+        Some(from_ms + stretch.chunks(FRAME).position(voiced)? * FRAME / MS)
+    }
+
+    /// The recording without its longest silence between these places (ms), but for `kept_ms` of it.
+    pub fn without_pause(&self, from_ms: usize, to_ms: usize, kept_ms: usize) -> (Self, usize) {
+        let silent = |at: &usize| self.samples.get(*at).is_none_or(|sample| sample.unsigned_abs() < SILENT);
+        let mut longest = 0..0;
+        let mut begin = from_ms * MS;
+        for at in from_ms * MS..to_ms * MS {
+            if !silent(&at) {
+                begin = at + 1;
+            } else if at + 1 - begin > longest.len() {
+                longest = begin..at + 1;
+            }
+        }
+        let cut = longest.len().saturating_sub(kept_ms * MS);
+        let mut samples = self.samples.clone();
+        samples.drain(longest.start..longest.start + cut);
+        (Self { samples }, cut / MS)
+    }
+}
+
+/// Whether a piece is loud enough to be somebody's voice.
+pub fn voiced(samples: &[i16]) -> bool {
+    let energy: i64 = samples.iter().map(|sample| i64::from(*sample) * i64::from(*sample)).sum();
+    energy > VOICED_RMS * VOICED_RMS * samples.len() as i64
+}
+
+/// Writes a WAV for baresip, which hangs up at its end: silence follows for longer than any scene.
+pub fn write_wav(path: &Path, samples: &[i16]) {
+    let spec = hound::WavSpec { channels: 1, sample_rate: 8_000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+    let mut writer = hound::WavWriter::create(path, spec).expect("a WAV");
+    for sample in samples.iter().copied().chain(std::iter::repeat_n(0, SILENCE_S * 1_000 * MS)) {
+        writer.write_sample(sample).expect("written");
+    }
+    writer.finalize().expect("finished");
+}
+
+/// The samples of a WAV that is being written: its header does not know its length yet.
+pub fn growing_wav(path: Option<Arc<Path>>) -> Vec<i16> {
+    let octets = path.and_then(|path| std::fs::read(path).ok()).unwrap_or_default();
+    let data = octets.get(WAV_HEADER..).unwrap_or_default();
+    data.chunks_exact(2).map(|pair| i16::from_le_bytes([pair[0], pair[1]])).collect()
+}
+
+/// 20 ms.
+pub const FRAME: usize = 20 * MS;
+
+/// Above line noise and codec silence.
+const VOICED_RMS: i64 = 300;
+
+/// What the codec makes of silence stays below.
+const SILENT: u16 = 16;
+
+/// Long enough to be told from any other piece of speech.
+const PIECE_MS: usize = 400;
+
+/// Longer than any scene (s).
+const SILENCE_S: usize = 180;
+
+/// libsndfile's header of a plain WAV.
+const WAV_HEADER: usize = 44;
