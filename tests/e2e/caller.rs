@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::slice::ChunksExact;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -114,7 +115,7 @@ impl Caller {
 
     /// Waits until the box has talked for `ms` more.
     pub async fn hears_voice(&mut self, ms: usize) {
-        self.listens(&format!("{ms} ms of voice"), |frames| {
+        self.listens(&format!("{ms} ms of voice"), |mut frames| {
             let mut heard = 0;
             frames.position(|frame| {
                 heard += usize::from(voiced(frame)) * FRAME;
@@ -126,7 +127,7 @@ impl Caller {
 
     /// Waits until the box has been silent for `ms`.
     pub async fn hears_silence(&mut self, ms: usize) {
-        self.listens(&format!("{ms} ms of silence"), |frames| {
+        self.listens(&format!("{ms} ms of silence"), |mut frames| {
             let mut silent = 0;
             frames.position(|frame| {
                 silent = if voiced(frame) { 0 } else { silent + FRAME };
@@ -142,12 +143,12 @@ impl Caller {
         self.hears_silence(700).await;
     }
 
-    async fn listens(&mut self, what: &str, found: impl Fn(&mut dyn Iterator<Item = &[i16]>) -> Option<usize>) {
+    async fn listens(&mut self, what: &str, found: impl Fn(ChunksExact<'_, i16>) -> Option<usize>) {
         let from = self.listened;
         let until = async {
             loop {
                 let heard = self.recorded("dec");
-                if let Some(frames) = found(&mut heard.get(from..).unwrap_or_default().chunks_exact(FRAME)) {
+                if let Some(frames) = found(heard.get(from..).unwrap_or_default().chunks_exact(FRAME)) {
                     return from + (frames + 1) * FRAME;
                 }
                 tokio::time::sleep(POLL).await;

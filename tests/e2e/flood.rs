@@ -31,7 +31,7 @@ async fn flood(arguments: &[&str]) {
     let _machine = MACHINE.write().await;
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("recado.toml");
-    std::fs::write(&config, settings("calls_max = 250\nrtp_silence_ms = 5000\n")).expect("written");
+    std::fs::write(&config, settings(folder.path(), "calls_max = 250\nrtp_silence_ms = 5000\n")).expect("written");
     std::fs::write(folder.path().join("dialogue.toml"), DIALOGUE).expect("written");
     let boxed = BoxProcess::start(&config).await;
     crowd(&boxed, folder.path(), 20, arguments).await;

@@ -12,7 +12,7 @@ const DIALOGUE: &str = "[otherwise]\nsay = { en = \"Go ahead.\" }\n";
 fn configuration(folder: &Path) -> std::path::PathBuf {
     std::fs::create_dir_all(folder).expect("a folder");
     let file = folder.join("recado.toml");
-    std::fs::write(&file, settings("")).expect("written");
+    std::fs::write(&file, settings(folder, "")).expect("written");
     std::fs::write(folder.join("dialogue.toml"), DIALOGUE).expect("written");
     file
 }

@@ -36,7 +36,7 @@ impl Stage {
         }
         let machine = MACHINE.read().await;
         let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start().await);
-        let mut settings = settings("");
+        let mut settings = settings(folder.path(), "");
         for tool in ["table", MUTE] {
             settings += &format!(
                 "[[tools]]\nname = {tool:?}\nurl = \"http://{}/{tool}\"\nidempotent = true\nsay_accepted.en = {ACCEPTED:?}\n\
@@ -93,12 +93,13 @@ impl Drop for Stage {
     }
 }
 
-/// Settings of a box on loopback, on ports that are free; `sip` are further ones of `[sip]`.
-pub fn settings(sip: &str) -> String {
+/// Settings of a box that keeps everything in `folder`, on loopback, on ports that are free; `sip` are further ones of `[sip]`.
+pub fn settings(folder: &Path, sip: &str) -> String {
     static RTP: AtomicU16 = AtomicU16::new(0);
+    let data = folder.join("data");
     let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) % RTP_RANGES * RTP_PORTS;
     format!(
-        "[box]\nlanguage = \"en\"\ndata_dir = \"data\"\n[sip]\nlisten = \"127.0.0.1:0\"\n{sip}[http]\nlisten = \"127.0.0.1:0\"\n\
+        "[box]\nlanguage = \"en\"\ndata_dir = {data:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n{sip}[http]\nlisten = \"127.0.0.1:0\"\n\
          [media]\nports = \"{first}-{}\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug\"\n",
         first + RTP_PORTS - 1
     )
