@@ -45,28 +45,15 @@ pub struct Saying {
 impl Caller {
     /// Dials the box as `user` and waits until the call is up.
     pub async fn dials(folder: &Path, user: &str, sip: SocketAddr) -> Self {
-        static CALLERS: AtomicUsize = AtomicUsize::new(0);
-        let folder = folder.join(format!("{user}-{}", CALLERS.fetch_add(1, Ordering::Relaxed)));
-        std::fs::create_dir_all(folder.join("dump")).expect("a folder");
-        let control = write_settings(&folder, user);
-        let output = |name: &str| std::fs::File::create(folder.join(name)).expect("a file");
-        let child = Command::new("baresip")
-            .arg("-f")
-            .arg(&folder)
-            .stdin(Stdio::null())
-            .stdout(output("stdout"))
-            .stderr(output("stderr"))
-            .spawn()
-            .expect("baresip starts");
-        let stream = patiently("baresip's control port", async {
-            loop {
-                match TcpStream::connect(control).await {
-                    Ok(stream) => return stream,
-                    Err(_) => tokio::time::sleep(POLL).await,
-                }
+        let mut starts = 0;
+        let (child, stream, folder) = loop {
+            starts += 1;
+            match start(folder, user).await {
+                Some(started) => break started,
+                None => assert!(starts < STARTS_MAX, "baresip does not start: see {}", folder.display()),
             }
-        });
-        let (read, control) = stream.await.into_split();
+        };
+        let (read, control) = stream.into_split();
         let events = Arc::new(Events::default());
         tokio::spawn(follow(read, Arc::clone(&events)));
         let mut caller = Self { child, control, events, folder, listened: 0, commands: 0 };
@@ -209,8 +196,33 @@ impl Drop for Caller {
     }
 }
 
+/// Starts a baresip in a folder of its own. None when another program was quicker to take one of its ports.
+async fn start(folder: &Path, user: &str) -> Option<(Child, TcpStream, PathBuf)> {
+    static CALLERS: AtomicUsize = AtomicUsize::new(0);
+    let folder = folder.join(format!("{user}-{}", CALLERS.fetch_add(1, Ordering::Relaxed)));
+    std::fs::create_dir_all(folder.join("dump")).expect("a folder");
+    let control = write_settings(&folder, user);
+    let output = |name: &str| std::fs::File::create(folder.join(name)).expect("a file");
+    let mut command = Command::new("baresip");
+    command.arg("-f").arg(&folder).stdin(Stdio::null()).stdout(output("stdout")).stderr(output("stderr"));
+    let mut child = command.spawn().expect("baresip starts");
+    patiently("baresip's control port", async {
+        loop {
+            if let Ok(stream) = TcpStream::connect(control).await {
+                return Some((child, stream, folder));
+            }
+            if child.try_wait().expect("a child").is_some() {
+                return None;
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    })
+    .await
+}
+
 /// Its configuration, on ports that are free. Where it is controlled.
 fn write_settings(folder: &Path, user: &str) -> SocketAddr {
+    // It takes the next port too, for TLS.
     let sip = UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
     let control = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
     static RTP: AtomicU16 = AtomicU16::new(0);
@@ -256,6 +268,9 @@ async fn follow(mut read: OwnedReadHalf, events: Arc<Events>) {
 
 /// Between two looks at a recording.
 const POLL: Duration = Duration::from_millis(20);
+
+/// Ports are looked for and then taken: in between, others may take them.
+const STARTS_MAX: u32 = 5;
 
 /// Where Debian has them.
 pub const MODULES: &str = "/usr/lib/baresip/modules";

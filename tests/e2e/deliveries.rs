@@ -45,9 +45,9 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     assert_eq!(stage.pending().deliveries.len(), 1);
 
     let mut alice = stage.calls("alice", &boxed).await;
+    // What is due comes with the greeting.
     alice.hears_something().await;
-    alice.hears_something().await;
-    alice.hears_silence(2_000).await;
+    alice.hears_silence(2_500).await;
     let second = alice.hangs_up().await;
     boxed.is_idle().await;
 

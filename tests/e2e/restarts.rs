@@ -24,9 +24,9 @@ async fn after_a_power_cut_between_the_effect_and_its_answer_there_is_one_effect
     let boxed = stage.box_runs().await;
     stage.tools.asked(MUTE, 2).await;
     let mut caller = stage.calls("alice", &boxed).await;
+    // What is due comes with the greeting.
     caller.hears_something().await;
-    caller.hears_something().await;
-    caller.hears_silence(2_000).await;
+    caller.hears_silence(2_500).await;
     let second = caller.hangs_up().await;
     boxed.is_idle().await;
 
@@ -57,9 +57,9 @@ async fn told_to_stop_in_the_middle_of_a_closing_the_box_hangs_up_commits_and_te
 
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
+    // What is due comes with the greeting.
     caller.hears_something().await;
-    caller.hears_something().await;
-    caller.hears_silence(2_000).await;
+    caller.hears_silence(2_500).await;
     let second = caller.hangs_up().await;
     boxed.is_idle().await;
 

@@ -58,23 +58,34 @@ impl Recording {
         Some(from_ms + stretch.chunks(FRAME).position(voiced)? * FRAME / MS)
     }
 
-    /// The recording without its longest silence between these places (ms), but for `kept_ms` of it.
-    pub fn without_pause(&self, from_ms: usize, to_ms: usize, kept_ms: usize) -> (Self, usize) {
-        let silent = |at: &usize| self.samples.get(*at).is_none_or(|sample| sample.unsigned_abs() < SILENT);
-        let mut longest = 0..0;
-        let mut begin = from_ms * MS;
-        for at in from_ms * MS..to_ms * MS {
-            if !silent(&at) {
+    /// The recording without its longest silence between these places (ms), and how long that was.
+    pub fn without_longest_silence(&self, from_ms: usize, to_ms: usize) -> (Self, usize) {
+        let (mut longest, mut begin) = (0..0, from_ms * MS);
+        for at in begin..(to_ms * MS).min(self.samples.len()) {
+            if self.samples[at] != 0 {
                 begin = at + 1;
             } else if at + 1 - begin > longest.len() {
                 longest = begin..at + 1;
             }
         }
-        let cut = longest.len().saturating_sub(kept_ms * MS);
         let mut samples = self.samples.clone();
-        samples.drain(longest.start..longest.start + cut);
-        (Self { samples }, cut / MS)
+        let length_ms = longest.len() / MS;
+        samples.drain(longest);
+        (Self { samples }, length_ms)
     }
+}
+
+/// A burst of noise that fades, and no word.
+pub fn cough() -> Vec<i16> {
+    let (mut state, mut smooth) = (1_u32, 0.0);
+    let faded = |at: usize| 1.0 - at as f32 / (COUGH_MS * MS) as f32;
+    (0..COUGH_MS * MS)
+        .map(|at| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            smooth += 0.25 * ((state >> 16) as f32 / 2.0 - 16_384.0 - smooth);
+            (smooth * faded(at)) as i16
+        })
+        .collect()
 }
 
 /// Whether a piece is loud enough to be somebody's voice.
@@ -106,8 +117,8 @@ pub const FRAME: usize = 20 * MS;
 /// Above line noise and codec silence.
 const VOICED_RMS: i64 = 300;
 
-/// What the codec makes of silence stays below.
-const SILENT: u16 = 16;
+/// More than it takes to be noticed.
+const COUGH_MS: usize = 120;
 
 /// Long enough to be told from any other piece of speech.
 const PIECE_MS: usize = 400;
