@@ -89,7 +89,8 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let (store, recovered) = Store::open(&config.this_box.store(), &Options::new(boot, wall()))?;
     let secret = BoxSecret::new(*store.callback_secret().expose());
     let http = admin::listen(config.http.listen).await?;
-    let callback_base = config.http.callback_base(http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?);
+    let http_address = http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
+    let callback_base = config.http.callback_base(http_address);
     let address = CallbackAddress::new(&callback_base, secret.clone())?;
     let slots = tools::http_tools(&config.tools, Some(&address))?;
 
@@ -165,7 +166,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     }));
 
     let (operations, deliveries) = found;
-    info!(sip = %listening, http = %config.http.listen, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
+    info!(sip = %listening, http = %http_address, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     warm_up(config, &speaker, &health).await;
