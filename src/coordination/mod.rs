@@ -21,7 +21,7 @@ mod store;
 mod writer;
 
 pub use error::{CommitError, OpenError, ReadError};
-pub use reader::{Counts, Pending, PendingDelivery, ROWS_MAX, Reader};
+pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
 pub use rows::Claim;
 pub use secret::CallbackSecret;
