@@ -1,7 +1,5 @@
 //! Administration over HTTP, on loopback unless configured: health and metrics.
 //!
-//! What the command line does without a running box is here too: [`check()`].
-//!
 //! It shows what others report here and changes nothing. Its server carries the callbacks of tools too, whose routes are
 //! merged into the same router where the house is wired together.
 

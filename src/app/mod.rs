@@ -1,6 +1,6 @@
 //! The wiring: the one place that knows all planes.
 //!
-//! [`run`] opens the store, lets the ledger recover, starts the tools, the media path and the signalling, in this order, and
+//! [`run()`] opens the store, lets the ledger recover, starts the tools, the media path and the signalling, in this order, and
 //! stops them in the reverse one. Nothing is decided here.
 
 mod call;

@@ -123,11 +123,15 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     };
     let ledger_task = tokio::spawn(ledger_task.run());
 
+    if let Some(folder) = &config.media.recordings {
+        std::fs::create_dir_all(folder).map_err(|error| AppError::System { what: "the folder for recordings", error })?;
+    }
     let media = MediaHandle::start(MediaConfig {
         address: config.sip.listen.ip(),
         ports: config.media.ports.first..=config.media.ports.last,
         calls_max: config.sip.calls_max as usize,
         origin: clock.origin(),
+        realtime: config.media.realtime,
     })?;
     let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
     let listening = sip.address();
@@ -149,6 +153,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         account: config.this_box.account.clone(),
         silent_after_s: u32::try_from(config.sip.rtp_silence_ms / 1_000).unwrap_or(u32::MAX),
         profile: config.listen.profile(),
+        recordings: config.media.recordings.clone(),
     };
     let (stop_calls, calls_stop) = oneshot::channel();
     let switchboard = Switchboard { house, settings, sip, media, health: health.clone(), measures: measures.clone() };
@@ -256,7 +261,7 @@ async fn told_to_stop() {
 const WORKERS: usize = 2;
 
 /// Attempts under way at a time, over all tools.
-const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).unwrap();
+const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(64).expect("64 is not zero");
 
 /// Inputs of calls that may wait for the ledger, which answers each within microseconds.
 const TO_LEDGER_MAX: usize = 4_096;

@@ -29,6 +29,8 @@ pub struct Settings {
     pub silent_after_s: u32,
     /// How the caller is listened to.
     pub profile: crate::surface::listen::Profile,
+    /// Where calls are recorded; they are not, where there is none.
+    pub recordings: Option<std::path::PathBuf>,
 }
 
 /// The switchboard's ends.
@@ -203,11 +205,20 @@ impl Switchboard {
             silent_after_s: self.settings.silent_after_s,
             latch_any_address: false,
         };
-        let media = self.media.open_call(ports, plan, false)?;
+        let session = SessionId(random());
+        let mut media = self.media.open_call(ports, plan, self.settings.recordings.is_some())?;
+        if let (Some(recording), Some(folder)) = (media.recording.take(), &self.settings.recordings) {
+            let file = folder.join(format!("{session}.wav"));
+            // It ends with the call, and waits for the disk: that is a thread's business.
+            tokio::task::spawn_blocking(move || match recording.write_wav(&file) {
+                Ok(recorded) => info!(file = %file.display(), ?recorded, "call recorded"),
+                Err(error) => warn!(file = %file.display(), %error, "a call could not be recorded"),
+            });
+        }
         let (signals, signalling) = mpsc::channel(SIGNALS_MAX);
         let hang_up = HangUp { call: handle, errand: errand.clone() };
         let party = party(&self.settings.account, &incoming.from);
-        Ok((Call { session: SessionId(random()), party, media, remote, signalling, hang_up }, signals))
+        Ok((Call { session, party, media, remote, signalling, hang_up }, signals))
     }
 
     async fn command(&self, command: Command) {
@@ -247,7 +258,7 @@ fn party(account: &str, from: &Party) -> Option<PartyId> {
 fn ntp(instant: std::time::Instant) -> u64 {
     let unix_ms = i128::from(super::clock::wall().unix_ms) - instant.elapsed().as_millis() as i128;
     let ntp_ms = (unix_ms + NTP_UNIX_MS).max(0) as u128;
-    (((ntp_ms / 1_000) << 32) | ((ntp_ms % 1_000) << 32) / 1_000) as u64
+    (((ntp_ms / 1_000) << 32) | (((ntp_ms % 1_000) << 32) / 1_000)) as u64
 }
 
 /// From 1900 to 1970 (ms).

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::tree::Path;
-use crate::surface::listen::Profile;
+use crate::surface::listen::{Profile, ProfileError};
 
 /// When the caller is taken to speak, and to have finished: a profile, and numbers of its that are overridden.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
@@ -80,9 +80,11 @@ impl Listen {
                 checker.within(&at(key), value, least..=most);
             }
         }
+        let mut contradicts = false;
         if let (Some(voiced), Some(window)) = (self.confirm_voiced_ms, self.confirm_window_ms)
             && voiced > window
         {
+            contradicts = true;
             let what = format!("{voiced} ms of voice never fit into confirm_window_ms = {window}");
             checker.error(&at("confirm_voiced_ms"), what, format!("confirm_voiced_ms = {}", window / 2));
         }
@@ -93,8 +95,8 @@ impl Listen {
             checker.error(&at("suspect_voiced_ms"), what, format!("suspect_voiced_ms = {confirm}"));
         }
         // What is given may still not fit the profile's other numbers.
-        if let Err(error) = self.profile().check() {
-            checker.warning(&Path::of("listen"), error.to_string(), "leave one of the two out, or choose another profile");
+        if let (false, Err(error @ ProfileError::Contradiction { .. })) = (contradicts, self.profile().check()) {
+            checker.error(&Path::of("listen"), error.to_string(), "both of them, or another profile");
         }
     }
 }

@@ -112,12 +112,12 @@ fn pair() -> io::Result<(UdpSocket, UdpSocket)> {
     for _ in 0..64 {
         let rtp = UdpSocket::bind(("127.0.0.1", 0))?;
         let port = rtp.local_addr()?.port();
-        if port % 2 == 0 {
-            if let Ok(rtcp) = UdpSocket::bind(("127.0.0.1", port + 1)) {
-                rtp.set_nonblocking(true)?;
-                rtcp.set_nonblocking(true)?;
-                return Ok((rtp, rtcp));
-            }
+        if port % 2 == 0
+            && let Ok(rtcp) = UdpSocket::bind(("127.0.0.1", port + 1))
+        {
+            rtp.set_nonblocking(true)?;
+            rtcp.set_nonblocking(true)?;
+            return Ok((rtp, rtcp));
         }
     }
     Err(io::Error::new(io::ErrorKind::AddrInUse, "no pair of free ports on loopback"))

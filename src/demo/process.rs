@@ -119,7 +119,7 @@ fn follow(stderr: std::process::ChildStderr, log: &Log, timeline: &Timeline, fil
         if let Some(file) = &mut file {
             let _ = writeln!(file, "{text}");
         }
-        let line = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text));
+        let line = serde_json::from_str(&text).unwrap_or(Value::String(text));
         timeline.box_says(&line);
         log.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         log.grown.notify_waiters();

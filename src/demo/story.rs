@@ -117,7 +117,7 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     patiently("the interruption to be said", first.line.has_said()).await?;
     patiently("the rest of the closing", first.line.hears_voice(500)).await?;
     patiently("the end of the closing", first.line.hears_silence(900)).await?;
-    boxed.seen("evidence that the closing was heard", WAIT, |line| settled(line)).await?;
+    boxed.seen("evidence that the closing was heard", WAIT, settled).await?;
     timeline.story("the caller asks for the invoice");
     first.line.say(&speech(words.second_request)?);
     patiently("the invoice to be asked for", tools.asked("invoice", 1)).await?;
@@ -142,7 +142,7 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     patiently("it to be said", second.line.has_said()).await?;
     patiently("an answer", second.line.hears_voice(300)).await?;
     patiently("its end", second.line.hears_silence(2_500)).await?;
-    boxed.seen("evidence that the closing was heard", WAIT, |line| settled(line)).await?;
+    boxed.seen("evidence that the closing was heard", WAIT, settled).await?;
     timeline.story("the caller hangs up");
     let second = second.hang_up(CALLER).await?;
     boxed.seen("the call to be settled", WAIT, |line| line["message"] == "call settled").await?;

@@ -4,6 +4,7 @@ mod rig;
 
 use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
+use recado_core::policy::Localised;
 use rig::{Rig, policies};
 use serde_json::json;
 
@@ -128,9 +129,13 @@ fn a_claim_that_was_refused_keeps_nobody_busy_while_another_delivery_is_told() {
     rig.run(1_000);
     rig.hold(call, false);
     rig.store.failing = true;
-    rig.run_until("a claim is refused", |rig| rig.store.in_flight() > 0);
-    rig.run(5);
+    rig.run_until("a claim is asked for", |rig| rig.store.in_flight() > 0);
+    // The first claim is refused, and the second is long in coming.
+    rig.store.delay_ms = 3_000;
+    rig.run(3);
     rig.store.failing = false;
+    rig.run(5_000);
+    rig.store.delay_ms = 3;
     rig.run(60_000);
     assert_eq!(rig.closings_heard().len(), 2);
 }
@@ -188,4 +193,96 @@ fn a_turn_whose_response_fails_gets_an_answer_even_when_a_delivery_rode_on_it() 
     rig.run(12_000);
     let apology = Settings::default().say_no_answer.es.unwrap();
     assert_eq!(said(&rig, call)[2..], ["Hecho lo de mesa: ya.", apology.as_str()]);
+}
+
+#[test]
+fn a_closing_whose_last_frame_leaves_just_as_it_is_given_up_is_not_told_again() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
+    rig.calls[call].voice.stalled_until = rig.now + 1_010;
+    rig.run(30_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}
+
+#[test]
+fn late_evidence_stops_the_repeat_that_is_under_way() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(6_000);
+    // The far end has lost much before, and does not report on the closing in time.
+    rig.calls[call].voice.lost = 60;
+    rig.run(6_000);
+    rig.calls[call].voice.rtcp = false;
+    rig.done(ops[0], json!({ "value": "a las nueve y media de la noche" }));
+    rig.run_until("it is told again", |rig| {
+        rig.calls[call].voice.heard.iter().filter(|heard| heard.2.starts_with("Puede que")).count() == 1
+    });
+    rig.run(500);
+    rig.calls[call].voice.rtcp = true;
+    rig.calls[call].voice.next_report = rig.now;
+    rig.run(20_000);
+    assert_eq!(rig.closings_heard().len(), 1, "the repeat was stopped");
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+    assert_eq!(rig.calls[call].told.len(), 1, "the model is told what was told");
+}
+
+#[test]
+fn a_playback_that_is_paused_before_its_first_frame_goes_on_as_queued() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 3;
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    // Its audio reaches the mouth just after a frame has left, and suspicion comes before the next one.
+    let (now, ready) = (rig.now, (rig.now + 60) / 20 * 20 + 1);
+    rig.calls[call].voice.render_ms = ready - now - rig.link_ms;
+    let edges = [(ready + 2, Acoustic::Suspected), (ready + 302, Acoustic::Quiet)];
+    rig.calls[call].edges.extend(edges.map(|(at, to)| (at, to, at)));
+    rig.reply(call, &["Dígame"]);
+    // The rig checks I20 on the way.
+    rig.run(5_000);
+    assert_eq!(said(&rig, call), ["Hola", "Dígame"]);
+}
+
+#[test]
+fn a_model_that_does_not_stop_is_cancelled_and_the_voice_is_given_no_more_than_it_holds() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    for _ in 0..400 {
+        rig.say(call, response, "Le cuento una cosa que es bastante larga");
+    }
+    assert_eq!(rig.calls[call].cancelled, [response]);
+    // The voice of the rig takes no more than the real one.
+    rig.run(2_000_000);
+    assert!((257..=300).contains(&said(&rig, call).len()), "what was said before it was cancelled is heard: {}", said(&rig, call).len());
+}
+
+#[test]
+fn a_closing_of_many_operations_is_given_to_the_voice_bit_by_bit_and_heard_whole() {
+    let mut tools = policies();
+    let long = tools["mesa"].clone();
+    for at in 0..12 {
+        let mut policy = long.clone();
+        policy.say.done = Localised { es: Some(format!("Lo de {at} {}", "ya está hecho ".repeat(8).trim())), en: None };
+        tools.insert(format!("t{at}"), policy);
+    }
+    let names: Vec<String> = (0..12).map(|at| format!("t{at}")).collect();
+    let mut rig = Rig::new(tools);
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    rig.run(3_000);
+    for op in ops {
+        rig.done(op, json!({}));
+    }
+    rig.run(150_000);
+    assert_eq!(rig.closings_heard().len(), 12);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
 }

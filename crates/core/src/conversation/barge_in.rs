@@ -6,9 +6,10 @@ use std::collections::VecDeque;
 use super::acoustic::Movement;
 use super::effect::{Cause, Effect, HeardText, Measure, MeasureName, Purpose};
 use super::input::{AcousticEdge, SegmentRef};
-use super::playback::{Piece, Playback, PlaybackState, Stage};
+use super::playback::{Of, Piece, Playback, PlaybackState, Stage};
 use super::{Conversation, Cx};
 use crate::ids::TurnId;
+use crate::ledger::ClauseVerdict;
 use crate::time::Time;
 use crate::timers;
 
@@ -33,7 +34,7 @@ pub(super) enum Why {
     Hold,
     /// The voice refused an announcement before it began, because the caller had begun to make a sound: it goes back.
     Refused,
-    /// The voice does not get a segment out: what follows it is said anew.
+    /// The voice does not get a segment out: it is given up, and what follows it is said anew.
     Stuck,
     /// A delivery in it may no longer be told: the response's own words go on.
     Withdrawn,
@@ -58,7 +59,7 @@ impl Conversation {
                 self.speech_stopped_at = Some(self.acoustic.last_sound);
                 let turn = self.turn;
                 // An urgent announcement that was let through over the caller goes on; the reply follows it.
-                if self.current.as_ref().is_some_and(|playback| playback.response.is_some()) {
+                if self.current.as_ref().is_some_and(|playback| playback.of != Of::Announcement) {
                     self.cut_current(cx, Why::Caller);
                 }
                 self.request(cx, Cause::Turn { turn });
@@ -119,6 +120,11 @@ impl Conversation {
 
     /// The voice says where it stopped; `cut` is the segment and how much of it had left (ms).
     pub(super) fn cleared(&mut self, cx: &mut Cx, clearing: Clearing, cut: Option<(u32, u64)>) {
+        self.settle_cleared(cx, clearing, cut, ClauseVerdict::Unheard);
+    }
+
+    /// `begun` is the verdict on a clause of which a frame has left, and of whose last one nothing is known.
+    fn settle_cleared(&mut self, cx: &mut Cx, clearing: Clearing, cut: Option<(u32, u64)>, begun: ClauseVerdict) {
         let Clearing { playback, why, .. } = clearing;
         let in_flight_ms = self.channel.far_buffer_ms;
         let (mut generated_ms, mut heard_ms, mut heard_words) = (0, 0, String::new());
@@ -146,18 +152,24 @@ impl Conversation {
                 let segment = SegmentRef { playback: playback.id, index };
                 cx.out.push(Effect::Heard(HeardText { segment, text, heard_ms: heard_here }));
             }
-            if let Purpose::Clause { .. } = segment.piece.purpose {
-                self.unheard(&segment.piece.purpose);
+            let purpose = &segment.piece.purpose;
+            if segment.started.is_some() {
+                self.set_verdict(purpose, begun);
+            }
+            if segment.stuck {
+                self.audio_failed(purpose);
+            } else if let Purpose::Clause { .. } = purpose {
+                self.unheard(purpose);
             } else {
                 rest.extend(segment.rest(heard_here));
             }
         }
-        let again = self.without_clauses(playback.again);
-        rest.extend(again);
+        let not_given = self.without_clauses(playback.to_give);
+        rest.extend(not_given);
         if generated_ms > heard_ms {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::CancelledResponseUnheardMs, value: generated_ms - heard_ms }));
         }
-        if let Some(response) = playback.response.filter(|_| matches!(why, Why::Caller | Why::Noise)) {
+        if let (Of::Response(response), Why::Caller | Why::Noise) = (playback.of, why) {
             cx.out.push(Effect::Truncate { response, heard_ms, heard_text: heard_words });
         }
         match why {
@@ -169,11 +181,11 @@ impl Conversation {
         self.settle_told(cx);
     }
 
-    /// A clear that the voice never confirmed is taken as done where it was last seen.
+    /// A clear that the voice never confirmed is taken as done where it was last seen; whether more was heard is not known.
     pub(super) fn confirm_overdue_clears(&mut self, cx: &mut Cx) {
         while let Some(id) = self.clearing.iter().find(|(_, c)| cx.now.since(c.since) >= timers::CLEAR_MAX).map(|(id, _)| *id) {
             if let Some(clearing) = self.clearing.remove(&id) {
-                self.cleared(cx, clearing, None);
+                self.settle_cleared(cx, clearing, None, ClauseVerdict::Uncertain);
             }
         }
     }

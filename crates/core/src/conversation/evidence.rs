@@ -21,6 +21,8 @@ struct Report {
     /// Who counts the loss: a clear ends a generation, and its receiver goes on counting in the next one.
     receiver: u32,
     highest_packet: u64,
+    /// Up to where the loss is counted: where several generations are told of at once, to the end of the last.
+    counted_to: u64,
     cumulative_lost: i64,
 }
 
@@ -60,10 +62,13 @@ impl Reports {
                 self.receivers
             }
         };
+        for told in self.kept.iter_mut().filter(|report| report.at == at) {
+            told.counted_to = told.counted_to.max(highest_packet);
+        }
         if self.kept.len() >= REPORTS_MAX {
             self.kept.pop_front();
         }
-        self.kept.push_back(Report { at, generation, receiver, highest_packet, cumulative_lost });
+        self.kept.push_back(Report { at, generation, receiver, highest_packet, counted_to: highest_packet, cumulative_lost });
     }
 
     /// The verdict of a report on a segment; none while no report covers it.
@@ -94,9 +99,9 @@ impl Reports {
         if left_in_time && !doubted { ClauseVerdict::Heard(Evidence::Sent) } else { ClauseVerdict::Uncertain }
     }
 
-    /// The last report of the same receiver that came before `after` and ends before `packet`.
+    /// The last report of the same receiver that came before `after` and counts nothing from `packet` on.
     fn before(&self, after: &Report, packet: u64) -> Option<&Report> {
-        let earlier = |report: &&Report| report.receiver == after.receiver && report.at < after.at && report.highest_packet < packet;
+        let earlier = |report: &&Report| report.receiver == after.receiver && report.at < after.at && report.counted_to < packet;
         self.kept.iter().rfind(earlier)
     }
 
@@ -105,7 +110,7 @@ impl Reports {
         let Some(last) = self.kept.back() else { return true };
         let (packets, lost) = match self.before(last, u64::MAX) {
             Some(before) => {
-                (last.highest_packet.saturating_sub(before.highest_packet), last.cumulative_lost.saturating_sub(before.cumulative_lost))
+                (last.highest_packet.saturating_sub(before.counted_to), last.cumulative_lost.saturating_sub(before.cumulative_lost))
             }
             // The first report counts from a sequence number that this room does not know.
             None => (REPORT_PACKETS, last.cumulative_lost),
@@ -192,6 +197,12 @@ mod tests {
         reports.add(Generation(0), 899, 41, Time(10_000));
         reports.add(Generation(1), 1_200, 41, Time(10_000));
         assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+        // Of that report, the part about the generation before knows of losses in this one.
+        let mut reports = Reports::default();
+        reports.add(Generation(0), 899, 30, Time(10_000));
+        reports.add(Generation(1), 1_050, 30, Time(10_000));
+        reports.add(Generation(1), 1_300, 30, Time(15_000));
+        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
         // After a re-INVITE it may be somebody else who counts, from nought.
         let mut reports = Reports::default();
         reports.add(Generation(0), 500, 40, Time(5_000));

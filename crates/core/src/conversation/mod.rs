@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 use self::acoustic::AcousticClock;
 use self::barge_in::Clearing;
 use self::evidence::Reports;
-use self::playback::{Piece, Playback};
+use self::playback::{Of, Piece, Playback};
 use self::reply::Reply;
 use self::telling::{Awaiting, Claim, Offer, Telling};
 use crate::ids::{DeliveryId, FreshIds, PlaybackId, ResponseId, SessionId, TurnId};
@@ -186,8 +186,8 @@ impl Conversation {
         self.settle_evidence(&mut cx);
         self.speak_what_waits(&mut cx);
         self.end_reply(&mut cx);
-        self.ask_gate(&mut cx);
         self.break_silence(&mut cx);
+        self.ask_gate(&mut cx);
         self.hang_up_when_told(&mut cx);
         self.finish(&mut cx);
         cx.out
@@ -204,6 +204,7 @@ impl Conversation {
             self.reply.as_ref().and_then(Reply::fails_at),
             self.reply.as_ref().and_then(Reply::acceptance_due),
             self.current.as_ref().and_then(Playback::stuck_at),
+            self.current.as_ref().and_then(Playback::starved_at),
             self.claim.as_ref().map(|claim| claim.since.plus(timers::CLAIM_MAX)),
             self.ride_hold_ends(),
             self.gate_due(),
@@ -312,12 +313,18 @@ impl Conversation {
         match event {
             ModelEvent::Clause { response, content } => {
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
+                if reply.queue.len() >= reply::QUEUE_MAX {
+                    return self.generation_failed(cx);
+                }
                 reply.answers = true;
                 reply.queue.push_back(reply::Queued::Piece(Piece { purpose: Purpose::Reply { response }, content }));
             }
             ModelEvent::ToolCall { response, call } => {
                 let (session, turn) = (self.channel.session, self.turn);
                 let Some(reply) = self.reply_to(response, cx.now) else { return };
+                if reply.queue.len() >= reply::QUEUE_MAX {
+                    return self.generation_failed(cx);
+                }
                 (reply.answers, reply.asked_operations) = (true, true);
                 let since = cx.now;
                 reply.queue.push_back(reply::Queued::Acceptance { call_id: call.call_id.clone(), since });
@@ -359,7 +366,7 @@ impl Conversation {
         Some(reply)
     }
 
-    /// The model failed or was silent for too long. A turn that got no word yet still gets an answer (I18).
+    /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no word yet still gets an answer (I18).
     fn generation_failed(&mut self, cx: &mut Cx) {
         let apology = self.settings.say_no_answer.text(self.channel.language).map(str::to_owned);
         let (session, language) = (self.channel.session, self.channel.language);
@@ -383,7 +390,7 @@ impl Conversation {
     /// A reply ends when nothing of it is left to say and none of it is playing.
     fn end_reply(&mut self, cx: &mut Cx) {
         let Some(reply) = &self.reply else { return };
-        let speaking = self.current.as_ref().is_some_and(|playback| playback.response == Some(reply.response));
+        let speaking = self.current.as_ref().is_some_and(|playback| playback.of == Of::Response(reply.response));
         let riding = self.claim.as_ref().is_some_and(|claim| claim.route == ledger::Route::Ride);
         if !reply.exhausted() || speaking || riding || !self.deferred.is_empty() {
             return;
@@ -452,7 +459,10 @@ impl Conversation {
         if self.reply.as_ref().and_then(Reply::fails_at).is_some_and(|at| at <= cx.now) {
             self.generation_failed(cx);
         }
-        self.lose_what_is_stuck(cx);
+        self.stop_what_is_stuck(cx);
+        if let Some(playback) = self.current.as_mut().filter(|playback| playback.starved_at().is_some_and(|at| at <= cx.now)) {
+            playback.state = PlaybackState::Queued;
+        }
         self.confirm_overdue_clears(cx);
         self.give_back_overdue_claim(cx);
         self.end_ride_hold(cx.now);

@@ -17,7 +17,7 @@ use crate::timers;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PlaybackState {
-    /// Asked for; nothing has left the box.
+    /// Asked for; nothing has left the box, or what has is over and the next segment is long in coming.
     Queued,
     /// Frames leave.
     Playing,
@@ -38,14 +38,24 @@ pub(super) struct Piece {
 #[derive(Debug, Clone)]
 pub(super) struct Playback {
     pub(super) id: PlaybackId,
-    /// The response that it speaks; none for an announcement.
-    pub(super) response: Option<ResponseId>,
+    pub(super) of: Of,
     pub(super) priority: Priority,
     pub(super) state: PlaybackState,
     pub(super) segments: Vec<Segment>,
-    /// What the voice refused because of a sound that may turn out to be none: said anew when the caller is quiet, before
-    /// anything else follows.
-    pub(super) again: VecDeque<Piece>,
+    /// What comes next, before anything else may follow: the voice holds only so much, or refused it because of a sound
+    /// that may turn out to be none.
+    pub(super) to_give: VecDeque<Piece>,
+}
+
+/// What a playback says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Of {
+    /// A delivery, on its own.
+    Announcement,
+    /// A response, with what rides on it.
+    Response(ResponseId),
+    /// Words whose response is over: an acceptance or a refusal that comes late, or was cut.
+    Leftover,
 }
 
 /// One segment of a playback.
@@ -58,6 +68,8 @@ pub(super) struct Segment {
     pub(super) epoch: AcousticEpoch,
     pub(super) audio: Option<Audio>,
     pub(super) started: Option<Start>,
+    /// Whether the voice took too long over it: unless its last frame has left after all, it is given up.
+    pub(super) stuck: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -84,25 +96,21 @@ pub(super) enum Stage {
     Playing { released_ms: u64 },
     /// Its last frame has left.
     Sent,
-    /// Its audio could not be made, or got stuck.
+    /// Its audio could not be made.
     Lost,
     /// The voice refused it before any of it sounded: its words are said anew, as another segment.
     Refused,
 }
 
 impl Playback {
-    pub(super) fn new(id: PlaybackId, response: Option<ResponseId>, priority: Priority) -> Self {
-        Self { id, response, priority, state: PlaybackState::Queued, segments: Vec::new(), again: VecDeque::new() }
+    pub(super) fn new(id: PlaybackId, of: Of, priority: Priority) -> Self {
+        Self { id, of, priority, state: PlaybackState::Queued, segments: Vec::new(), to_give: VecDeque::new() }
     }
 
     /// Adds a piece, and names the segment that it became.
     pub(super) fn give(&mut self, piece: Piece, now: Time, epoch: AcousticEpoch) -> SegmentRef {
-        if self.state == PlaybackState::Paused && self.head().is_none() {
-            // What was paused has been refused: nothing is left to go on with.
-            self.state = PlaybackState::Queued;
-        }
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None });
+        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None, stuck: false });
         SegmentRef { playback: self.id, index }
     }
 
@@ -112,7 +120,7 @@ impl Playback {
 
     /// Whether nothing of it is left to leave the box.
     pub(super) fn all_left(&self) -> bool {
-        self.again.is_empty() && self.segments.iter().all(Segment::gone)
+        self.to_give.is_empty() && self.segments.iter().all(Segment::gone)
     }
 
     /// Whether the voice may be given more of it in `epoch`. What was given in an earlier one and has not begun may still
@@ -128,7 +136,10 @@ impl Playback {
     pub(super) fn refused(&mut self, index: u32) {
         for segment in self.segments.iter_mut().skip(index as usize).filter(|segment| segment.stage == Stage::Given) {
             segment.stage = Stage::Refused;
-            self.again.push_back(segment.piece.clone());
+            self.to_give.push_back(segment.piece.clone());
+        }
+        if self.head().is_none() {
+            self.state = PlaybackState::Queued;
         }
     }
 
@@ -155,6 +166,14 @@ impl Playback {
         })
     }
 
+    /// When a playback that plays is without frames for too long, because its next segment has not begun (I20).
+    pub(super) fn starved_at(&self) -> Option<Time> {
+        let at = self.head()? as usize;
+        let began = self.segments.get(at)?.started.is_some();
+        let before = at.checked_sub(1).and_then(|before| self.segments.get(before)).map(Segment::last_known);
+        (self.state == PlaybackState::Playing && !began).then(|| before.unwrap_or(Time(0)).plus(timers::PLAYBACK_STALLED_MAX))
+    }
+
     /// The first segment that has not left the box.
     pub(super) fn head(&self) -> Option<u32> {
         let at = self.segments.iter().position(|segment| !segment.gone())?;
@@ -164,17 +183,23 @@ impl Playback {
     /// Whether anything that has not left the box is for a purpose like this.
     pub(super) fn has_left_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
         self.segments.iter().any(|segment| !segment.gone() && purpose(&segment.piece.purpose))
-            || self.again.iter().any(|piece| purpose(&piece.purpose))
+            || self.to_give.iter().any(|piece| purpose(&piece.purpose))
     }
 
     /// The voice went on at `at` from where it had paused.
     pub(super) fn resumed(&mut self, index: u32, at: Time) {
         let Some(segment) = self.segment(index) else { return };
-        match (segment.stage, segment.started.as_mut()) {
-            (Stage::Playing { released_ms }, Some(start)) => start.at = Time(at.0.saturating_sub(released_ms)),
-            // Paused before its first frame: it is waited for from here.
-            _ => segment.given_at = at,
-        }
+        self.state = match (segment.stage, segment.started.as_mut()) {
+            (Stage::Playing { released_ms }, Some(start)) => {
+                start.at = Time(at.0.saturating_sub(released_ms));
+                PlaybackState::Playing
+            }
+            _ => {
+                // Paused before its first frame: it is waited for from here.
+                segment.given_at = at;
+                PlaybackState::Queued
+            }
+        };
     }
 }
 
@@ -233,5 +258,5 @@ impl Segment {
 /// Segments that the voice is given ahead of what sounds: it holds 64.
 const AHEAD_SEGMENTS_MAX: usize = 16;
 
-/// Characters that the voice is given ahead of what sounds: about half a minute, and it holds a whole one.
-const AHEAD_CHARACTERS_MAX: usize = 450;
+/// Characters that the voice is given ahead of what sounds, before one more segment: about fifteen seconds. It holds sixty.
+const AHEAD_CHARACTERS_MAX: usize = 250;

@@ -170,3 +170,6 @@ impl Reply {
         }
     }
 }
+
+/// Pieces of one reply that may wait for the voice: some ten minutes of speech. A model that says more is out of hand.
+pub(super) const QUEUE_MAX: usize = 256;

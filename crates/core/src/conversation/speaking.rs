@@ -3,9 +3,9 @@
 use super::barge_in::Why;
 use super::effect::{Effect, Measure, MeasureName, Purpose};
 use super::input::{AcousticEpoch, PlaybackEvent, SegmentRef};
-use super::playback::{Audio, Piece, Playback, PlaybackState, Stage, Start};
+use super::playback::{Audio, Of, Piece, Playback, PlaybackState, Stage, Start};
 use super::{Conversation, Cx};
-use crate::ids::{PlaybackId, ResponseId};
+use crate::ids::PlaybackId;
 use crate::ledger;
 use crate::policy::Priority;
 
@@ -15,41 +15,38 @@ impl Conversation {
         if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_hold_ends().is_some() {
             return;
         }
+        if let Some(playback) = self.current.as_mut() {
+            give_next(cx, playback, self.acoustic.epoch);
+        }
         while self.current.as_ref().is_none_or(|playback| playback.takes_more(self.acoustic.epoch)) {
-            let Some((piece, response)) = self.next_piece() else { return };
-            let playback = self.current.get_or_insert_with(|| Playback::new(PlaybackId(cx.ids.draw()), response, Priority::Normal));
+            let Some((piece, of)) = self.next_piece() else { return };
+            let playback = self.current.get_or_insert_with(|| Playback::new(PlaybackId(cx.ids.draw()), of, Priority::Normal));
             give(cx, playback, piece, self.acoustic.epoch);
         }
     }
 
-    /// The next piece that may follow what is being said, with the response that it belongs to.
-    fn next_piece(&mut self) -> Option<(Piece, Option<ResponseId>)> {
-        if let Some(playback) = self.current.as_mut()
-            && let Some(piece) = playback.again.pop_front()
-        {
-            return Some((piece, playback.response));
-        }
-        let replying = self.reply.as_ref().map(|reply| reply.response);
-        let speaking = self.current.as_ref().map(|playback| playback.response);
-        if speaking == Some(None) {
-            return None; // An announcement is not mixed with anything.
+    /// The next piece that may follow what is being said, with what it belongs to.
+    fn next_piece(&mut self) -> Option<(Piece, Of)> {
+        let replying = self.reply.as_ref().map(|reply| Of::Response(reply.response));
+        let speaking = self.current.as_ref().map(|playback| playback.of);
+        if speaking == Some(Of::Announcement) {
+            return None; // It is not mixed with anything.
         }
         if let Some(piece) = self.deferred.front() {
-            let response = match piece.purpose {
-                Purpose::Reply { response } => response,
+            let of = match piece.purpose {
+                Purpose::Reply { response } => Of::Response(response),
                 // An acceptance or a refusal goes with whatever is said next.
-                _ => speaking.flatten().or(replying).unwrap_or(NO_RESPONSE),
+                _ => speaking.or(replying).unwrap_or(Of::Leftover),
             };
-            if speaking.flatten().is_some_and(|speaking| speaking != response) {
+            if speaking.is_some_and(|speaking| speaking != of) {
                 return None;
             }
-            return self.deferred.pop_front().map(|piece| (piece, Some(response)));
+            return self.deferred.pop_front().map(|piece| (piece, of));
         }
-        if speaking.is_some() && speaking.flatten() != replying {
-            return None; // The rest of an earlier response is finished first.
+        if speaking.is_some() && speaking != replying {
+            return None; // What is left of an earlier response is finished first.
         }
-        let piece = self.reply.as_mut()?.next_piece()?;
-        Some((piece, replying))
+        self.reply.as_mut()?.next_piece().zip(replying)
     }
 
     pub(super) fn playback_event(&mut self, cx: &mut Cx, event: PlaybackEvent) {
@@ -88,7 +85,6 @@ impl Conversation {
             }
             PlaybackEvent::Resumed { segment, at } => {
                 if let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) {
-                    playback.state = PlaybackState::Playing;
                     playback.resumed(segment.index, at);
                 }
             }
@@ -112,7 +108,7 @@ impl Conversation {
         if known.epoch == epoch {
             return self.lost(cx, segment); // It was not stale: the voice has no room for it.
         }
-        if playback.response.is_none() && playback.silent() {
+        if playback.of == Of::Announcement && playback.silent() {
             return self.cut_current(cx, Why::Refused); // The gate is asked again; no attempt is spent.
         }
         playback.refused(segment.index);
@@ -120,7 +116,7 @@ impl Conversation {
 
     fn started(&mut self, cx: &mut Cx, segment: SegmentRef, start: Start) {
         let Some(playback) = self.playback_mut(segment.playback) else { return };
-        let response = playback.response;
+        let of = playback.of;
         playback.state = PlaybackState::Playing;
         let Some(known) = playback.segment(segment.index) else { return };
         if known.started.is_some() {
@@ -130,7 +126,7 @@ impl Conversation {
         known.stage = Stage::Playing { released_ms: 0 };
         let purpose = known.piece.purpose;
         let ready_at = known.audio.as_ref().map(|audio| audio.ready_at);
-        if let Some(reply) = self.reply.as_mut().filter(|reply| Some(reply.response) == response) {
+        if let Some(reply) = self.reply.as_mut().filter(|reply| of == Of::Response(reply.response)) {
             reply.audio_released = true;
         }
         if let Some(ready_at) = ready_at {
@@ -148,7 +144,7 @@ impl Conversation {
         }
     }
 
-    /// A segment whose audio could not be made, or got stuck, is skipped: what follows goes on.
+    /// A segment whose audio could not be made is skipped: what follows goes on.
     fn lost(&mut self, cx: &mut Cx, segment: SegmentRef) {
         let Some(playback) = self.playback_mut(segment.playback) else { return };
         let Some(known) = playback.segment(segment.index) else { return };
@@ -162,24 +158,14 @@ impl Conversation {
         self.settle_told(cx);
     }
 
-    pub(super) fn lose_what_is_stuck(&mut self, cx: &mut Cx) {
-        while self.current.as_ref().and_then(Playback::stuck_at).is_some_and(|at| at <= cx.now) {
-            let Some(playback) = self.current.as_mut() else { return };
-            let id = playback.id;
-            let Some(index) = playback.head() else { return };
-            // Whatever the voice still has of it must not come out later, out of place.
-            self.cut_stuck(cx, SegmentRef { playback: id, index });
+    /// The voice takes too long over a segment. It is stopped: nothing of it must come out later, out of place. Where it was
+    /// stopped, or that the last frame has left after all, is told with the clear.
+    pub(super) fn stop_what_is_stuck(&mut self, cx: &mut Cx) {
+        let Some(playback) = self.current.as_mut().filter(|playback| playback.stuck_at().is_some_and(|at| at <= cx.now)) else { return };
+        if let Some(head) = playback.head().and_then(|head| playback.segment(head)) {
+            head.stuck = true;
         }
-    }
-
-    /// The voice does not get a segment out: it is stopped, and what follows the segment is said anew.
-    fn cut_stuck(&mut self, cx: &mut Cx, segment: SegmentRef) {
-        self.lost(cx, segment);
-        if self.current.as_ref().is_some_and(|playback| playback.id == segment.playback) {
-            self.cut_current(cx, Why::Stuck);
-        } else {
-            cx.out.push(Effect::Clear { playback: segment.playback });
-        }
+        self.cut_current(cx, Why::Stuck);
     }
 
     /// A playback that has left the box is no longer current: it holds nobody up.
@@ -212,12 +198,18 @@ impl Conversation {
     }
 }
 
+/// Gives the voice what comes next in a playback, as far as it takes it.
+pub(super) fn give_next(cx: &mut Cx, playback: &mut Playback, epoch: AcousticEpoch) {
+    while playback.takes_more(epoch)
+        && let Some(piece) = playback.to_give.pop_front()
+    {
+        give(cx, playback, piece, epoch);
+    }
+}
+
 /// Gives the voice a piece, as the next segment of a playback.
-pub(super) fn give(cx: &mut Cx, playback: &mut Playback, piece: Piece, epoch: AcousticEpoch) {
+fn give(cx: &mut Cx, playback: &mut Playback, piece: Piece, epoch: AcousticEpoch) {
     let (purpose, content) = (piece.purpose, piece.content.clone());
     let segment = playback.give(piece, cx.now, epoch);
     cx.out.push(Effect::Speak { segment, content, purpose, epoch });
 }
-
-/// The response of words that outlived theirs: an acceptance that is said after its response was cut.
-const NO_RESPONSE: ResponseId = ResponseId(0);

@@ -7,9 +7,9 @@ use super::barge_in::Why;
 use super::effect::{Decision, Effect, HeardText, Measure, MeasureName, Purpose, ToolStatus};
 use super::evidence::{Needs, SentSegment};
 use super::input::{Content, Evidence, SegmentRef};
-use super::playback::{Piece, Playback};
+use super::playback::{Of, Piece, Playback};
 use super::reply::{GenerationState, Queued};
-use super::speaking::give;
+use super::speaking::give_next;
 use super::{Conversation, Cx};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
@@ -180,10 +180,9 @@ impl Conversation {
             }
             (Route::Ride, Some(reply)) => reply.tail.extend(pieces),
             _ => {
-                let mut playback = Playback::new(PlaybackId(cx.ids.draw()), None, priority);
-                for piece in pieces {
-                    give(cx, &mut playback, piece, self.acoustic.epoch);
-                }
+                let mut playback = Playback::new(PlaybackId(cx.ids.draw()), Of::Announcement, priority);
+                playback.to_give.extend(pieces);
+                give_next(cx, &mut playback, self.acoustic.epoch);
                 self.current = Some(playback);
             }
         }
@@ -237,7 +236,7 @@ impl Conversation {
         self.unheard(purpose);
     }
 
-    fn set_verdict(&mut self, purpose: &Purpose, verdict: ClauseVerdict) {
+    pub(super) fn set_verdict(&mut self, purpose: &Purpose, verdict: ClauseVerdict) {
         if let Purpose::Clause { delivery, clause: Some(clause) } = purpose
             && let Some(known) = self.telling.get_mut(delivery).and_then(|telling| telling.clauses.get_mut(clause))
         {
@@ -315,11 +314,7 @@ impl Conversation {
                 let text = awaiting.piece.content.text().to_owned();
                 cx.out.push(Effect::Heard(HeardText { segment: awaiting.segment, text, heard_ms: awaiting.sent.duration_ms }));
                 if awaiting.settled {
-                    // Late evidence of its own generation still counts: the ledger stops a repeat.
-                    if let Purpose::Clause { delivery, clause: Some(clause) } = purpose {
-                        let (session, clauses) = (self.channel.session, vec![ClauseEvidence { clause, verdict }]);
-                        self.ask_ledger(cx, ledger::Input::Settled { session, delivery, clauses });
-                    }
+                    self.heard_late(cx, &purpose, verdict);
                 } else {
                     self.set_verdict(&purpose, verdict);
                 }
@@ -332,6 +327,23 @@ impl Conversation {
                 }
                 cx.now.since(awaiting.sent.sent_at) < LATE_EVIDENCE_MAX
             }
+        }
+    }
+
+    /// Late evidence of its own generation still counts, and stops a repeat that is under way.
+    fn heard_late(&mut self, cx: &mut Cx, purpose: &Purpose, verdict: ClauseVerdict) {
+        let Purpose::Clause { delivery, clause: Some(clause) } = *purpose else { return };
+        let repeated = self.telling.get_mut(&delivery).and_then(|telling| telling.clauses.get_mut(&clause));
+        let Some(known) = repeated else {
+            let (session, clauses) = (self.channel.session, vec![ClauseEvidence { clause, verdict }]);
+            return self.ask_ledger(cx, ledger::Input::Settled { session, delivery, clauses });
+        };
+        // The claim is the repeat's now: what is known belongs to its account.
+        *known = Some(verdict);
+        let heard = |known: &Option<ClauseVerdict>| matches!(known, Some(ClauseVerdict::Heard(_)));
+        if self.telling.get(&delivery).is_some_and(|telling| telling.clauses.values().all(heard)) {
+            self.settle_told(cx);
+            self.withdrawn(cx, delivery);
         }
     }
 
@@ -405,7 +417,7 @@ impl Conversation {
     /// Whether what the voice has is the reply itself, none of it released yet.
     fn reply_is_queued(&self) -> bool {
         match (&self.current, &self.reply) {
-            (Some(playback), Some(reply)) => playback.response == Some(reply.response),
+            (Some(playback), Some(reply)) => playback.of == Of::Response(reply.response),
             _ => false,
         }
     }

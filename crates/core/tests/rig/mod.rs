@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    Purpose, SegmentRef, Settings, ToolCall,
+    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
 };
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
@@ -22,7 +22,7 @@ use serde_json::json;
 
 use self::store::Store;
 use self::voice::{FRAME, Voice};
-use self::watch::{CallWatch, Watch};
+use self::watch::{CallWatch, May, Watch};
 
 /// The whole box.
 pub struct Rig {
@@ -39,7 +39,10 @@ pub struct Rig {
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
     pub watch: Watch,
+    /// What new calls are held with.
+    pub settings: Settings,
     requests: u64,
+    requested: BTreeMap<RequestId, OperationId>,
     queue: VecDeque<Todo>,
 }
 
@@ -88,7 +91,9 @@ impl Rig {
             answers: BTreeMap::new(),
             link_ms: 0,
             watch: Watch::default(),
+            settings: Settings::default(),
             requests: 0,
+            requested: BTreeMap::new(),
             queue: VecDeque::new(),
         };
         rig.ledger_effects(effects);
@@ -112,7 +117,7 @@ impl Rig {
             best: Evidence::Received,
             far_buffer_ms: watch::FAR_BUFFER,
         };
-        let (conversation, effects) = Conversation::begin(&mut step, Settings::default(), channel);
+        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
         self.calls.push(Call {
             session,
             conversation,
@@ -135,6 +140,8 @@ impl Rig {
             watch: CallWatch::new(self.now),
         });
         let call = self.calls.len() - 1;
+        let begun = &mut self.calls[call];
+        begun.watch.effects(&May::Anything, &effects, &begun.voice, false);
         self.call_effects(call, effects);
         self.drain();
         call
@@ -209,6 +216,14 @@ impl Rig {
         self.calls[call].edges.extend(edges);
     }
 
+    /// The caller speaks, pauses, and goes on.
+    pub fn caller_speaks_on(&mut self, call: usize) {
+        let now = self.calls[call].silent_from(self.now);
+        let edges = [(40, Acoustic::Suspected), (180, Acoustic::Speaking), (700, Acoustic::Trailing), (900, Acoustic::Speaking)];
+        self.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
+        self.calls[call].edges.extend([(now + 1_600, Acoustic::Trailing, now + 1_400), (now + 2_100, Acoustic::Quiet, now + 1_400)]);
+    }
+
     /// A cough: suspected, never confirmed.
     pub fn cough(&mut self, call: usize) {
         let now = self.calls[call].silent_from(self.now);
@@ -232,6 +247,7 @@ impl Rig {
     pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
         self.requests += 1;
         let request = RequestId(self.requests);
+        self.requested.insert(request, operation);
         self.queue.push_back(Todo::Ledger(ledger::Input::Callback { request, operation, result }));
         self.drain();
         request
@@ -396,10 +412,17 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
-        let before = call.watch.input(&input, now);
+        let due = call.conversation.deadline().is_some_and(|at| at.0 <= now);
+        let may = match call.watch.input(&input, now) {
+            // A timer ends at the same time.
+            May::OnlyWait | May::Anything if due => May::Wake,
+            may => may,
+        };
         let woken = input == Input::Wake;
+        let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
-        call.watch.effects(&before, &effects, &call.voice, call.over);
+        call.watch.shows(showed, call.conversation.clocks().playback);
+        call.watch.effects(&may, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {
@@ -425,6 +448,10 @@ impl Rig {
                     self.dispatched.push(dispatch);
                 }
                 ledger::Effect::Answer { request, answer } => {
+                    if answer == CallbackAnswer::Recorded {
+                        let record = &self.store.operations[&self.requested[&request]];
+                        assert!(record.result.is_some() || record.error.is_some(), "R3: a result is durable before it is confirmed");
+                    }
                     self.answers.insert(request, answer);
                 }
                 ledger::Effect::Tell { session, news } => {
@@ -444,6 +471,10 @@ impl Rig {
             match effect {
                 Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
                     watch::claimed_before_spoken(&self.store, call, delivery, BootId(self.boot));
+                    call.to_voice.push_back((now + link_ms, effect));
+                }
+                Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
+                    assert!(self.store.batches.contains_key(&batch), "R1: an operation is durable before its acceptance is spoken");
                     call.to_voice.push_back((now + link_ms, effect));
                 }
                 Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
@@ -477,6 +508,10 @@ impl Rig {
         let stale = |record: &ledger::DeliveryRecord| {
             record.stale_after_ms.is_some_and(|limit| wall - record.ready.unix_ms >= i64::try_from(limit).unwrap_or(i64::MAX))
         };
+        for call in self.calls.iter().filter(|call| !call.over) {
+            let plays = call.conversation.clocks().playback == Some(PlaybackState::Playing);
+            assert!(!plays || call.voice.sounds(now, 1_000 + FRAME + 2 * self.link_ms), "I20: at {now} it plays without frames");
+        }
         self.watch.idle(&self.store, &mut self.calls, now, stale);
     }
 

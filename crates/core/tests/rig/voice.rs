@@ -115,6 +115,11 @@ impl Voice {
         self.counts.iter().any(|(segment, count)| segment.playback == playback && count.released > 0)
     }
 
+    /// Whether a frame has left the box within the last `ms`, or would have if the media thread were not held up.
+    pub fn sounds(&self, now: u64, ms: u64) -> bool {
+        now <= self.stalled_until + ms || self.ear.last().is_some_and(|(at, _)| now <= at + ms)
+    }
+
     /// When it does something next, by itself.
     pub fn next(&self, now: u64) -> Option<u64> {
         if self.closed {
@@ -132,6 +137,10 @@ impl Voice {
         self.counts.insert(segment, Count { frames, ..Count::default() });
         let fails = self.failing > 0;
         self.failing = self.failing.saturating_sub(1);
+        let held: u64 =
+            self.rendering.iter().map(|held| held.frames).chain(self.mouth.iter().map(|held| held.frames - held.released)).sum();
+        assert!(self.rendering.len() + self.mouth.len() < SEGMENTS_MAX, "the voice holds {SEGMENTS_MAX} segments");
+        assert!((held + frames) * FRAME <= HELD_MS_MAX, "the voice holds {HELD_MS_MAX} ms");
         self.rendering.push_back(Rendering { segment, epoch, ready_at: now + self.render_ms, ready: false, frames, fails });
     }
 
@@ -296,3 +305,7 @@ fn words(text: &str, duration_ms: u64, index: u32) -> Vec<Word> {
     let end_ms = |at: usize| (at as u64 * duration_ms).div_ceil(text.len().max(1) as u64) as u32;
     ends.map(|at| Word { end_byte: at as u32, end_ms: end_ms(at) }).collect()
 }
+
+/// What the voice and the mouth hold: more is lost.
+const SEGMENTS_MAX: usize = 64;
+const HELD_MS_MAX: u64 = 60_000;

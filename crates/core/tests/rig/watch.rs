@@ -7,9 +7,9 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use recado_core::conversation::{
-    Acoustic, AcousticEpoch, Cause, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, Purpose, SegmentRef,
+    Acoustic, AcousticEpoch, Cause, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose, SegmentRef,
 };
-use recado_core::ids::{BootId, DeliveryId, ResponseId, SessionId};
+use recado_core::ids::{BootId, DeliveryId, PlaybackId, ResponseId, SessionId};
 use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, SpokenClause, Write};
 use recado_core::policy::CanInterrupt;
 
@@ -58,6 +58,11 @@ pub struct CallWatch {
     waiting_since: Option<u64>,
     heard: BTreeSet<SegmentRef>,
     now: u64,
+    /// Edges of the acoustic, the generation and the playback clock that were taken.
+    pub edges: BTreeSet<(&'static str, &'static str)>,
+    /// Whether the model has been heard of since the response was asked for.
+    generating: bool,
+    playbacks: BTreeMap<PlaybackId, &'static str>,
 }
 
 /// What an input may lead to.
@@ -69,6 +74,8 @@ pub enum May {
     Answer,
     /// The model asks.
     AskLedger,
+    /// A deadline has come: a model that was silent for too long has failed.
+    Wake,
     /// Anything but what changes an operation (I5).
     Anything,
 }
@@ -86,15 +93,22 @@ impl CallWatch {
             waiting_since: None,
             heard: BTreeSet::new(),
             now,
+            edges: BTreeSet::new(),
+            generating: false,
+            playbacks: BTreeMap::new(),
         }
     }
 
     /// An input goes to the conversation.
     pub fn input(&mut self, input: &Input, now: u64) -> May {
         self.now = now;
+        if let Input::Playback(event) = input {
+            self.playback(event);
+        }
         match input {
             Input::Acoustic(edge) if edge.epoch > self.epoch => {
                 let from = std::mem::replace(&mut self.acoustic, edge.to);
+                self.edges.insert((name(from), name(edge.to)));
                 self.epoch = edge.epoch;
                 match (from, edge.to) {
                     (Acoustic::Quiet, Acoustic::Suspected) | (Acoustic::Suspected, Acoustic::Quiet) => May::OnlyWait,
@@ -113,16 +127,57 @@ impl CallWatch {
             }
             Input::Playback(PlaybackEvent::Refused { .. }) => May::OnlyWait,
             Input::Model(event) => self.model(event),
+            Input::Wake => May::Wake,
             _ => May::Anything,
         }
+    }
+
+    /// The playback clock, as the media path tells it.
+    fn playback(&mut self, event: &PlaybackEvent) {
+        match event {
+            PlaybackEvent::Started { segment, .. } | PlaybackEvent::Resumed { segment, .. } => self.plays(segment.playback, "Playing"),
+            PlaybackEvent::Paused { segment, .. } => self.plays(segment.playback, "Paused"),
+            PlaybackEvent::Cleared { playback, .. } => self.plays(*playback, "Cleared"),
+            PlaybackEvent::Failed { segment, .. } => self.plays(segment.playback, "Lost"),
+            _ => {}
+        }
+    }
+
+    fn plays(&mut self, playback: PlaybackId, to: &'static str) {
+        if let Some(from) = self.playbacks.insert(playback, to)
+            && from != to
+        {
+            self.edges.insert((from, to));
+        }
+    }
+
+    /// What the conversation's own clocks show before and after an input: that evidence is awaited, and that none is.
+    pub fn shows(&mut self, before: Option<PlaybackState>, after: Option<PlaybackState>) {
+        match (before, after) {
+            (Some(PlaybackState::Playing), Some(PlaybackState::Drained)) => self.edges.insert(("Playing", "Drained")),
+            (Some(PlaybackState::Drained), None) => self.edges.insert(("Drained", "Finished")),
+            _ => false,
+        };
+    }
+
+    fn generates(&mut self, to: &'static str) {
+        let from = if self.generating { "Generating" } else { "Requested" };
+        self.edges.insert((from, to));
+        self.generating = to == "Generating";
     }
 
     fn model(&mut self, event: &ModelEvent) -> May {
         match event {
             ModelEvent::Clause { response, .. } | ModelEvent::ToolCall { response, .. } if self.open == Some(*response) => {
                 self.said = true;
+                if !self.generating {
+                    self.generates("Generating");
+                }
             }
-            ModelEvent::Complete { response } if self.open == Some(*response) => self.open = None,
+            ModelEvent::Complete { response } if self.open == Some(*response) => {
+                self.generates("Complete");
+                self.open = None;
+            }
             ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(),
             ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(self.now),
             _ => {}
@@ -131,6 +186,7 @@ impl CallWatch {
     }
 
     fn failed(&mut self) {
+        self.generates("Failed");
         self.open = None;
         if self.answers_turn && !self.said {
             self.owed_since = Some(self.now);
@@ -145,15 +201,20 @@ impl CallWatch {
                     assert_eq!(self.open, None, "I18: one generation at a time");
                     self.open = Some(*response);
                     self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. });
-                    (self.said, self.owed_since) = (false, None);
+                    (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
-                Effect::CancelResponse { response } if self.open == Some(*response) => match may {
-                    // Silent for too long.
-                    May::Anything => self.failed(),
-                    _ => self.open = None,
-                },
                 Effect::CancelResponse { .. } if *may == May::OnlyWait => {
                     panic!("I11: a false start changes nothing but time: {effects:?}")
+                }
+                Effect::CancelResponse { response } if self.open == Some(*response) => match may {
+                    May::Wake => self.failed(),
+                    _ => {
+                        self.generates("Cancelled");
+                        self.open = None;
+                    }
+                },
+                Effect::Speak { segment, .. } => {
+                    self.playbacks.entry(segment.playback).or_insert("Queued");
                 }
                 Effect::Clear { playback } if *may == May::OnlyWait => {
                     assert!(!voice.begun(*playback), "I11: a false start changes nothing but time: {effects:?}");
@@ -301,6 +362,15 @@ impl Call {
     fn quiet(&self) -> bool {
         let still = self.to_conversation.is_empty() && self.to_voice.is_empty() && self.edges.is_empty() && !self.voice.busy();
         still && self.watch.open.is_none() && self.voice.acoustic == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+    }
+}
+
+fn name(acoustic: Acoustic) -> &'static str {
+    match acoustic {
+        Acoustic::Quiet => "Quiet",
+        Acoustic::Suspected => "Suspected",
+        Acoustic::Speaking => "Speaking",
+        Acoustic::Trailing => "Trailing",
     }
 }
 

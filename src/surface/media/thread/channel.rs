@@ -15,7 +15,6 @@ use crate::surface::media::recording::Recording;
 #[derive(Debug)]
 pub struct CallMedia {
     /// What may make sound. Only the voice takes it out.
-    #[allow(dead_code, reason = "for the voice alone")]
     pub(in crate::surface) commands: CallCommands,
     /// What the media tells.
     pub events: CallEvents,
@@ -38,7 +37,6 @@ impl CallCommands {
 
     /// Gives a command; it is carried out within 5 ms. Handed back if the queue is full: then the media thread hangs, or events
     /// are not being taken.
-    #[allow(dead_code, reason = "for the voice alone")]
     pub(in crate::surface) fn send(&mut self, command: Command) -> Result<(), Command> {
         self.ring.push(command).map_err(|PushError::Full(command)| command)
     }

@@ -32,6 +32,8 @@ pub struct MediaConfig {
     pub calls_max: usize,
     /// The origin of monotonic time, the same as everywhere in the box.
     pub origin: Instant,
+    /// Whether to ask for FIFO scheduling.
+    pub realtime: bool,
 }
 
 /// The media thread. There is one in the box; dropping it says goodbye in every call and ends it.
@@ -89,16 +91,17 @@ impl MediaHandle {
         let reaper_ends = reaper.ends();
         let run = Run::new(clock, Arc::clone(&shared), adopted, waste, config.calls_max).map_err(MediaError::Start)?;
         let (realtime_tx, realtime_rx) = mpsc::sync_channel(1);
+        let ask_realtime = config.realtime;
         let media = std::thread::Builder::new().name("recado-media".into()).spawn(move || {
             // Nobody listens only if the handle's start failed meanwhile.
-            let _ = realtime_tx.send(sys::schedule_fifo());
+            let _ = realtime_tx.send(if ask_realtime { sys::schedule_fifo().map(|()| true) } else { Ok(false) });
             run.run();
         });
         let mut threads = vec![media.map_err(MediaError::Start)?];
         let freeing = std::thread::Builder::new().name("recado-reaper".into()).spawn(move || reaper.run());
         threads.push(freeing.map_err(MediaError::Start)?);
         let realtime = match realtime_rx.recv() {
-            Ok(Ok(())) => true,
+            Ok(Ok(realtime)) => realtime,
             Ok(Err(error)) => {
                 tracing::warn!(%error, "the media thread may not use FIFO scheduling: audio may stutter under load (grant CAP_SYS_NICE or LimitRTPRIO)");
                 false

@@ -21,7 +21,7 @@ static ALLOCATOR: AllocDisabler = AllocDisabler;
 const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 fn start(ports: std::ops::RangeInclusive<u16>, calls_max: usize) -> MediaHandle {
-    MediaHandle::start(MediaConfig { address: LOCALHOST, ports, calls_max, origin: Instant::now() }).unwrap()
+    MediaHandle::start(MediaConfig { address: LOCALHOST, ports, calls_max, origin: Instant::now(), realtime: true }).unwrap()
 }
 
 fn plan(rtp: SocketAddr) -> Plan {

@@ -51,7 +51,7 @@ impl Headers {
         self.0.extend_from_slice(&other.0);
     }
 
-    /// The first value of `name`, which is spelled as in [`name`](self::name).
+    /// The first value of `name`, which is spelled as in [`name`].
     pub fn first(&self, name: &str) -> Option<&[u8]> {
         self.0.iter().find(|header| header.name == name).map(|header| header.value.as_slice())
     }

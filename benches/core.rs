@@ -1,0 +1,136 @@
+//! The core's share: one input of a conversation, one of the ledger, and a whole operation from asked to heard, without
+//! store and sound. The ratio to quote is against the 20 ms of a media tick.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use recado_core::conversation::{
+    Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Conversation, Effect, Evidence, Generation, Input, ModelEvent, PlaybackEvent,
+    SegmentRef, Settings, ToolCall,
+};
+use recado_core::ids::{BootId, PartyId, SessionId};
+use recado_core::ledger::{self, AttemptOutcome, Ledger, Snapshot};
+use recado_core::policy::{Language, ToolPolicy};
+use recado_core::time::{Step, Time, Wall};
+
+fn step(now: u64) -> Step {
+    Step::new(Time(now), Wall { unix_ms: 1_700_000_000_000 + now as i64, synchronised: true }, u128::from(now + 1) << 64)
+}
+
+fn channel() -> Channel {
+    Channel {
+        session: SessionId(1),
+        party: Some(PartyId("bench/1".into())),
+        language: Language::Es,
+        best: Evidence::Received,
+        far_buffer_ms: 120,
+    }
+}
+
+/// A box without sound and disk: what is said is heard at once, what is committed is durable at once.
+struct Bare {
+    now: u64,
+    ledger: Ledger,
+    conversation: Conversation,
+    inputs: u64,
+}
+
+impl Bare {
+    fn begin() -> Self {
+        let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
+        let policies = BTreeMap::from([("table".to_owned(), policy)]);
+        let (ledger, _) = Ledger::recover(&mut step(0), BootId(1), policies, Snapshot::default());
+        let (conversation, effects) = Conversation::begin(&mut step(1), Settings::default(), channel());
+        let mut bare = Self { now: 1, ledger, conversation, inputs: 0 };
+        bare.carry_out(effects);
+        bare
+    }
+
+    fn conversation(&mut self, input: Input) {
+        self.now += 5;
+        self.inputs += 1;
+        let effects = self.conversation.handle(&mut step(self.now), input);
+        self.carry_out(effects);
+    }
+
+    fn ledger(&mut self, input: ledger::Input) {
+        self.inputs += 1;
+        let effects = self.ledger.handle(&mut step(self.now), input);
+        for effect in effects {
+            match effect {
+                ledger::Effect::Persist { commit, .. } => self.ledger(ledger::Input::Durable(commit)),
+                ledger::Effect::Dispatch(dispatch) => self.ledger(ledger::Input::Attempted {
+                    operation: dispatch.operation,
+                    attempt: dispatch.attempt,
+                    outcome: AttemptOutcome::Succeeded(serde_json::json!({ "at": "nine" })),
+                }),
+                ledger::Effect::Tell { news, .. } => self.conversation(Input::News(news)),
+                ledger::Effect::Answer { .. } | ledger::Effect::Measured(_) => {}
+            }
+        }
+    }
+
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Speak { segment, .. } => self.heard(segment),
+                Effect::Ledger(input) => self.ledger(*input),
+                _ => {}
+            }
+        }
+    }
+
+    fn heard(&mut self, segment: SegmentRef) {
+        let (packet, generation) = (self.now, Generation(1));
+        self.conversation(Input::Playback(PlaybackEvent::Ready { segment, duration_ms: 5, words: Vec::new(), near_silent: false }));
+        self.conversation(Input::Playback(PlaybackEvent::Started { segment, at: Time(self.now), packet, generation }));
+        self.conversation(Input::Playback(PlaybackEvent::Sent { segment, at: Time(self.now), packet, generation }));
+        self.conversation(Input::Playback(PlaybackEvent::Report {
+            generation,
+            highest_packet: packet,
+            cumulative_lost: 0,
+            at: Time(self.now),
+        }));
+    }
+
+    /// The caller asks, the tool answers, the closing is told and heard.
+    fn errand(&mut self, epoch: u64) {
+        for (offset, to) in [(1, Acoustic::Suspected), (2, Acoustic::Speaking), (3, Acoustic::Trailing), (4, Acoustic::Quiet)] {
+            let edge = AcousticEdge { to, epoch: AcousticEpoch(epoch + offset), at: Time(self.now) };
+            self.now += 200;
+            let effects = self.conversation.handle(&mut step(self.now), Input::Acoustic(edge));
+            self.inputs += 1;
+            let asked =
+                effects.iter().find_map(|effect| if let Effect::Respond { response, .. } = effect { Some(*response) } else { None });
+            self.carry_out(effects);
+            if let Some(response) = asked {
+                let call = ToolCall { call_id: "1".into(), tool: "table".into(), arguments: serde_json::json!({ "turn": epoch }) };
+                self.conversation(Input::Model(ModelEvent::ToolCall { response, call }));
+                let content = Content::Text { text: "Muy bien".into(), language: Language::Es };
+                self.conversation(Input::Model(ModelEvent::Clause { response, content }));
+                self.conversation(Input::Model(ModelEvent::Complete { response }));
+            }
+        }
+        self.now += 2_000;
+        self.conversation(Input::Wake);
+    }
+}
+
+fn core(criterion: &mut Criterion) {
+    criterion.bench_function("conversation: one input that changes nothing", |bencher| {
+        let mut bare = Bare::begin();
+        bencher.iter(|| black_box(bare.conversation.handle(&mut step(bare.now), Input::Wake)));
+    });
+    criterion.bench_function("an errand, from asked to heard (about 30 inputs)", |bencher| {
+        let mut bare = Bare::begin();
+        let mut epoch = 0;
+        bencher.iter(|| {
+            bare.errand(epoch);
+            epoch += 4;
+        });
+    });
+}
+
+criterion_group!(benches, core);
+criterion_main!(benches);
