@@ -1,0 +1,14 @@
+//! The box as a process, ill-treated: what comes in is garbage, what it leans on breaks, and it is killed.
+//!
+//! It is judged by what a caller hears, by what the tools were asked, and by the store. The caller is a telephone of this
+//! test's own and the speech engine a script that gives each closing a tone of its own: nothing has to be installed.
+
+mod bad_input;
+mod box_process;
+mod configuration;
+mod faults;
+mod http;
+mod kills;
+mod phone;
+mod stage;
+mod tool_service;
