@@ -19,7 +19,7 @@ async fn after_a_power_cut_between_the_effect_and_its_answer_there_is_one_effect
     stage.tools.asked(MUTE, 1).await;
     caller.hears_something().await;
     boxed.kill();
-    let first = caller.is_dropped();
+    let first = caller.recording();
 
     let boxed = stage.box_runs().await;
     stage.tools.asked(MUTE, 2).await;
@@ -49,7 +49,7 @@ async fn told_to_stop_in_the_middle_of_a_closing_the_box_hangs_up_commits_and_te
     caller.hears_voice(1_000).await;
     let (status, ()) = tokio::join!(boxed.stops(), caller.is_hung_up());
     assert!(status.success(), "{status}");
-    let first = caller.is_over().await;
+    let first = caller.ends().await;
 
     let pending = stage.pending();
     let [delivery] = &pending.deliveries[..] else { panic!("{pending:?}") };

@@ -61,7 +61,7 @@ impl Recording {
     /// The recording without its longest silence between these places (ms), and how long that was.
     pub fn without_longest_silence(&self, from_ms: usize, to_ms: usize) -> (Self, usize) {
         let (mut longest, mut begin) = (0..0, from_ms * MS);
-        for at in begin..(to_ms * MS).min(self.samples.len()) {
+        for at in from_ms * MS..(to_ms * MS).min(self.samples.len()) {
             if self.samples[at] != 0 {
                 begin = at + 1;
             } else if at + 1 - begin > longest.len() {

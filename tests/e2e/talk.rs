@@ -179,6 +179,5 @@ async fn keys_reach_the_steps_that_are_written_for_them() {
 /// Quiet before a result is told, by default (ms).
 const MIN_QUIET_MS: usize = 650;
 
-
 /// A false start is forgotten within a second.
 const PAUSE_MS_MAX: usize = 1_000;
