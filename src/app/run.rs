@@ -79,6 +79,8 @@ pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
 
 async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let started = Instant::now();
+    // From here on a signal to stop is heeded, however early it comes.
+    let stop = told_to_stop();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
     let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
@@ -169,11 +171,15 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     info!(sip = %listening, http = %http_address, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    warm_up(config, &speaker, &health).await;
+    let warm_up = async {
+        warm_up(config, &speaker, &health).await;
+        std::future::pending::<()>().await;
+    };
 
     let mut calls = calls;
     tokio::select! {
-        () = told_to_stop() => {}
+        () = stop => {}
+        () = warm_up => {}
         ended = &mut calls => {
             warn!(?ended, "the switchboard ended by itself: the box stops, to be started again");
         }
@@ -245,16 +251,19 @@ fn snapshot(recovered: Recovered) -> Snapshot {
     }
 }
 
-async fn told_to_stop() {
+/// Registers for the signals that end a box, and waits for one.
+fn told_to_stop() -> impl Future<Output = ()> {
     use tokio::signal::unix::{SignalKind, signal};
-    let (term, int) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
-    match (term, int) {
-        (Ok(mut term), Ok(mut int)) => tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-        },
-        // Without handlers the system's default ends the process, as by a power cut: nothing is lost.
-        _ => std::future::pending().await,
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        match signals {
+            (Ok(mut term), Ok(mut int)) => tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
+            },
+            // Without handlers the system's default ends the process, as by a power cut: nothing is lost.
+            _ => std::future::pending().await,
+        }
     }
 }
 

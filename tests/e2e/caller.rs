@@ -147,17 +147,17 @@ impl Caller {
     /// Hangs up. What was heard.
     pub async fn hangs_up(mut self) -> Recording {
         self.command("hangup", "").await;
-        self.is_over().await
+        self.ends().await
     }
 
     /// Waits until the call is over. What was heard.
-    pub async fn is_over(self) -> Recording {
+    pub async fn ends(self) -> Recording {
         self.event("CALL_CLOSED").await;
         Recording { samples: self.recorded("dec") }
     }
 
     /// Nobody is there any more. What was heard.
-    pub fn is_dropped(self) -> Recording {
+    pub fn recording(self) -> Recording {
         Recording { samples: self.recorded("dec") }
     }
 

@@ -3,16 +3,17 @@
 use recado_core::ledger::DeliveryState;
 use serde_json::json;
 
+use super::instances::shown_as_pending;
 use super::sound::phrase;
 use super::stage::{CLOSING, Stage};
-use super::talk::{DIALOGUE, asks_for_a_table};
+use super::talk::{DIALOGUE, orders_a_table};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_result_that_is_reported_twice_is_told_once_and_a_different_one_is_a_conflict() {
     let Some(stage) = Stage::set(DIALOGUE).await else { return };
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
-    asks_for_a_table(&stage, &mut caller).await;
+    orders_a_table(&stage, &mut caller).await;
     let (first, second) = tokio::join!(stage.tools.report("table", json!({ "at": 9 })), stage.tools.report("table", json!({ "at": 9 })));
     assert_eq!((first, second), (200, 200));
     caller.hears_something().await;
@@ -33,7 +34,7 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     let Some(stage) = Stage::set(DIALOGUE).await else { return };
     let boxed = stage.box_runs().await;
     let mut alice = stage.calls("alice", &boxed).await;
-    asks_for_a_table(&stage, &mut alice).await;
+    orders_a_table(&stage, &mut alice).await;
     let first = alice.hangs_up().await;
     boxed.is_idle().await;
     assert_eq!(stage.tools.report("table", json!({})).await, 200);
@@ -43,6 +44,8 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     bob.hears_silence(2_500).await;
     let other = bob.hangs_up().await;
     assert_eq!(stage.pending().deliveries.len(), 1);
+    let shown = shown_as_pending(&stage.config());
+    assert!(shown.contains("Ready for default/alice") && shown.contains(CLOSING), "{shown}");
 
     let mut alice = stage.calls("alice", &boxed).await;
     // What is due comes with the greeting.

@@ -25,6 +25,14 @@ fn refused(config: &Path, flags: &[&str]) -> String {
     said
 }
 
+/// What `recado pending` shows.
+pub fn shown_as_pending(config: &Path) -> String {
+    let Output { status, stdout, stderr } =
+        Command::new(env!("CARGO_BIN_EXE_recado")).args(["pending", "-c"]).arg(config).output().expect("it runs");
+    assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
+    String::from_utf8_lossy(&stdout).into_owned()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_instance_is_told_which_port_or_store_is_taken_and_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -47,11 +55,10 @@ async fn a_second_instance_is_told_which_port_or_store_is_taken_and_what_to_do()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_pending_is_shown_while_the_box_runs() {
+async fn a_running_box_can_be_asked_what_is_pending() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = configuration(folder.path());
     let boxed = BoxProcess::start(&config).await;
-    let shown = Command::new(env!("CARGO_BIN_EXE_recado")).args(["pending", "-c"]).arg(&config).output().expect("it runs");
-    assert_eq!((shown.status.code(), String::from_utf8_lossy(&shown.stdout).as_ref()), (Some(0), "Nothing waits and nothing runs.\n"));
+    assert_eq!(shown_as_pending(&config), "Nothing waits and nothing runs.\n");
     assert!(boxed.stops().await.success());
 }

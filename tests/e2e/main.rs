@@ -5,6 +5,7 @@
 
 mod box_process;
 mod caller;
+mod conflicts;
 mod deliveries;
 mod events;
 mod flood;

@@ -3,9 +3,9 @@
 use recado_core::ledger::{DeliveryState, OperationState};
 use serde_json::json;
 
-use super::sound::{callers_speech, phrase};
+use super::sound::phrase;
 use super::stage::{CLOSING, SHORT, Stage};
-use super::talk::{DIALOGUE, asks_for_a_table};
+use super::talk::{DIALOGUE, orders_a_table};
 use super::tool_service::MUTE;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -14,12 +14,11 @@ async fn after_a_power_cut_between_the_effect_and_its_answer_there_is_one_effect
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
-    let saying = caller.says(&callers_speech("Good evening, I would like a table for two, please.").await).await;
-    caller.has_said(&saying).await;
+    caller.presses("1").await;
     stage.tools.asked(MUTE, 1).await;
     caller.hears_something().await;
     boxed.kill();
-    let first = caller.is_dropped();
+    let first = caller.recording();
 
     let boxed = stage.box_runs().await;
     stage.tools.asked(MUTE, 2).await;
@@ -44,12 +43,12 @@ async fn told_to_stop_in_the_middle_of_a_closing_the_box_hangs_up_commits_and_te
     let Some(stage) = Stage::set(DIALOGUE).await else { return };
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
-    asks_for_a_table(&stage, &mut caller).await;
+    orders_a_table(&stage, &mut caller).await;
     assert_eq!(stage.tools.report("table", json!({})).await, 200);
     caller.hears_voice(1_000).await;
     let (status, ()) = tokio::join!(boxed.stops(), caller.is_hung_up());
     assert!(status.success(), "{status}");
-    let first = caller.is_over().await;
+    let first = caller.ends().await;
 
     let pending = stage.pending();
     let [delivery] = &pending.deliveries[..] else { panic!("{pending:?}") };

@@ -52,26 +52,36 @@ impl Recording {
         places
     }
 
-    /// The first moment in this stretch (ms) at which there is voice.
-    pub fn voice_within(&self, from_ms: usize, to_ms: usize) -> Option<usize> {
-        let stretch = self.samples.get(from_ms * MS..(to_ms * MS).min(self.samples.len()))?;
-        Some(from_ms + stretch.chunks(FRAME).position(voiced)? * FRAME / MS)
+    /// The recording without the one pause that was made in `phrase`, and how long that was (ms).
+    pub fn without_pause_in(&self, phrase: &[i16]) -> (Self, usize) {
+        let pieces: Vec<&[i16]> = phrase.chunks_exact(PIECE_MS * MS).collect();
+        let [first, last] = [0, pieces.len() - 1].map(|piece| self.once("a piece of the phrase", pieces[piece]));
+        let paused = (last - first).saturating_sub((pieces.len() - 1) * PIECE_MS);
+        // It is made of whole frames; the places are of whole milliseconds.
+        let paused_ms = (paused + 10) / 20 * 20;
+        let begins = self.longest_silence(first, last);
+        let mut samples = self.samples.clone();
+        samples.drain(begins..begins + paused_ms * MS);
+        (Self { samples }, paused_ms)
     }
 
-    /// The recording without its longest silence between these places (ms), and how long that was.
-    pub fn without_longest_silence(&self, from_ms: usize, to_ms: usize) -> (Self, usize) {
+    /// Where the longest silence between these places (ms) begins (samples).
+    fn longest_silence(&self, from_ms: usize, to_ms: usize) -> usize {
         let (mut longest, mut begin) = (0..0, from_ms * MS);
-        for at in begin..(to_ms * MS).min(self.samples.len()) {
-            if self.samples[at] != 0 {
+        for at in from_ms * MS..to_ms * MS {
+            if self.samples[at].unsigned_abs() > SILENT {
                 begin = at + 1;
             } else if at + 1 - begin > longest.len() {
                 longest = begin..at + 1;
             }
         }
-        let mut samples = self.samples.clone();
-        let length_ms = longest.len() / MS;
-        samples.drain(longest);
-        (Self { samples }, length_ms)
+        longest.start
+    }
+
+    /// The first moment in this stretch (ms) at which there is voice.
+    pub fn voice_within(&self, from_ms: usize, to_ms: usize) -> Option<usize> {
+        let stretch = self.samples.get(from_ms * MS..(to_ms * MS).min(self.samples.len()))?;
+        Some(from_ms + stretch.chunks(FRAME).position(voiced)? * FRAME / MS)
     }
 }
 
@@ -119,6 +129,9 @@ const VOICED_RMS: i64 = 300;
 
 /// More than it takes to be noticed.
 const COUGH_MS: usize = 120;
+
+/// What decoders make of the codec's silence stays below.
+const SILENT: u16 = 8;
 
 /// Long enough to be told from any other piece of speech.
 const PIECE_MS: usize = 400;

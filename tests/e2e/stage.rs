@@ -12,10 +12,26 @@ use super::box_process::BoxProcess;
 use super::caller::{Caller, MODULES};
 use super::tool_service::{MUTE, Tools};
 
-/// What the tools' acceptance and closings are.
+/// The tools' acceptance, and closings.
 pub const ACCEPTED: &str = "I'm on it. Please go on.";
 pub const CLOSING: &str = "You have your table for two, tonight at half past nine, next to the window.";
 pub const SHORT: &str = "A window seat is yours.";
+pub const TAXI: &str = "The taxi picks you up at nine o'clock sharp.";
+pub const CINEMA: &str = "Two cinema tickets are waiting at the counter.";
+pub const THEATRE: &str = "The theatre begins at a quarter to eight.";
+pub const ALARM: &str = "Somebody has opened your garage door.";
+
+/// The tools: name, closing, further settings.
+const TOOLS: [(&str, &str, &str); 6] = [
+    ("table", CLOSING, SHORT_FORM),
+    (MUTE, CLOSING, SHORT_FORM),
+    ("taxi", TAXI, ""),
+    ("cinema", CINEMA, "topic = \"evening\""),
+    ("theatre", THEATRE, "topic = \"evening\""),
+    ("alarm", ALARM, "priority = \"urgent\""),
+];
+
+const SHORT_FORM: &str = "say_short.en = \"A window seat is yours.\"";
 
 /// Scenes in real time share the machine, a flood has it for itself.
 pub static MACHINE: RwLock<()> = RwLock::const_new(());
@@ -37,10 +53,10 @@ impl Stage {
         let machine = MACHINE.read().await;
         let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start().await);
         let mut settings = settings(folder.path(), "");
-        for tool in ["table", MUTE] {
+        for (tool, closing, further) in TOOLS {
             settings += &format!(
                 "[[tools]]\nname = {tool:?}\nurl = \"http://{}/{tool}\"\nidempotent = true\nsay_accepted.en = {ACCEPTED:?}\n\
-                 say_done.en = {CLOSING:?}\nsay_short.en = {SHORT:?}\n",
+                 say_done.en = {closing:?}\n{further}\n",
                 tools.address
             );
         }
