@@ -27,7 +27,10 @@ fn each_broken_answer_of_a_tool_ends_in_one_truthful_closing() {
     names.extend(["refused", "no_tls"]);
     let boxed = {
         let calls: Vec<String> = names.iter().map(|name| format!("{{ tool = {name:?} }}")).collect();
-        stage.writes("dialogue.toml", &format!("[greeting]\nsay.en = \"Hello.\"\ncall = [{}]\n[otherwise]\nsay.en = \"Yes?\"\n", calls.join(", ")));
+        stage.writes(
+            "dialogue.toml",
+            &format!("[greeting]\nsay.en = \"Hello.\"\ncall = [{}]\n[otherwise]\nsay.en = \"Yes?\"\n", calls.join(", ")),
+        );
         stage.box_runs()
     };
     let phone = Phone::dial(boxed.sip, "ana");
@@ -198,7 +201,8 @@ fn a_store_that_can_not_be_used_is_an_error_that_says_what_to_do() {
         assert!(said.contains(says) && !said.contains("panicked"), "{what}: {said}");
     };
     std::fs::create_dir(&data).expect("made");
-    std::fs::write(&store, "this is no database, but it is long enough to look like a file that somebody put here by mistake ".repeat(20)).expect("written");
+    std::fs::write(&store, "this is no database, but it is long enough to look like a file that somebody put here by mistake ".repeat(20))
+        .expect("written");
     fails("not a database", "recado");
     std::fs::remove_file(&store).expect("removed");
     let (status, _) = stage.box_runs().stops();

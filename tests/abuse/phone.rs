@@ -116,7 +116,10 @@ impl Phone {
             let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
             request.starts_with("BYE ").then(|| {
                 let kept = ["Via:", "From:", "To:", "Call-ID:", "CSeq:"];
-                let headers: String = request.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).fold(String::new(), |all, line| all + line + "\r\n");
+                let headers: String = request
+                    .lines()
+                    .filter(|line| kept.iter().any(|name| line.starts_with(name)))
+                    .fold(String::new(), |all, line| all + line + "\r\n");
                 self.sip.send(format!("SIP/2.0 200 OK\r\n{headers}Content-Length: 0\r\n\r\n").as_bytes()).expect("sent");
             })
         });

@@ -43,7 +43,9 @@ impl Tools {
 
     /// Waits until `tool` has been asked `requests` times. What is known of it then.
     pub fn asked(&self, tool: &str, requests: u32) -> Asked {
-        patiently(&format!("{tool} to be asked {requests} times"), || self.all().into_iter().find(|asked| asked.tool == tool && asked.requests >= requests))
+        patiently(&format!("{tool} to be asked {requests} times"), || {
+            self.all().into_iter().find(|asked| asked.tool == tool && asked.requests >= requests)
+        })
     }
 
     /// Everything that was asked, one for each key.
@@ -86,7 +88,9 @@ impl Tools {
 }
 
 fn answer(mut stream: TcpStream, tool: &str) -> Option<()> {
-    let ok = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let ok = |length: usize| {
+        format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")
+    };
     match tool {
         "not_json" => stream.write_all(format!("{}<html>", ok(6)).as_bytes()).ok(),
         "huge" => {
@@ -95,11 +99,12 @@ fn answer(mut stream: TcpStream, tool: &str) -> Option<()> {
         }
         "drip" => {
             stream.write_all(ok(1_000).as_bytes()).ok()?;
-            (0..1_000).try_for_each(|_| {
-                std::thread::sleep(Duration::from_millis(100));
-                stream.write_all(b"1")
-            })
-            .ok()
+            (0..1_000)
+                .try_for_each(|_| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    stream.write_all(b"1")
+                })
+                .ok()
         }
         "five_hundred" => stream.write_all(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok(),
         "hang_up" => Some(()),
@@ -118,7 +123,10 @@ impl Asked {
 /// POSTs `body` to `url`; the status, or 0.
 pub fn post(url: &str, token: &str, body: &[u8]) -> u16 {
     let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a URL");
-    let head = format!("POST /{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     let sent = TcpStream::connect(host).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         stream.write_all(head.as_bytes())?;
