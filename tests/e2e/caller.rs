@@ -308,4 +308,4 @@ pub const MODULES: &str = "/usr/lib/baresip/modules";
 /// Below the ports that the system gives away, and apart from those of the boxes.
 const RTP_FIRST: u16 = 30_000;
 const RTP_PORTS: u16 = 20;
-const RTP_RANGES: u16 = 100;
+const RTP_RANGES: u16 = 70;
