@@ -74,7 +74,8 @@ impl Config {
         self.model.check(checker);
         self.http.check(checker);
         self.log.check(checker);
-        if self.sip.listen == self.http.listen {
+        // Two ports that are chosen at each start are two.
+        if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
             let free = self.http.listen.port().checked_add(1).unwrap_or(8080);
             let instead = format!("listen = \"{}:{free}\"", self.http.listen.ip());
             checker.warning(&Path::of("http.listen"), "the same address and port as sip.listen, which is easily confused", instead);

@@ -21,7 +21,11 @@ fn every_wrong_configuration_is_told_with_its_place_by_check_and_by_run() {
         ("a bad address", good.replacen("127.0.0.1:0", "localhorst", 1).into_bytes(), "sip.listen"),
         ("a port range without a pair", good.replace("ports = \"", "ports = \"9-9\" # \"").into_bytes(), "media.ports"),
         ("a bad level", good.replace("\"info\"", "\"loud\"").into_bytes(), "log.level"),
-        ("a tool twice", format!("{good}\n[[tools]]\nname = \"job\"\nurl = \"http://127.0.0.1/\"\nsay_done.en = \"x\"\n").into_bytes(), "job"),
+        (
+            "a tool twice",
+            format!("{good}\n[[tools]]\nname = \"job\"\nurl = \"http://127.0.0.1/\"\nsay_done.en = \"x\"\n").into_bytes(),
+            "job",
+        ),
         ("a URL that is none", good.replace("url = \"http", "url = \"gopher").into_bytes(), "url"),
         ("a template that is broken", good.replace("It is done.", "{{ result.").into_bytes(), "say_done"),
         ("a negative time", format!("{good}timeout_ms = -1\n").into_bytes(), "timeout_ms"),

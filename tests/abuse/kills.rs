@@ -21,9 +21,9 @@ fn killed_at_any_moment_nothing_is_lost_nothing_told_twice_and_each_key_has_one_
         let begun = std::time::Instant::now();
         let mut reported = false;
         while begun.elapsed() < moment {
-            if let Some(asked) = stage.tools.all().into_iter().nth(round as usize).filter(|_| !reported && begun.elapsed() > moment / 2) {
-                let _ = asked;
-                reported = stage.tools.all().iter().map(|asked| asked.report(SUCCEEDED)).filter(|status| *status == 200).count() > 0;
+            let of_this_call = stage.tools.all().into_iter().find(|asked| asked.who == caller);
+            if let Some(asked) = of_this_call.filter(|_| !reported && begun.elapsed() > moment / 2) {
+                reported = asked.report_to(boxed.http, SUCCEEDED) == 200;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
@@ -33,7 +33,7 @@ fn killed_at_any_moment_nothing_is_lost_nothing_told_twice_and_each_key_has_one_
     // A last life: what was accepted ends and is told to whom it belongs, or was told.
     let boxed = stage.box_runs();
     for asked in stage.tools.all() {
-        patiently("the result to be taken", || (asked.report(SUCCEEDED) == 200).then_some(()));
+        patiently("the result to be taken", || (asked.report_to(boxed.http, SUCCEEDED) == 200).then_some(()));
     }
     patiently("every operation to have its closing", || {
         let history = stage.history();

@@ -116,7 +116,10 @@ impl Phone {
             let request = String::from_utf8_lossy(&buffer[..length]).into_owned();
             request.starts_with("BYE ").then(|| {
                 let kept = ["Via:", "From:", "To:", "Call-ID:", "CSeq:"];
-                let headers: String = request.lines().filter(|line| kept.iter().any(|name| line.starts_with(name))).fold(String::new(), |all, line| all + line + "\r\n");
+                let headers: String = request
+                    .lines()
+                    .filter(|line| kept.iter().any(|name| line.starts_with(name)))
+                    .fold(String::new(), |all, line| all + line + "\r\n");
                 self.sip.send(format!("SIP/2.0 200 OK\r\n{headers}Content-Length: 0\r\n\r\n").as_bytes()).expect("sent");
             })
         });
@@ -302,11 +305,12 @@ fn pair() -> (UdpSocket, UdpSocket) {
     }
 }
 
-/// What the speech engine of the tests says anything, a success, a failure, and what is not known with.
-pub const WORDS: u32 = 500;
+/// What the speech engine of the tests says anything with, an acceptance, a success, a failure, and what is not known.
+pub const WORDS: u32 = 400;
+pub const ACCEPTED: u32 = 650;
 pub const DONE: u32 = 1_000;
 pub const FAILED: u32 = 1_500;
 pub const UNKNOWN: u32 = 2_000;
-const TONES: [u32; 4] = [WORDS, DONE, FAILED, UNKNOWN];
+const TONES: [u32; 5] = [WORDS, ACCEPTED, DONE, FAILED, UNKNOWN];
 
 const SSRC: u32 = 0x0ca1_1e40;

@@ -21,6 +21,8 @@ pub struct Tools {
 pub struct Asked {
     pub tool: String,
     pub requests: u32,
+    /// For whom, where the dialogue says so.
+    pub who: String,
     /// Where the last request wants its result.
     pub url: String,
     pub token: String,
@@ -43,7 +45,9 @@ impl Tools {
 
     /// Waits until `tool` has been asked `requests` times. What is known of it then.
     pub fn asked(&self, tool: &str, requests: u32) -> Asked {
-        patiently(&format!("{tool} to be asked {requests} times"), || self.all().into_iter().find(|asked| asked.tool == tool && asked.requests >= requests))
+        patiently(&format!("{tool} to be asked {requests} times"), || {
+            self.all().into_iter().find(|asked| asked.tool == tool && asked.requests >= requests)
+        })
     }
 
     /// Everything that was asked, one for each key.
@@ -78,6 +82,7 @@ impl Tools {
             let asked = all.entry(key).or_default();
             asked.requests += 1;
             asked.tool.clone_from(&tool);
+            asked.who = body.pointer("/arguments/who").and_then(Value::as_str).unwrap_or_default().to_owned();
             asked.url = body.pointer("/callback/url").and_then(Value::as_str).unwrap_or_default().to_owned();
             asked.token = body.pointer("/callback/token").and_then(Value::as_str).unwrap_or_default().to_owned();
         }
@@ -86,7 +91,9 @@ impl Tools {
 }
 
 fn answer(mut stream: TcpStream, tool: &str) -> Option<()> {
-    let ok = |length: usize| format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n");
+    let ok = |length: usize| {
+        format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n")
+    };
     match tool {
         "not_json" => stream.write_all(format!("{}<html>", ok(6)).as_bytes()).ok(),
         "huge" => {
@@ -95,11 +102,12 @@ fn answer(mut stream: TcpStream, tool: &str) -> Option<()> {
         }
         "drip" => {
             stream.write_all(ok(1_000).as_bytes()).ok()?;
-            (0..1_000).try_for_each(|_| {
-                std::thread::sleep(Duration::from_millis(100));
-                stream.write_all(b"1")
-            })
-            .ok()
+            (0..1_000)
+                .try_for_each(|_| {
+                    std::thread::sleep(Duration::from_millis(100));
+                    stream.write_all(b"1")
+                })
+                .ok()
         }
         "five_hundred" => stream.write_all(b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok(),
         "hang_up" => Some(()),
@@ -113,12 +121,21 @@ impl Asked {
     pub fn report(&self, body: &str) -> u16 {
         post(&self.url, &self.token, body.as_bytes())
     }
+
+    /// Reports a result to the box that listens on `http` now.
+    pub fn report_to(&self, http: SocketAddr, body: &str) -> u16 {
+        let path = self.url.trim_start_matches("http://").split_once('/').map_or("", |(_, path)| path);
+        post(&format!("http://{http}/{path}"), &self.token, body.as_bytes())
+    }
 }
 
 /// POSTs `body` to `url`; the status, or 0.
 pub fn post(url: &str, token: &str, body: &[u8]) -> u16 {
     let (host, path) = url.trim_start_matches("http://").split_once('/').expect("a URL");
-    let head = format!("POST /{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "POST /{path} HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     let sent = TcpStream::connect(host).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_secs(30)))?;
         stream.write_all(head.as_bytes())?;
