@@ -21,17 +21,13 @@ fn garbage_on_the_sip_port_disturbs_no_call_fills_no_log_and_no_memory() {
     let corpus = corpus();
     let mut random = Random(1);
     let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
-    let invite = format!(
-        "INVITE sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:0;branch=z9hG4bKnowhere\r\nMax-Forwards: 70\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:recado@b>\r\nCall-ID: c\r\nCSeq: 1 OPTIONS\r\n\r\n"
-    );
+    // Answers to it can't be sent: nobody has port 0.
+    let nowhere = "OPTIONS sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:0;branch=z9hG4bKnowhere\r\nMax-Forwards: 70\r\n\
+                   From: <sip:a@b>;tag=1\r\nTo: <sip:recado@b>\r\nCall-ID: c\r\nCSeq: 1 OPTIONS\r\n\r\n";
     for round in 0..SIP_PACKETS {
         let mut datagram = match round % 4 {
             0 => random.bytes(1_400),
-            1 => invite
-                .replace("OPTIONS", if round % 8 == 1 { "INVITE" } else { "OPTIONS" })
-                .replace("nowhere", &round.to_string())
-                .replacen("INVITE", "OPTIONS", 1)
-                .into_bytes(),
+            1 => nowhere.replace("nowhere", &round.to_string()).into_bytes(),
             _ => corpus[random.below(corpus.len())].clone(),
         };
         match round % 5 {
