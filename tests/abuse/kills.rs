@@ -17,12 +17,12 @@ fn killed_at_any_moment_nothing_is_lost_nothing_told_twice_and_each_key_has_one_
         let boxed = stage.box_runs();
         let phone = Phone::dial(boxed.sip, &caller);
         // From before the operation is accepted up to after its closing was told.
-        let moment = Duration::from_millis(round * 300);
+        let moment = Duration::from_millis(round * 150);
         let begun = std::time::Instant::now();
         let mut reported = false;
         while begun.elapsed() < moment {
             let of_this_call = stage.tools.all().into_iter().find(|asked| asked.who.ends_with(&format!("/{caller}")));
-            if let Some(asked) = of_this_call.filter(|_| !reported && begun.elapsed() > moment / 2) {
+            if let Some(asked) = of_this_call.filter(|_| !reported && begun.elapsed() > moment / 3) {
                 reported = asked.report_to(boxed.http, SUCCEEDED) == 200;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -59,4 +59,4 @@ fn killed_at_any_moment_nothing_is_lost_nothing_told_twice_and_each_key_has_one_
     drop(boxed);
 }
 
-const KILLS: u64 = 16;
+const KILLS: u64 = 20;
