@@ -9,7 +9,6 @@ use recado_core::BootId;
 use recado_core::conversation::Settings;
 use recado_core::ledger::{ClaimRecord, Ledger, Snapshot};
 use recado_core::policy::Language;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
@@ -85,8 +84,9 @@ pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
 
 async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let started = Instant::now();
+    // From here on a signal to stop is heeded, however early it comes.
+    let stop = told_to_stop();
     let clock = Clock::start();
-    let mut stop = Stop::listen();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
     let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
     let model = Scripted::new(dialogue);
@@ -188,7 +188,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     beside.spawn(warm_up(config.this_box.language, acceptances(config), speaker));
 
     let ended = tokio::select! {
-        () = stop.told() => None,
+        () = stop => None,
         _ = &mut calls => Some("the switchboard"),
         _ = &mut ledger_task => Some("the ledger"),
     };
@@ -281,23 +281,18 @@ fn snapshot(recovered: Recovered) -> Snapshot {
     }
 }
 
-/// SIGTERM and SIGINT. From now on they are remembered until [`Stop::told`] is asked.
-struct Stop(std::io::Result<(Signal, Signal)>);
-
-impl Stop {
-    fn listen() -> Self {
-        let both = || Ok((signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?));
-        Self(both())
-    }
-
-    async fn told(&mut self) {
-        match &mut self.0 {
-            Ok((terminate, interrupt)) => tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
+/// Registers for the signals that end a box, and waits for one.
+fn told_to_stop() -> impl Future<Output = ()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        match signals {
+            (Ok(mut term), Ok(mut int)) => tokio::select! {
+                _ = term.recv() => {}
+                _ = int.recv() => {}
             },
             // Without handlers the system's default ends the process, as by a power cut: nothing is lost.
-            Err(_) => std::future::pending().await,
+            _ => std::future::pending().await,
         }
     }
 }

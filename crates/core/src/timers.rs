@@ -8,14 +8,15 @@
 //! | [`WINDOW_MAX`] | how long several deliveries share one window | time |
 //! | [`SUSPECTED_MAX`] | suspicion of speech that nothing confirmed | confirmation, retraction, time (taken as a retraction) |
 //! | [`GENERATION_SILENT_MAX`] | a model that was asked and says nothing | any event of the response; time (failed) |
-//! | [`RENDER_MAX`] | a segment that was given to the voice and has not begun | its first frame; time (lost) |
-//! | [`PLAYBACK_STALLED_MAX`] | a playing segment past its end | its last frame; time (lost) |
+//! | [`RENDER_MAX`] | a segment that was given to the voice and has not begun | its first frame; time (given up) |
+//! | [`PLAYBACK_STALLED_MAX`] | a playing segment past its end; a playback whose next segment has not begun | its last frame; the next first one; time (given up; no longer playing) |
 //! | [`CLEAR_MAX`] | a clear that the voice has not confirmed | the confirmation; time (taken as cleared where it was last seen) |
 //! | [`CLAIM_MAX`] | a claim that the ledger has not answered | the answer; time (given back) |
 //! | [`CLAIM_AGAIN`] | a claim that was not granted | time; then the gate may claim again |
 //! | [`RIDE_HOLD_MAX`] | a response held back for the delivery that is to ride on it | the claim's answer; time (it goes without) |
 //! | [`ACCEPT_MAX`] | an acceptance that the ledger has not answered holds back what follows it | the answer; time (what follows goes on) |
 //! | [`EVIDENCE_MAX`] | a segment that waits for its report | the report; time (settled without one) |
+//! | [`EVIDENCE_LATE_MAX`] | a segment that was settled as uncertain, and may still be reported on | the report; time (forgotten) |
 //! | [`EVIDENCE_AFTER_END`] | evidence after the end of a call | time |
 //! | [`HANG_UP_TAIL`] | what the far end still plays before we hang up | time |
 //! | [`HANG_UP_MAX`] | deliveries told before we hang up | the last of them; time |
@@ -35,7 +36,7 @@ pub const GENERATION_SILENT_MAX: u64 = 5_000;
 /// How long a segment may take from being given to the voice to its first frame, when nothing is before it.
 pub const RENDER_MAX: u64 = 6_000;
 
-/// How long a playing segment may be past its end.
+/// How long a playing segment may be past its end, and a playing playback without frames (I20).
 pub const PLAYBACK_STALLED_MAX: u64 = 1_000;
 
 /// How long the voice may take to confirm a clear.
@@ -55,6 +56,9 @@ pub const ACCEPT_MAX: u64 = 3_000;
 
 /// How long a segment waits for its report. Reports come about every five seconds.
 pub const EVIDENCE_MAX: u64 = 15_000;
+
+/// How long after its last frame late evidence of a segment still counts. No report is later.
+pub const EVIDENCE_LATE_MAX: u64 = 60_000;
 
 /// How long after the end of a call its evidence is waited for.
 pub const EVIDENCE_AFTER_END: u64 = 1_000;

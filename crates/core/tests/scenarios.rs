@@ -286,3 +286,45 @@ fn a_closing_of_many_operations_is_given_to_the_voice_bit_by_bit_and_heard_whole
     assert_eq!(rig.closings_heard().len(), 12);
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
 }
+
+#[test]
+fn the_agent_does_not_hang_up_over_a_delivery_whose_claim_was_refused() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.say(call, response, "Adiós");
+    rig.input(call, Input::Model(ModelEvent::HangUp { response }));
+    rig.complete(call, response);
+    rig.run(200);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(10);
+    rig.store.failing = true;
+    rig.run_until("it is claimed", |rig| rig.store.in_flight() > 0);
+    rig.run(5);
+    rig.store.failing = false;
+    rig.run_until("the agent hangs up", |rig| rig.calls[call].hung_up);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+}
+
+#[test]
+fn a_closing_that_becomes_obsolete_while_it_is_told_stops_at_once() {
+    let mut with_topic = policies();
+    for policy in with_topic.values_mut() {
+        policy.topic = Some("cena".into());
+    }
+    let mut rig = Rig::new(with_topic);
+    let first = rig.quiet_call(Some("ana"));
+    let ops = rig.request(first, &["mesa"]);
+    rig.run(3_000);
+    rig.done(ops[0], json!({ "value": "a las nueve" }));
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(first) == 30);
+    // The same party asks for something newer, on another line.
+    let second = rig.dial(Some("ana"));
+    rig.ask(second, "taxi", json!({}));
+    rig.run(5_000);
+    assert!(rig.closing_frames(first) <= 31, "{}", rig.closing_frames(first));
+    assert_eq!(rig.deliveries(), [DeliveryState::Superseded]);
+}

@@ -81,7 +81,9 @@ impl Reports {
         let lost_before = self.before(after, segment.first_packet).map_or(0, |report| report.cumulative_lost);
         // The loss between the two reports around the segment is charged wholly to it.
         let lost = after.cumulative_lost.saturating_sub(lost_before).max(0).unsigned_abs();
-        let packets = segment.last_packet.saturating_sub(segment.first_packet) + 1;
+        // Packets of silence, sent while it was paused, are none of its own.
+        let between = segment.last_packet.saturating_sub(segment.first_packet) + 1;
+        let packets = between.min(segment.duration_ms.div_ceil(PACKET_MS));
         Some(if segment.near_silent || lost * 100 > packets * LOSS_PERCENT_MAX {
             ClauseVerdict::Uncertain
         } else {
@@ -131,6 +133,9 @@ const REPORTS_MAX: usize = 32;
 
 /// Loss within a segment up to which it counts as received (percent of its packets). Concealment hides about as much.
 const LOSS_PERCENT_MAX: u64 = 10;
+
+/// What a packet carries (ms).
+const PACKET_MS: u64 = 20;
 
 /// Packets between two reports, by the usual interval of five seconds.
 const REPORT_PACKETS: u64 = 250;
@@ -187,6 +192,13 @@ mod tests {
         let straddling = SentSegment { first_generation: Generation(0), ..SEGMENT };
         assert_eq!(reports(&[(1, 5000, 0)]).verdict(&straddling), None);
         assert_eq!(reports(&[(1, 5000, 0)]).verdict_without(&straddling, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn packets_that_were_sent_during_a_pause_dilute_no_loss() {
+        let paused = SentSegment { last_packet: 1_299, ..SEGMENT };
+        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 10)]).verdict(&paused), Some(ClauseVerdict::Heard(Evidence::Received)));
+        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 11)]).verdict(&paused), Some(ClauseVerdict::Uncertain));
     }
 
     #[test]

@@ -86,12 +86,13 @@ pub struct Conversation {
     late: Option<Reply>,
     /// Words that were cut by something other than the caller, and are said when the voice is free.
     deferred: VecDeque<Piece>,
-    /// What the last barge-in cut, in case the turn turns out to be noise.
+    /// What the last barge-in cut, in case the turn turns out to be noise. Like `deferred` no more than one reply's words.
     cut_by_caller: VecDeque<Piece>,
     current: Option<Playback>,
     clearing: BTreeMap<PlaybackId, Clearing>,
     awaiting: Vec<Awaiting>,
     reports: Reports,
+    /// As many as the ledger holds for this party: it bounds its operations.
     offers: BTreeMap<u64, Offer>,
     claim: Option<Claim>,
     telling: BTreeMap<DeliveryId, Telling>,

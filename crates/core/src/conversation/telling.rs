@@ -298,7 +298,7 @@ impl Conversation {
             let verdict = match by_report {
                 Some(verdict) => verdict,
                 None if due => self.reports.verdict_without(&awaiting.sent, &awaiting.needs, self.over.unwrap_or(cx.now)),
-                None => return cx.now.since(awaiting.sent.sent_at) < LATE_EVIDENCE_MAX,
+                None => return cx.now.since(awaiting.sent.sent_at) < timers::EVIDENCE_LATE_MAX,
             };
             self.decide_segment(cx, awaiting, verdict)
         });
@@ -325,7 +325,7 @@ impl Conversation {
                     awaiting.settled = true;
                     self.set_verdict(&purpose, verdict);
                 }
-                cx.now.since(awaiting.sent.sent_at) < LATE_EVIDENCE_MAX
+                cx.now.since(awaiting.sent.sent_at) < timers::EVIDENCE_LATE_MAX
             }
         }
     }
@@ -466,6 +466,3 @@ impl Conversation {
 
 /// Segments that may wait for evidence at once. A segment is seldom shorter than a second, and waits at most sixteen.
 const AWAITING_MAX: usize = 256;
-
-/// How long after its last frame late evidence of a segment still counts: no report is later (ms).
-const LATE_EVIDENCE_MAX: u64 = 60_000;

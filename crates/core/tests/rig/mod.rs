@@ -517,8 +517,11 @@ impl Rig {
 
     /// Puts the call on hold, or takes it back.
     pub fn hold(&mut self, call: usize, on: bool) {
-        self.calls[call].on_hold = on;
-        self.calls[call].voice.renegotiated(self.now);
+        let (now, arrives) = (self.now, self.now + self.link_ms);
+        let held = &mut self.calls[call];
+        held.on_hold = on;
+        let event = held.voice.hold(on, now).map(|event| (arrives, Input::Playback(event)));
+        held.to_conversation.extend(event);
         self.input(call, Input::Hold(on));
     }
 

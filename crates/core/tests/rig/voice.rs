@@ -15,6 +15,9 @@ pub struct Voice {
     rendering: VecDeque<Rendering>,
     mouth: VecDeque<Sounding>,
     paused: bool,
+    /// On hold nothing is sent; what that paused goes on by itself afterwards.
+    held: bool,
+    paused_by_hold: bool,
     /// The media path's own acoustic clock: ahead of the conversation's by the time that an event takes.
     pub acoustic: Acoustic,
     pub epoch: u64,
@@ -86,6 +89,8 @@ impl Voice {
             rendering: VecDeque::new(),
             mouth: VecDeque::new(),
             paused: false,
+            held: false,
+            paused_by_hold: false,
             acoustic: Acoustic::Quiet,
             epoch: 0,
             purposes: BTreeMap::new(),
@@ -126,7 +131,7 @@ impl Voice {
             return None;
         }
         let rendered = self.rendering.iter().filter(|rendering| !rendering.ready).map(|rendering| rendering.ready_at.max(now + 1)).min();
-        let frame = (!self.paused && !self.mouth.is_empty()).then(|| ((now / FRAME + 1) * FRAME).max(self.stalled_until));
+        let frame = (!self.paused && !self.held && !self.mouth.is_empty()).then(|| ((now / FRAME + 1) * FRAME).max(self.stalled_until));
         let report = self.rtcp.then_some(self.next_report.max(now + 1));
         [rendered, frame, report].into_iter().flatten().min()
     }
@@ -148,12 +153,31 @@ impl Voice {
     pub fn edge(&mut self, to: Acoustic, now: u64) -> Option<PlaybackEvent> {
         self.epoch += 1;
         self.acoustic = to;
-        if to != Acoustic::Suspected || self.paused {
+        if to != Acoustic::Suspected {
             return None;
         }
-        let head = self.mouth.front()?;
+        self.paused_by_hold = false;
+        self.pause(now)
+    }
+
+    fn pause(&mut self, now: u64) -> Option<PlaybackEvent> {
+        let head = self.mouth.front().filter(|_| !self.paused)?;
         self.paused = true;
         Some(PlaybackEvent::Paused { segment: head.segment, released_ms: head.released * FRAME, at: Time(now) })
+    }
+
+    /// A re-INVITE puts the call on hold, or takes it back: whoever hears then may be somebody else.
+    pub fn hold(&mut self, on: bool, now: u64) -> Option<PlaybackEvent> {
+        self.renegotiated(now);
+        let (was, quiet) = (std::mem::replace(&mut self.held, on), self.acoustic == Acoustic::Quiet);
+        if on && !was {
+            let paused = self.pause(now);
+            self.paused_by_hold = paused.is_some();
+            return paused;
+        }
+        let segment = self.mouth.front().filter(|_| was && !on && self.paused_by_hold && self.paused && quiet)?.segment;
+        (self.paused, self.paused_by_hold) = (false, false);
+        Some(PlaybackEvent::Resumed { segment, at: Time(now) })
     }
 
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch, now: u64) -> Option<PlaybackEvent> {
@@ -163,6 +187,10 @@ impl Voice {
             return Some(PlaybackEvent::Refused { segment, epoch: AcousticEpoch(self.epoch) });
         }
         let segment = head.filter(|_| self.paused)?;
+        self.paused_by_hold = self.held;
+        if self.held {
+            return None;
+        }
         self.paused = false;
         Some(PlaybackEvent::Resumed { segment, at: Time(now) })
     }
@@ -234,7 +262,7 @@ impl Voice {
     fn frame(&mut self, now: u64, events: &mut Vec<PlaybackEvent>) -> Option<Released> {
         let (packet, at) = (packet(now), Time(now));
         let generation = self.generations.last().map(|begun| begun.generation).unwrap_or_default();
-        if self.paused {
+        if self.paused || self.held {
             return None;
         }
         let head = self.mouth.front_mut()?;

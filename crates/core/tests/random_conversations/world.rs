@@ -1,171 +1,13 @@
-//! Random interleavings of everything that the outside can do to one or two calls of two parties, with the contract's
-//! invariants checked after every step; then the faults stop, and everything must come to its end (I13).
-//!
-//! `PROPTEST_CASES=100000 cargo test -p recado-core --test random_conversations` looks longer.
+//! A box with callers, a model and tools that do what the actions say, and how it all comes to its end.
 
-mod rig;
-
-use std::collections::BTreeSet;
-use std::collections::hash_map::DefaultHasher;
-use std::hash::Hasher;
-
-use proptest::prelude::*;
 use recado_core::conversation::{Cause, Content, Input, ModelEvent, ToolCall};
 use recado_core::ids::{OperationId, ResponseId};
-use recado_core::ledger::{AttemptOutcome, DeliveryState, Executed, OperationResult};
+use recado_core::ledger::{AttemptOutcome, ClauseRecord, DeliveryRecord, DeliveryState, Executed, OperationResult};
 use recado_core::policy::{CanInterrupt, Language, Priority, RidePosition, ToolPolicy, UncertainPolicy};
-use rig::{Rig, policies};
 use serde_json::json;
 
-/// What the outside does. Calls, tools and attempts are picked from those that there are.
-#[derive(Debug, Clone)]
-enum Action {
-    Pass(u64),
-    Speak {
-        call: u8,
-        ms: u64,
-    },
-    /// With a pause in the middle.
-    SpeakOn {
-        call: u8,
-    },
-    Cough {
-        call: u8,
-    },
-    Digit {
-        call: u8,
-    },
-    Hold {
-        call: u8,
-        on: bool,
-    },
-    Floor {
-        call: u8,
-        on: bool,
-    },
-    HangUp {
-        call: u8,
-    },
-    Dial {
-        party: u8,
-    },
-    Renegotiate {
-        call: u8,
-    },
-    /// A whole answer of the model, as most are.
-    Answer {
-        call: u8,
-        clauses: u8,
-        tools: Vec<u8>,
-    },
-    Clause {
-        call: u8,
-        of: u8,
-        long: bool,
-    },
-    Ask {
-        call: u8,
-        of: u8,
-        tool: u8,
-        argument: u8,
-        same_id: bool,
-    },
-    Complete {
-        call: u8,
-        of: u8,
-    },
-    Fail {
-        call: u8,
-        of: u8,
-    },
-    Goodbye {
-        call: u8,
-    },
-    Cancel {
-        call: u8,
-        tool: Option<u8>,
-    },
-    Noise {
-        call: u8,
-    },
-    Report {
-        which: u8,
-        how: u8,
-    },
-    Callback {
-        which: u8,
-        how: u8,
-    },
-    Render {
-        call: u8,
-        ms: u64,
-    },
-    Mute {
-        call: u8,
-        segments: u32,
-    },
-    Stall {
-        call: u8,
-        ms: u64,
-    },
-    Rtcp {
-        call: u8,
-        on: bool,
-    },
-    Lose {
-        call: u8,
-        frames: u64,
-    },
-    ReportLate {
-        call: u8,
-        ms: u64,
-    },
-    StoreDelay(u64),
-    StoreFails(bool),
-    Crash {
-        kept: usize,
-    },
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let call = || 0..2_u8;
-    let of = || prop_oneof![6 => Just(0_u8), 1 => Just(1)];
-    prop_oneof![
-        12 => (1..400_u64).prop_map(Action::Pass),
-        12 => (400..6_000_u64).prop_map(Action::Pass),
-        8 => (call(), 200..3_000_u64).prop_map(|(call, ms)| Action::Speak { call, ms }),
-        2 => call().prop_map(|call| Action::SpeakOn { call }),
-        4 => call().prop_map(|call| Action::Cough { call }),
-        1 => call().prop_map(|call| Action::Digit { call }),
-        1 => (call(), any::<bool>()).prop_map(|(call, on)| Action::Hold { call, on }),
-        1 => (call(), any::<bool>()).prop_map(|(call, on)| Action::Floor { call, on }),
-        1 => call().prop_map(|call| Action::HangUp { call }),
-        2 => (0..3_u8).prop_map(|party| Action::Dial { party }),
-        1 => call().prop_map(|call| Action::Renegotiate { call }),
-        16 => (call(), 0..4_u8, prop::collection::vec(0..8_u8, 0..3))
-            .prop_map(|(call, clauses, tools)| Action::Answer { call, clauses, tools }),
-        4 => (call(), of(), any::<bool>()).prop_map(|(call, of, long)| Action::Clause { call, of, long }),
-        4 => (call(), of(), 0..8_u8, 0..3_u8, any::<bool>())
-            .prop_map(|(call, of, tool, argument, same_id)| Action::Ask { call, of, tool, argument, same_id }),
-        4 => (call(), of()).prop_map(|(call, of)| Action::Complete { call, of }),
-        2 => (call(), of()).prop_map(|(call, of)| Action::Fail { call, of }),
-        1 => call().prop_map(|call| Action::Goodbye { call }),
-        1 => (call(), prop::option::of(0..8_u8)).prop_map(|(call, tool)| Action::Cancel { call, tool }),
-        1 => call().prop_map(|call| Action::Noise { call }),
-        14 => (any::<u8>(), 0..7_u8).prop_map(|(which, how)| Action::Report { which, how }),
-        3 => (any::<u8>(), 0..3_u8).prop_map(|(which, how)| Action::Callback { which, how }),
-        1 => (call(), prop_oneof![Just(0_u64), Just(30), Just(400), Just(3_000), Just(9_000)])
-            .prop_map(|(call, ms)| Action::Render { call, ms }),
-        1 => (call(), 1..3_u32).prop_map(|(call, segments)| Action::Mute { call, segments }),
-        1 => (call(), 100..8_000_u64).prop_map(|(call, ms)| Action::Stall { call, ms }),
-        1 => (call(), any::<bool>()).prop_map(|(call, on)| Action::Rtcp { call, on }),
-        1 => (call(), 1..200_u64).prop_map(|(call, frames)| Action::Lose { call, frames }),
-        1 => (call(), 100..20_000_u64).prop_map(|(call, ms)| Action::ReportLate { call, ms }),
-        1 => prop_oneof![Just(0_u64), Just(3), Just(300), Just(4_000), Just(7_000)].prop_map(Action::StoreDelay),
-        1 => any::<bool>().prop_map(Action::StoreFails),
-        1 => prop_oneof![Just(0_usize), Just(1), Just(usize::MAX)].prop_map(|kept| Action::Crash { kept }),
-    ]
-}
+use crate::action::Action;
+use crate::rig::{self, Rig, policies};
 
 const TOOLS: [&str; 8] = ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido"];
 
@@ -178,7 +20,7 @@ fn tools() -> std::collections::BTreeMap<String, ToolPolicy> {
         change(&mut policy);
         all.insert(name.to_owned(), policy);
     };
-    tool("taxi", |policy| policy.ride = RidePosition::Last);
+    tool("taxi", |policy| (policy.ride, policy.topic) = (RidePosition::Last, Some("cita".into())));
     tool("pago", |policy| policy.priority = Priority::Urgent);
     tool("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller));
     tool("plazo", |policy| policy.stale_after_ms = Some(15_000));
@@ -188,8 +30,8 @@ fn tools() -> std::collections::BTreeMap<String, ToolPolicy> {
     all
 }
 
-struct World {
-    rig: Rig,
+pub struct World {
+    pub rig: Rig,
     /// The calls that actions are about: the latest two.
     current: Vec<usize>,
     /// Attempts that nobody has reported on.
@@ -200,7 +42,7 @@ struct World {
 }
 
 impl World {
-    fn new(link_ms: u64) -> Self {
+    pub fn new(link_ms: u64) -> Self {
         let mut rig = Rig::new(tools());
         rig.link_ms = link_ms;
         // Where events take their time, silence is broken too.
@@ -228,11 +70,18 @@ impl World {
         self.rig.calls[call].asked.iter().rev().nth(usize::from(of)).map(|asked| asked.0)
     }
 
-    fn act(&mut self, action: Action) {
+    pub fn act(&mut self, action: Action) {
         self.collect();
         match action {
             Action::Pass(ms) => self.rig.run(ms),
             Action::Dial { party } => self.dial(["ana", "bea", "nobody"][usize::from(party)]),
+            Action::Newer { other } => {
+                self.dial("ana");
+                if let Some(&call) = self.current.last().filter(|call| !self.rig.calls[**call].over) {
+                    let argument = u8::try_from(self.calls % 256).unwrap_or_default();
+                    self.ask(call, 0, if other { 1 } else { 6 }, argument, false);
+                }
+            }
             Action::Report { which, how } => self.report(which, how),
             Action::Callback { which, how } => self.callback(which, how),
             Action::StoreDelay(ms) => self.rig.store.delay_ms = ms,
@@ -401,7 +250,7 @@ impl World {
     }
 
     /// The faults stop, the callers are quiet, the model answers, the tools too: everything comes to its end.
-    fn finish(&mut self) {
+    pub fn finish(&mut self) {
         self.rig.store.failing = false;
         self.rig.store.delay_ms = 3;
         for at in 0..self.rig.calls.len() {
@@ -430,7 +279,7 @@ impl World {
             let doubt = record.attempt > 0 && record.uncertain == UncertainPolicy::Suppress;
             let explained = match record.state {
                 DeliveryState::Spoken => true,
-                DeliveryState::Superseded => record.superseded_by.is_some() || record.uncertain == UncertainPolicy::Suppress,
+                DeliveryState::Superseded => record.superseded_by.is_some() || self.on_a_topic(record),
                 DeliveryState::Suppressed => record.stale_after_ms.is_some() || doubt,
                 _ => false,
             };
@@ -476,101 +325,17 @@ impl World {
         self.rig.run(1_000);
     }
 
+    /// Whether what it tells of is on a topic, so that something newer can make it obsolete.
+    fn on_a_topic(&self, record: &DeliveryRecord) -> bool {
+        let topic = |clause: &ClauseRecord| self.rig.policies[&self.rig.store.operations[&clause.operation].tool].topic.is_some();
+        record.clauses.iter().all(topic)
+    }
+
     /// Closings that have not come to their end, and have somebody to hear them.
-    fn open(&self) -> Vec<&recado_core::ledger::DeliveryRecord> {
-        let live = |record: &&recado_core::ledger::DeliveryRecord| {
+    fn open(&self) -> Vec<&DeliveryRecord> {
+        let live = |record: &&DeliveryRecord| {
             record.party.is_some() || self.rig.calls.iter().any(|call| !call.over && call.session == record.session)
         };
         self.rig.store.deliveries.values().filter(|record| !record.state.terminal()).filter(live).collect()
     }
 }
-
-fn play(link_ms: u64, actions: &[Action]) -> World {
-    let mut world = World::new(link_ms);
-    world.rig.watch.digest = Some(DefaultHasher::new());
-    for action in actions {
-        world.act(action.clone());
-    }
-    world.finish();
-    world
-}
-
-fn link_ms() -> impl Strategy<Value = u64> {
-    prop_oneof![Just(0_u64), Just(3), Just(35)]
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_shrink_iters: 20_000, ..ProptestConfig::with_cases(cases()) })]
-
-    #[test]
-    fn whatever_happens_the_invariants_hold_and_nothing_latches(link_ms in link_ms(), actions in prop::collection::vec(action(), 1..70)) {
-        let mut world = World::new(link_ms);
-        for action in actions {
-            world.act(action);
-        }
-        world.finish();
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases() / 20) })]
-
-    #[test]
-    fn the_same_inputs_have_the_same_effects(link_ms in link_ms(), actions in prop::collection::vec(action(), 1..70)) {
-        let digest = || play(link_ms, &actions).rig.watch.digest.map(|digest| digest.finish());
-        assert_eq!(digest(), digest(), "I15");
-    }
-}
-
-/// Every edge of the contract's acoustic, generation and playback clocks that can be seen from outside.
-const EDGES: [(&str, &str); 21] = [
-    ("Quiet", "Suspected"),
-    ("Suspected", "Quiet"),
-    ("Suspected", "Speaking"),
-    ("Speaking", "Trailing"),
-    ("Trailing", "Speaking"),
-    ("Trailing", "Quiet"),
-    ("Requested", "Generating"),
-    ("Requested", "Complete"),
-    ("Requested", "Cancelled"),
-    ("Requested", "Failed"),
-    ("Generating", "Complete"),
-    ("Generating", "Cancelled"),
-    ("Generating", "Failed"),
-    ("Queued", "Playing"),
-    ("Playing", "Paused"),
-    ("Paused", "Playing"),
-    ("Playing", "Drained"),
-    ("Drained", "Finished"),
-    ("Queued", "Cleared"),
-    ("Playing", "Cleared"),
-    ("Paused", "Cleared"),
-];
-
-#[test]
-fn every_edge_of_the_clocks_is_taken() {
-    use proptest::strategy::ValueTree as _;
-    let mut runner = proptest::test_runner::TestRunner::deterministic();
-    let strategy = (link_ms(), prop::collection::vec(action(), 40..70));
-    let mut taken = BTreeSet::new();
-    let mut ends = BTreeSet::new();
-    for _ in 0..150 {
-        let (link_ms, actions) = strategy.new_tree(&mut runner).unwrap().current();
-        let world = play(link_ms, &actions);
-        taken.extend(world.rig.calls.iter().flat_map(|call| call.watch.edges.iter().copied()));
-        ends.extend(world.rig.store.deliveries.values().map(|record| (record.state, record.attempt.min(3))));
-    }
-    let missing: Vec<_> = EDGES.iter().filter(|edge| !taken.contains(*edge)).collect();
-    assert!(missing.is_empty(), "never taken: {missing:?}; taken: {taken:?}");
-    // The conversations are worth their time: closings are told at once, after cuts, and not at all.
-    for end in [(DeliveryState::Spoken, 0), (DeliveryState::Spoken, 1), (DeliveryState::Spoken, 3), (DeliveryState::Suppressed, 0)] {
-        assert!(ends.contains(&end), "no delivery ends as {end:?}: {ends:?}");
-    }
-}
-
-/// Conversations of a run: `PROPTEST_CASES`, or what a debug build plays in half a minute.
-fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(CASES)
-}
-
-const CASES: u32 = 2_000;
