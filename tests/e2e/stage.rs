@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::box_process::BoxProcess;
-use super::caller::{Caller, MODULES};
+use super::caller::{Caller, MODULES, Telephone};
 use super::tool_service::{MUTE, Tools};
 
 /// The tools' acceptance, and closings.
@@ -52,7 +52,7 @@ impl Stage {
         }
         let machine = MACHINE.read().await;
         let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start().await);
-        let mut settings = settings(folder.path(), "");
+        let mut settings = settings(folder.path(), "rtp_silence_ms = 5000\n");
         for (tool, closing, further) in TOOLS {
             settings += &format!(
                 "[[tools]]\nname = {tool:?}\nurl = \"http://{}/{tool}\"\nidempotent = true\nsay_accepted.en = {ACCEPTED:?}\n\
@@ -72,7 +72,12 @@ impl Stage {
 
     /// `user` calls the box.
     pub async fn calls(&self, user: &str, boxed: &BoxProcess) -> Caller {
-        Caller::dials(self.folder.path(), user, boxed.sip).await
+        self.calls_with(Telephone::default(), user, boxed).await
+    }
+
+    /// `user` calls the box with this telephone.
+    pub async fn calls_with(&self, telephone: Telephone, user: &str, boxed: &BoxProcess) -> Caller {
+        Caller::dials(self.folder.path(), user, telephone, boxed.sip).await
     }
 
     /// The box's configuration.
