@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use axum::serve::Listener;
 use axum::{Json, Router};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::Sleep;
 
 use super::{HealthState, Status};
@@ -74,8 +74,7 @@ pub async fn listen(address: SocketAddr) -> Result<TcpListener, AdminError> {
 /// # Errors
 /// When the socket fails.
 pub async fn serve(listener: TcpListener, router: Router, end: impl Future<Output = ()> + Send + 'static) -> Result<(), AdminError> {
-    let listener = Bounded { listener, places: Arc::new(Semaphore::new(CONNECTIONS_MAX)), idle_max: IDLE_MAX };
-    serve_bounded(listener, router, end).await
+    serve_bounded(Bounded::new(listener, CONNECTIONS_MAX, IDLE_MAX), router, end).await
 }
 
 async fn serve_bounded(listener: Bounded, router: Router, end: impl Future<Output = ()> + Send + 'static) -> Result<(), AdminError> {
@@ -92,11 +91,65 @@ async fn metrics_text(State(measures): State<Measures>) -> Response {
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], measures.render()).into_response()
 }
 
-/// A listener that holds so many connections and no more: a further one waits in the system's queue.
+/// A listener that holds so many connections and no more: a further one waits, in the system's queue, for one that ends, or takes
+/// the place of the one that has kept its place for the longest time without an answer.
 struct Bounded {
     listener: TcpListener,
     places: Arc<Semaphore>,
     idle_max: Duration,
+    open: Vec<Open>,
+}
+
+/// A connection as the listener knows it.
+struct Open {
+    since: Since,
+    give_way: Option<oneshot::Sender<()>>,
+}
+
+/// When a connection's request began, or when it was last answered.
+#[derive(Clone)]
+struct Since(Arc<Mutex<Instant>>);
+
+impl Bounded {
+    fn new(listener: TcpListener, connections_max: usize, idle_max: Duration) -> Self {
+        Self { listener, places: Arc::new(Semaphore::new(connections_max)), idle_max, open: Vec::new() }
+    }
+
+    async fn place(&mut self) -> Option<OwnedSemaphorePermit> {
+        loop {
+            let place = Arc::clone(&self.places).acquire_owned();
+            match tokio::time::timeout(GIVE_WAY_EVERY, place).await {
+                // Nobody closes the semaphore; were it closed, a connection would be taken without a place.
+                Ok(place) => return place.ok(),
+                Err(_) => self.make_room(),
+            }
+        }
+    }
+
+    fn make_room(&mut self) {
+        self.open.retain(|open| open.give_way.as_ref().is_some_and(|give_way| !give_way.is_closed()));
+        let oldest = self.open.iter_mut().min_by_key(|open| open.since.get());
+        if let Some(oldest) = oldest.filter(|oldest| oldest.since.get().elapsed() >= GIVE_WAY_AFTER)
+            && let Some(give_way) = oldest.give_way.take()
+        {
+            // It may have ended just now.
+            let _ = give_way.send(());
+        }
+    }
+}
+
+impl Since {
+    fn now() -> Self {
+        Self(Arc::new(Mutex::new(Instant::now())))
+    }
+
+    fn get(&self) -> Instant {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+    }
 }
 
 impl Listener for Bounded {
@@ -104,11 +157,15 @@ impl Listener for Bounded {
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
-        // Nobody closes the semaphore; were it closed, a connection would be taken without a place.
-        let place = Arc::clone(&self.places).acquire_owned().await.ok();
+        let place = self.place().await;
         // Axum's own way of accepting: it waits where the system is out of descriptors, instead of spinning.
         let (stream, address) = Listener::accept(&mut self.listener).await;
-        (Connection { stream, idle: Box::pin(tokio::time::sleep(self.idle_max)), idle_max: self.idle_max, _place: place }, address)
+        let (give_way, told) = oneshot::channel();
+        let since = Since::now();
+        self.open.retain(|open| open.give_way.as_ref().is_some_and(|give_way| !give_way.is_closed()));
+        self.open.push(Open { since: since.clone(), give_way: Some(give_way) });
+        let ends = Box::pin(tokio::time::sleep(self.idle_max));
+        (Connection { stream, ends, idle_max: self.idle_max, answered: false, since, told: Some(told), _place: place }, address)
     }
 
     fn local_addr(&self) -> io::Result<SocketAddr> {
@@ -116,30 +173,56 @@ impl Listener for Bounded {
     }
 }
 
-/// A connection that ends when its client is silent for too long, and then gives back its place.
+/// A connection that ends when its client is silent for too long, takes too long to say what it wants, or has to give way to
+/// others; and then gives back its place.
 struct Connection {
     stream: TcpStream,
-    idle: Pin<Box<Sleep>>,
+    ends: Pin<Box<Sleep>>,
     idle_max: Duration,
+    /// Whether what was asked before has been answered, so that the next octet begins a new request.
+    answered: bool,
+    since: Since,
+    /// None when it was told, or nobody is there any more to tell it.
+    told: Option<oneshot::Receiver<()>>,
     _place: Option<OwnedSemaphorePermit>,
+}
+
+impl Connection {
+    fn goes_on(&mut self) {
+        let ends = tokio::time::Instant::now() + self.idle_max;
+        self.ends.as_mut().reset(ends);
+        self.since.begin();
+    }
+
+    fn has_to_give_way(&mut self, context: &mut Context<'_>) -> bool {
+        let Some(told) = self.told.as_mut() else { return false };
+        let Poll::Ready(told) = Pin::new(told).poll(context) else { return false };
+        self.told = None;
+        told.is_ok()
+    }
 }
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        match Pin::new(&mut self.stream).poll_read(context, buffer) {
-            Poll::Ready(read) => {
-                let ends = tokio::time::Instant::now() + self.idle_max;
-                self.idle.as_mut().reset(ends);
-                Poll::Ready(read)
-            }
-            Poll::Pending => self.idle.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+        if self.ends.as_mut().poll(context).is_ready() || self.has_to_give_way(context) {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        if read.is_ready() && std::mem::take(&mut self.answered) {
+            self.goes_on();
+        }
+        read
     }
 }
 
 impl AsyncWrite for Connection {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if written.is_ready() {
+            self.answered = true;
+            self.goes_on();
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -153,8 +236,13 @@ impl AsyncWrite for Connection {
 
 /// Callbacks of tools, a scraper and a health check; a descriptor each on a box with few.
 const CONNECTIONS_MAX: usize = 64;
-/// Scrapers keep their connection for a quarter of a minute; a client that is silent for longer has gone.
+/// Scrapers keep their connection for a quarter of a minute; a client that is silent for longer has gone, and one that takes
+/// longer to say what it wants never will.
 const IDLE_MAX: Duration = Duration::from_secs(30);
+/// While all places are taken, one gives way so often.
+const GIVE_WAY_EVERY: Duration = Duration::from_millis(50);
+/// A request is sent and answered in milliseconds; one that waits for a disk that stalls is sent again.
+const GIVE_WAY_AFTER: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
 mod tests {
@@ -176,7 +264,7 @@ mod tests {
         let listener = listen("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = listener.local_addr().unwrap();
         let (end, wait) = tokio::sync::oneshot::channel();
-        let bounded = Bounded { listener, places: Arc::new(Semaphore::new(connections_max)), idle_max };
+        let bounded = Bounded::new(listener, connections_max, idle_max);
         let ended = tokio::spawn(serve_bounded(bounded, router(health.clone(), measures.clone()), async move { drop(wait.await) }));
         Served { address, health, measures, end, ended }
     }
@@ -247,5 +335,29 @@ mod tests {
         let mut stream = TcpStream::connect(recado.address).await.unwrap();
         assert!(matches!(stream.read(&mut [0]).await, Ok(0) | Err(_)));
         assert!(answer(recado.address, "/health").await.starts_with("HTTP/1.1 200 "), "its place was not given back");
+    }
+
+    #[tokio::test]
+    async fn a_client_that_drips_its_request_loses_its_connection_all_the_same() {
+        let recado = served(1, Duration::from_millis(100)).await;
+        let mut stream = TcpStream::connect(recado.address).await.unwrap();
+        let dripping = async {
+            loop {
+                if stream.write_all(b"G").await.is_err() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(10), dripping).await.expect("its connection was ended");
+        assert!(answer(recado.address, "/health").await.starts_with("HTTP/1.1 200 "), "its place was not given back");
+    }
+
+    #[tokio::test]
+    async fn the_oldest_request_without_an_answer_gives_way_to_others() {
+        let recado = served(1, IDLE_MAX).await;
+        let mut held = TcpStream::connect(recado.address).await.unwrap();
+        held.write_all(b"GET /hea").await.unwrap();
+        assert!(answer(recado.address, "/health").await.starts_with("HTTP/1.1 200 "));
     }
 }

@@ -110,7 +110,14 @@ async fn run_in_span(house: &House, call: Call) {
             biased;
             event = events.recv(), if !media_ended => match event {
                 Some(event) => running.heard(event).await,
-                None => { media_ended = true; Some(Input::ChannelOver) }
+                None => {
+                    media_ended = true;
+                    if !over {
+                        warn!("the call's media has ended: the call is ended");
+                        running.hang_up.ask();
+                    }
+                    Some(Input::ChannelOver)
+                }
             },
             signal = signalling.recv(), if !over => match signal {
                 Some(Signal::Renegotiated(remote)) => running.renegotiated(remote),
@@ -166,7 +173,7 @@ impl Running<'_> {
             }
             MediaEvent::Playback(event) => Input::Playback(event),
             MediaEvent::Digit { digit, .. } => {
-                info!("digit");
+                debug!("digit");
                 Input::Digit(digit)
             }
             MediaEvent::FarEndSilent { since } => {

@@ -11,9 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
+use super::watch::{self, Pulse};
+use crate::admin::HealthState;
 use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
-use crate::telemetry::{Measures, Observation};
+use crate::telemetry::{Measures, Observation, Seldom};
 
 /// What reaches the ledger's task from calls.
 #[derive(Debug)]
@@ -37,6 +39,8 @@ pub struct LedgerTask {
     pub from_store: mpsc::Receiver<Input>,
     pub callbacks: mpsc::Receiver<Callback>,
     pub measures: Measures,
+    pub health: HealthState,
+    pub pulse: Pulse,
     pub stop: oneshot::Receiver<()>,
 }
 
@@ -50,6 +54,9 @@ struct Running {
     /// Commits that the store has not answered.
     open: BTreeMap<CommitId, std::time::Instant>,
     again: VecDeque<Input>,
+    /// Why the last commit failed, if it did.
+    last_failure: Option<String>,
+    failures: Seldom,
 }
 
 impl LedgerTask {
@@ -66,6 +73,8 @@ impl LedgerTask {
             mut from_store,
             mut callbacks,
             measures,
+            health,
+            pulse,
             mut stop,
         } = self;
         let mut running = Running {
@@ -76,7 +85,10 @@ impl LedgerTask {
             waiting: BTreeMap::new(),
             open: BTreeMap::new(),
             again: VecDeque::new(),
+            last_failure: None,
+            failures: Seldom::default(),
         };
+        let mut beats = watch::beats();
         running.carry_out(recovery);
         // Told to stop, the tools report what they have and what they did not begin; then nothing new comes.
         let mut tools_end = None;
@@ -98,6 +110,10 @@ impl LedgerTask {
                     {
                         running.measures.record(Observation::StoreCommit(asked.elapsed()));
                     }
+                    running.last_failure = match &answer {
+                        Input::CommitFailed { reason, .. } => Some(reason.clone()),
+                        _ => None,
+                    };
                     running.handle(&clock, &mut ledger, answer);
                 }
                 Some(message) = from_calls.recv() => match message {
@@ -122,6 +138,14 @@ impl LedgerTask {
                     running.waiting.insert(request, answer);
                     running.handle(&clock, &mut ledger, Input::Callback { request, operation, result });
                 }
+                _ = beats.tick() => {
+                    pulse.beat();
+                    watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref());
+                    if !running.store.is_alive() {
+                        error!("the store's thread has ended: nothing can be promised any more");
+                        return;
+                    }
+                }
                 () = super::sleep_until(deadline) => running.handle(&clock, &mut ledger, Input::Wake),
                 _ = &mut stop, if tools_end.is_none() => {
                     tools_end = running.executor.take().map(|executor| tokio::spawn(executor.stop(super::STOP_GRACE)));
@@ -138,6 +162,11 @@ impl LedgerTask {
 impl Running {
     fn handle(&mut self, clock: &Clock, ledger: &mut Ledger, input: Input) {
         trace_input(&input);
+        if let Input::CommitFailed { commit, reason } = &input
+            && let Some(left_out) = self.failures.happened(std::time::Instant::now())
+        {
+            warn!(commit = commit.0, reason, left_out, "a commit failed");
+        }
         let effects = ledger.handle(&mut clock.step(), input);
         self.carry_out(effects);
     }
@@ -186,7 +215,6 @@ impl Running {
 
 fn trace_input(input: &Input) {
     match input {
-        Input::CommitFailed { commit, reason } => warn!(commit = commit.0, reason, "a commit failed"),
         Input::Attempted { operation, attempt, outcome } => info!(operation_id = %operation, attempt, ?outcome, "attempt reported"),
         Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
         Input::Accept { session, turn, response, call } => {

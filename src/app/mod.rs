@@ -10,6 +10,7 @@ mod pending;
 mod prepare;
 mod run;
 mod switchboard;
+mod watch;
 
 pub use clock::{Clock, random, wall};
 pub use pending::pending;

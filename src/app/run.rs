@@ -17,6 +17,7 @@ use super::clock::{Clock, random, wall};
 use super::ledger_task::LedgerTask;
 use super::prepare::{CheckError, Prepared, prepare};
 use super::switchboard::{self, Switchboard};
+use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
@@ -54,6 +55,10 @@ pub enum AppError {
     /// Measures or logs can't be set up.
     #[error(transparent)]
     Telemetry(#[from] TelemetryError),
+    /// A part of the house ended by itself, which is a fault in it: the log has the rest. Start the box again; the service
+    /// manager does.
+    #[error("{0} ended by itself: start the box again, and report what its log says")]
+    Ended(&'static str),
     /// The system refuses what every program needs.
     #[error("the system refuses {what}: {error}")]
     System {
@@ -111,21 +116,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
     let executor = Executor::start(slots, CONCURRENCY, reports);
     let (stop_ledger, ledger_stops) = oneshot::channel();
-    let ledger_task = LedgerTask {
-        clock,
-        ledger,
-        recovery,
-        store,
-        executor,
-        from_calls,
-        from_tools,
-        from_store,
-        callbacks,
-        measures: measures.clone(),
-        stop: ledger_stops,
-    };
-    let ledger_task = tokio::spawn(ledger_task.run());
-
+    // Whatever can fail is done before the ledger's task begins: a box that can't take calls asks for no work either.
     if let Some(folder) = &config.media.recordings {
         std::fs::create_dir_all(folder).map_err(|error| AppError::System { what: "the folder for recordings", error })?;
     }
@@ -138,6 +129,23 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     })?;
     let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
     let listening = sip.address();
+    let (ledger_pulse, calls_pulse) = (Pulse::new(clock), Pulse::new(clock));
+    let ledger_task = LedgerTask {
+        clock,
+        ledger,
+        recovery,
+        store,
+        executor,
+        from_calls,
+        from_tools,
+        from_store,
+        callbacks,
+        measures: measures.clone(),
+        health: health.clone(),
+        pulse: ledger_pulse.clone(),
+        stop: ledger_stops,
+    };
+    let mut ledger_task = tokio::spawn(ledger_task.run());
     let capabilities = model.capabilities();
     let house = Arc::new(House {
         clock,
@@ -159,9 +167,10 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         recordings: config.media.recordings.clone(),
     };
     let (stop_calls, calls_stop) = oneshot::channel();
-    let switchboard = Switchboard { house, settings, sip, media, health: health.clone(), measures: measures.clone() };
-    let calls = tokio::spawn(switchboard.run(calls_stop));
-    let routes = admin::router(health.clone(), measures).merge(tools::router(secret, callback_queue, ANSWER_WITHIN));
+    let switchboard =
+        Switchboard { house, settings, sip, media, health: health.clone(), measures: measures.clone(), pulse: calls_pulse.clone() };
+    let mut calls = tokio::spawn(switchboard.run(calls_stop));
+    let routes = admin::router(health.clone(), measures.clone()).merge(tools::router(secret, callback_queue, ANSWER_WITHIN));
     let (stop_http, http_stops) = oneshot::channel::<()>();
     let http_server = tokio::spawn(admin::serve(http, routes, async move {
         let _ = http_stops.await;
@@ -171,30 +180,33 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     info!(sip = %listening, http = %http_address, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let warm_up = async {
-        warm_up(config, &speaker, &health).await;
-        std::future::pending::<()>().await;
-    };
+    let mut beside = tokio::task::JoinSet::new();
+    beside.spawn(watch::feed_watchdog(vec![("ledger", ledger_pulse), ("calls", calls_pulse)]));
+    beside.spawn(watch::count_deliveries(config.this_box.store(), measures.clone()));
+    beside.spawn(async move { measures.keep_up().await });
+    beside.spawn(speech_health(speaker.state(), health));
+    beside.spawn(warm_up(config.this_box.language, acceptances(config), speaker));
 
-    let mut calls = calls;
-    tokio::select! {
-        () = stop => {}
-        () = warm_up => {}
-        ended = &mut calls => {
-            warn!(?ended, "the switchboard ended by itself: the box stops, to be started again");
-        }
+    let ended = tokio::select! {
+        () = stop => None,
+        _ = &mut calls => Some("the switchboard"),
+        _ = &mut ledger_task => Some("the ledger"),
+    };
+    if let Some(part) = ended {
+        warn!(part, "ended by itself: the box stops, to be started again");
     }
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     // The reverse order: calls first, then what records what they heard.
-    if stop_calls.send(()).is_ok() {
+    if stop_calls.send(()).is_ok() && !calls.is_finished() {
         let _ = calls.await;
     }
     let _ = stop_http.send(());
-    let _ = stop_ledger.send(());
-    let _ = ledger_task.await;
+    if stop_ledger.send(()).is_ok() && !ledger_task.is_finished() {
+        let _ = ledger_task.await;
+    }
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
     info!("stopped");
-    Ok(())
+    ended.map_or(Ok(()), |part| Err(AppError::Ended(part)))
 }
 
 fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
@@ -206,13 +218,31 @@ fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
     Speaker::new(engine, [Language::Es, Language::En].map(voice).into(), prompts)
 }
 
-/// Renders what every call needs at once, so that the first caller does not wait for it.
-async fn warm_up(config: &Config, speaker: &Speaker, health: &HealthState) {
-    let language = config.this_box.language;
-    for text in config.tools.iter().filter_map(|tool| tool.say_accepted.text(language)) {
-        if let Err(error) = speaker.warm_up(text, language).await {
-            warn!(%error, "the speech engine does not work");
-            health.raise("speech", Impact::Degrades, error.to_string());
+fn acceptances(config: &Config) -> Vec<String> {
+    config.tools.iter().filter_map(|tool| tool.say_accepted.text(config.this_box.language)).map(str::to_owned).collect()
+}
+
+/// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
+/// work is known before.
+async fn warm_up(language: Language, texts: Vec<String>, speaker: Arc<Speaker>) {
+    for text in texts {
+        if speaker.warm_up(&text, language).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Shows in health whether the speech engine works. Runs until it is dropped.
+async fn speech_health(mut state: tokio::sync::watch::Receiver<Option<String>>, health: HealthState) {
+    loop {
+        match state.borrow_and_update().clone() {
+            Some(problem) => {
+                warn!(problem, "the speech engine does not work");
+                health.raise("speech", Impact::Degrades, problem);
+            }
+            None => health.clear("speech"),
+        }
+        if state.changed().await.is_err() {
             return;
         }
     }

@@ -1,21 +1,24 @@
 //! The switchboard: turns what the signalling says into calls, and what calls want into signalling.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use recado_core::SessionId;
 use recado_core::ids::PartyId;
+use recado_core::ledger::Input as LedgerInput;
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
-use tracing::{info, warn};
+use tokio::task::{self, JoinSet};
+use tracing::{error, info, warn};
 
 use super::call::{self, Call, House, Signal};
 use super::clock::random;
+use super::ledger_task::FromCalls;
+use super::watch::{self, Pulse};
 use crate::admin::HealthState;
 use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
-use crate::surface::sip::{CallHandle, Command, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
-use crate::telemetry::Measures;
+use crate::surface::sip::{CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
+use crate::telemetry::{Measures, Seldom};
 
 /// What the switchboard is set to.
 pub struct Settings {
@@ -41,6 +44,7 @@ pub struct Switchboard {
     pub media: MediaHandle,
     pub health: HealthState,
     pub measures: Measures,
+    pub pulse: Pulse,
 }
 
 /// A call as the signalling knows it.
@@ -57,6 +61,37 @@ enum Errand {
     Answer(CallHandle),
     /// The call wants to end.
     HangUp(CallHandle),
+}
+
+/// The tasks of calls.
+#[derive(Default)]
+struct Tasks {
+    calls: JoinSet<()>,
+    /// Whose task it is.
+    owners: HashMap<task::Id, (CallHandle, SessionId)>,
+    /// Calls that ring. Nobody waits for them when the box stops.
+    rings: JoinSet<()>,
+}
+
+/// What the signalling turned away, told now and then in one line: anybody can cause it.
+#[derive(Default)]
+struct Refused {
+    seldom: Seldom,
+    told: Counters,
+}
+
+impl Refused {
+    fn tell(&mut self, counters: Counters) {
+        let told = self.told;
+        let malformed = counters.malformed_answered + counters.malformed_dropped - told.malformed_answered - told.malformed_dropped;
+        let forbidden = counters.forbidden - told.forbidden;
+        let overload = counters.over_total + counters.over_source - told.over_total - told.over_source;
+        let calls = counters.calls_refused - told.calls_refused;
+        if malformed + forbidden + overload + calls > 0 && self.seldom.happened(Instant::now()).is_some() {
+            self.told = counters;
+            info!(malformed, forbidden, overload, calls, "SIP was turned away");
+        }
+    }
 }
 
 /// Lets a call end itself.
@@ -77,24 +112,32 @@ impl Switchboard {
     /// Takes calls until `stop` is told, then ends those that are up and waits for them to be settled.
     pub async fn run(mut self, mut stop: tokio::sync::oneshot::Receiver<()>) {
         let mut lines: BTreeMap<CallHandle, Line> = BTreeMap::new();
-        let mut calls: JoinSet<()> = JoinSet::new();
+        let mut tasks = Tasks::default();
         let (errand, mut errands) = mpsc::channel::<Errand>(ERRANDS_MAX);
+        let (mut beats, mut refused) = (watch::beats(), Refused::default());
         let mut stopping = false;
         loop {
-            self.health.calls(u32::try_from(calls.len()).unwrap_or(u32::MAX));
-            self.measures.calls_active(u32::try_from(calls.len()).unwrap_or(u32::MAX));
+            let calls = u32::try_from(tasks.calls.len()).unwrap_or(u32::MAX);
+            self.health.calls(calls);
+            self.measures.calls_active(calls);
             tokio::select! {
                 event = self.sip.events.recv() => match event {
-                    Some(event) => self.event(event, &mut lines, &mut calls, &errand).await,
+                    Some(event) => self.event(event, &mut lines, &mut tasks, &errand).await,
                     None => break,
                 },
                 Some(errand) = errands.recv() => match errand {
-                    Errand::Answer(call) => self.answer(call, &lines).await,
+                    Errand::Answer(call) => self.answer(call, &mut lines).await,
                     Errand::HangUp(call) => self.command(Command::Bye { call }).await,
                 },
-                Some(ended) = calls.join_next(), if !calls.is_empty() => {
-                    if let Err(error) = ended {
-                        warn!(%error, "a call's task ended abnormally");
+                Some(ended) = tasks.calls.join_next_with_id(), if !tasks.calls.is_empty() => self.ended(ended, &mut tasks.owners).await,
+                Some(_) = tasks.rings.join_next(), if !tasks.rings.is_empty() => {}
+                _ = beats.tick() => {
+                    self.pulse.beat();
+                    refused.tell(*self.sip.counters.borrow());
+                    if !self.media.is_alive() && !stopping {
+                        error!("the media thread has ended: no call can be heard any more");
+                        stopping = true;
+                        self.command(Command::Shutdown).await;
                     }
                 }
                 _ = &mut stop, if !stopping => {
@@ -106,28 +149,39 @@ impl Switchboard {
         }
         // The signalling has ended; what is said about the calls is still settled.
         lines.clear();
-        let settled = async { while calls.join_next().await.is_some() {} };
+        let settled = async {
+            while let Some(ended) = tasks.calls.join_next_with_id().await {
+                self.ended(ended, &mut tasks.owners).await;
+            }
+        };
         if tokio::time::timeout(SETTLE_MAX, settled).await.is_err() {
             warn!("calls were not settled in time: what is doubtful will be found uncertain at the next start");
         }
         self.sip.ended().await;
     }
 
-    async fn event(
-        &mut self,
-        event: Event,
-        lines: &mut BTreeMap<CallHandle, Line>,
-        calls: &mut JoinSet<()>,
-        errand: &mpsc::Sender<Errand>,
-    ) {
+    /// A call's task has ended. One that broke off leaves a caller on a silent line, and what it had claimed, to be seen to.
+    async fn ended(&self, ended: Result<(task::Id, ()), task::JoinError>, owners: &mut HashMap<task::Id, (CallHandle, SessionId)>) {
+        let owner = owners.remove(&ended.as_ref().map_or_else(task::JoinError::id, |(id, ())| *id));
+        if let (Err(error), Some((call, session))) = (ended, owner) {
+            error!(session_id = %session, %error, "a call's task ended abnormally: the call is ended");
+            self.command(Command::Bye { call }).await;
+            // The ledger is gone only when the box stops.
+            let _ = self.house.to_ledger.send(FromCalls::Input(LedgerInput::SessionOver { session })).await;
+        }
+    }
+
+    async fn event(&mut self, event: Event, lines: &mut BTreeMap<CallHandle, Line>, tasks: &mut Tasks, errand: &mpsc::Sender<Errand>) {
         match event {
-            Event::Incoming(incoming) => self.incoming(incoming, lines, calls, errand).await,
+            Event::Incoming(incoming) => self.incoming(incoming, lines, tasks, errand).await,
             Event::Established { call, media } => {
                 let Some(Line::Rings { incoming, ports }) = lines.remove(&call) else { return };
                 match self.begin(call, &incoming, ports, &media, errand) {
                     Ok((up, signals)) => {
                         lines.insert(call, Line::Up { signals });
-                        calls.spawn(call::run(Arc::clone(&self.house), up));
+                        let session = up.session;
+                        let task = tasks.calls.spawn(call::run(Arc::clone(&self.house), up));
+                        tasks.owners.insert(task.id(), (call, session));
                     }
                     Err(error) => {
                         warn!(call_id = incoming.call_id, %error, "no media: the call is ended");
@@ -149,7 +203,7 @@ impl Switchboard {
         &mut self,
         incoming: Incoming,
         lines: &mut BTreeMap<CallHandle, Line>,
-        calls: &mut JoinSet<()>,
+        tasks: &mut Tasks,
         errand: &mpsc::Sender<Errand>,
     ) {
         let call = incoming.call;
@@ -167,15 +221,16 @@ impl Switchboard {
         }
         self.command(Command::Ring { call }).await;
         let (ring, errand) = (self.settings.ring, errand.clone());
-        calls.spawn(async move {
+        tasks.rings.spawn(async move {
             tokio::time::sleep(ring).await;
             let _ = errand.send(Errand::Answer(call)).await;
         });
     }
 
-    async fn answer(&self, call: CallHandle, lines: &BTreeMap<CallHandle, Line>) {
+    async fn answer(&self, call: CallHandle, lines: &mut BTreeMap<CallHandle, Line>) {
         // The caller may have given up while it rang.
-        let Some(Line::Rings { ports, .. }) = lines.get(&call) else { return };
+        let Some(Line::Rings { ports, .. }) = lines.get_mut(&call) else { return };
+        ports.tell();
         let local =
             LocalMedia { address: self.settings.advertised, rtp_port: ports.rtp_port(), rtcp_port: ports.rtcp_port(), rtcp_mux: true };
         self.command(Command::Accept { call, local }).await;

@@ -75,6 +75,22 @@ impl Committer {
         self.stats.reserve(self.reserve.held());
     }
 
+    /// What an idle store does: [tends](Self::tend), and where the disk has failed, tries whether it works again. Says whether
+    /// all is well.
+    pub(super) fn look_after(&mut self) -> bool {
+        self.tend();
+        if !self.stats.read().writable {
+            let tried = self.connection().and_then(|connection| Ok(connection.execute("UPDATE box SET reopened = reopened", [])?));
+            if let Err(reason @ CommitError::Io(_)) = &tried
+                && matches!(self.connection, State::Open(_))
+            {
+                self.reopen(reason.clone());
+            }
+            self.stats.writable(tried.is_ok());
+        }
+        self.stats.is_well()
+    }
+
     /// One transaction. An error means that nothing of it was kept.
     fn attempt(&mut self, group: &[(CommitId, Vec<Write>)]) -> Result<Vec<Result<(), CommitError>>, CommitError> {
         let spent = self.reserve.spent();

@@ -28,6 +28,8 @@ pub struct StoreStats {
     pub reserve_held: bool,
     /// Whether the file is open for writing. False means that the disk failed: alarm.
     pub open: bool,
+    /// Whether the disk took the last commit, or one tried since.
+    pub writable: bool,
 }
 
 /// Where the writer's thread notes them.
@@ -42,7 +44,7 @@ struct Noted {
 
 impl Default for Stats {
     fn default() -> Self {
-        Self(Mutex::new(Noted { stats: StoreStats { open: true, ..StoreStats::default() }, flushes_us: [0; FLUSHES_KEPT] }))
+        Self(Mutex::new(Noted { stats: StoreStats { open: true, writable: true, ..StoreStats::default() }, flushes_us: [0; FLUSHES_KEPT] }))
     }
 }
 
@@ -61,11 +63,23 @@ impl Stats {
     }
 
     pub(super) fn answered(&self, outcomes: &[Result<(), CommitError>]) {
+        let disk_failed = outcomes.iter().flat_map(|outcome| outcome.as_ref().err()).any(|reason| !reason.concerns_one_commit());
         let durable = outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
         self.note(|noted| {
             noted.stats.commits += durable;
+            noted.stats.writable = durable > 0 || (noted.stats.writable && !disk_failed);
             noted.stats.commits_failed += outcomes.len() as u64 - durable;
         });
+    }
+
+    pub(super) fn writable(&self, writable: bool) {
+        self.note(|noted| noted.stats.writable = writable);
+    }
+
+    /// Whether nothing is wrong with the disk.
+    pub(super) fn is_well(&self) -> bool {
+        let stats = self.0.lock().unwrap_or_else(PoisonError::into_inner).stats;
+        stats.open && stats.writable && stats.reserve_held
     }
 
     pub(super) fn busy(&self) {

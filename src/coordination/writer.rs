@@ -67,6 +67,11 @@ impl Writer {
         })
     }
 
+    /// Whether the store's thread is there. It ends by itself only by a fault in its own software.
+    pub fn is_alive(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// What the store says about itself.
     pub fn stats(&self) -> StoreStats {
         self.stats.read()
@@ -85,17 +90,19 @@ impl Drop for Writer {
 }
 
 fn run(mut committer: Committer, taken: &Receiver<(CommitId, Vec<Write>)>, mut answer: impl FnMut(Answer)) {
+    let mut is_well = true;
     loop {
-        let mut group = match taken.recv_timeout(TEND) {
+        let mut group = match taken.recv_timeout(if is_well { TEND } else { TEND_UNWELL }) {
             Ok(first) => vec![first],
             Err(RecvTimeoutError::Timeout) => {
-                committer.tend();
+                is_well = committer.look_after();
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
         group.extend(taken.try_iter().take(GROUP_COMMITS_MAX - 1));
         let outcomes = committer.commit(&group);
+        is_well = committer.stats().is_well();
         for ((commit, _), outcome) in group.into_iter().zip(outcomes) {
             answer(Answer { commit, outcome });
         }
@@ -113,3 +120,6 @@ const WRITES_PER_COMMIT_MAX: usize = 65_536;
 
 /// How often an idle store looks after its reserve.
 const TEND: Duration = Duration::from_secs(10);
+
+/// How often it does so while its disk is full or does not work.
+const TEND_UNWELL: Duration = Duration::from_secs(2);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use recado_core::conversation::{AcousticEpoch, Content, PlaybackEvent, SegmentRef, Word};
 use recado_core::ids::PlaybackId;
 use recado_core::policy::Language;
-use tokio::task::JoinSet;
+use tokio::sync::watch;
+use tokio::task::{AbortHandle, JoinSet};
 
 use super::media::{CallCommands, CallEvents, CallMedia, Codec, Command};
 use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
@@ -19,6 +20,8 @@ pub struct Speaker {
     engine: Arc<dyn Synthesiser>,
     voices: BTreeMap<Language, super::speech::Voice>,
     prompts: BTreeMap<String, SpeechAudio>,
+    /// What is wrong with the engine, if it did not work the last time.
+    state: watch::Sender<Option<String>>,
 }
 
 impl Speaker {
@@ -28,7 +31,7 @@ impl Speaker {
         voices: BTreeMap<Language, super::speech::Voice>,
         prompts: BTreeMap<String, SpeechAudio>,
     ) -> Self {
-        Self { engine, voices, prompts }
+        Self { engine, voices, prompts, state: watch::Sender::new(None) }
     }
 
     /// Renders words beforehand, so that they are at hand when they are needed.
@@ -36,7 +39,28 @@ impl Speaker {
     /// # Errors
     /// What keeps the engine from speaking.
     pub async fn warm_up(&self, text: &str, language: Language) -> Result<(), SpeechError> {
-        self.engine.synthesise(&self.utterance(text, language)).await.map(drop)
+        self.synthesise(&self.utterance(text, language)).await.map(drop)
+    }
+
+    /// What is wrong with the speech engine, if anything, in a sentence that says what to do.
+    pub fn state(&self) -> watch::Receiver<Option<String>> {
+        self.state.subscribe()
+    }
+
+    async fn synthesise(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let audio = self.engine.synthesise(utterance).await;
+        let problem = match &audio {
+            Ok(_) => None,
+            Err(error) if error.is_the_engines() => Some(error.to_string()),
+            // A text that can't be spoken says nothing about the engine.
+            Err(_) => return audio,
+        };
+        self.state.send_if_modified(|state| {
+            let changed = *state != problem;
+            *state = problem;
+            changed
+        });
+        audio
     }
 
     /// What the engine is asked for these words.
@@ -63,9 +87,21 @@ struct Pending {
     segment: SegmentRef,
     epoch: AcousticEpoch,
     audio: Option<Rendered>,
+    /// Who renders it.
+    render: Option<Render>,
+}
+
+/// A rendering under way; nobody needs it any more when this is dropped.
+struct Render(AbortHandle);
+
+impl Drop for Render {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 struct Rendered {
+    codec: Codec,
     octets: Arc<[u8]>,
     duration_ms: u64,
     words: Vec<Word>,
@@ -94,7 +130,7 @@ impl Voice {
             let reason = format!("{QUEUE_MAX} segments wait for the speech engine already");
             return self.told.push_back(PlaybackEvent::Failed { segment, reason });
         }
-        self.queue.push_back(Pending { segment, epoch, audio: None });
+        self.queue.push_back(Pending { segment, epoch, audio: None, render: None });
         let codec = self.codec;
         match content {
             Content::Prompt { name, .. } => {
@@ -106,11 +142,14 @@ impl Voice {
             }
             Content::Text { text, language } => {
                 let utterance = self.speaker.utterance(text, *language);
-                let engine = Arc::clone(&self.speaker.engine);
-                self.rendering.spawn(async move {
-                    let audio = engine.synthesise(&utterance).await;
+                let speaker = Arc::clone(&self.speaker);
+                let render = self.rendering.spawn(async move {
+                    let audio = speaker.synthesise(&utterance).await;
                     (segment, audio.map(|audio| render(&audio, codec)).map_err(|error| error.to_string()))
                 });
+                if let Some(pending) = self.queue.back_mut() {
+                    pending.render = Some(Render(render));
+                }
             }
         }
     }
@@ -149,14 +188,21 @@ impl Voice {
             if self.held_back.is_empty() {
                 match self.rendering.join_next().await {
                     Some(Ok((segment, rendered))) => self.rendered(segment, rendered),
-                    // A render that was aborted belongs to a call that is over; one that panicked is found by its silence.
-                    Some(Err(_)) => {}
+                    Some(Err(broken)) => self.broken_off(&broken),
                     None => std::future::pending().await,
                 }
             } else {
                 tokio::time::sleep(MOUTH_FULL_WAIT).await;
                 self.retry();
             }
+        }
+    }
+
+    /// A rendering ended without an answer: what waits behind it must not wait for ever. One that was aborted is no longer waited for.
+    fn broken_off(&mut self, broken: &tokio::task::JoinError) {
+        let is_its = |pending: &&Pending| pending.render.as_ref().is_some_and(|render| render.0.id() == broken.id());
+        if let Some(segment) = self.queue.iter().find(is_its).map(|pending| pending.segment) {
+            self.rendered(segment, Err(broken.to_string()));
         }
     }
 
@@ -184,8 +230,8 @@ impl Voice {
     /// Gives the mouth what is rendered, in order.
     fn release(&mut self) {
         while self.queue.front().is_some_and(|pending| pending.audio.is_some()) {
-            let Some(Pending { segment, epoch, audio: Some(audio) }) = self.queue.pop_front() else { return };
-            self.command(Command::Speak { segment, codec: self.codec, audio: audio.octets, last: true, epoch });
+            let Some(Pending { segment, epoch, audio: Some(audio), .. }) = self.queue.pop_front() else { return };
+            self.command(Command::Speak { segment, codec: audio.codec, audio: audio.octets, last: true, epoch });
         }
     }
 
@@ -213,7 +259,7 @@ fn render(audio: &SpeechAudio, codec: Codec) -> Rendered {
         .iter()
         .map(|mark| Word { end_byte: clamp(mark.byte_range.end), end_ms: clamp(mark.end_sample / SAMPLES_PER_MS) })
         .collect();
-    Rendered { octets: octets.into(), duration_ms: audio.duration_ms(), words, near_silent: near_silent(&audio.samples_8khz) }
+    Rendered { codec, octets: octets.into(), duration_ms: audio.duration_ms(), words, near_silent: near_silent(&audio.samples_8khz) }
 }
 
 /// Whether most of the audio is below -60 dBFS: it convinces nobody that something was said.

@@ -134,10 +134,10 @@ impl Measures {
         self.0.calls_active.set(calls);
     }
 
-    /// Says how many deliveries the store holds in `state`.
-    pub fn deliveries(&self, state: DeliveryState, count: u64) {
-        if let Some(gauge) = self.0.deliveries.get(&state) {
-            gauge.set(count as f64);
+    /// Says how many deliveries the store holds in each state; none in those that are left out.
+    pub fn deliveries(&self, counts: &BTreeMap<DeliveryState, u64>) {
+        for (state, gauge) in &self.0.deliveries {
+            gauge.set(counts.get(state).copied().unwrap_or_default() as f64);
         }
     }
 
@@ -400,7 +400,7 @@ mod tests {
     fn gauges_and_counters_show_what_they_were_told() {
         let measures = Measures::new().unwrap();
         measures.calls_active(3);
-        measures.deliveries(DeliveryState::HandedOff, 2);
+        measures.deliveries(&BTreeMap::from([(DeliveryState::HandedOff, 2)]));
         measures.record(LedgerMeasure::RepeatedResult);
         measures.record(LedgerMeasure::Uncertain);
         measures.record(LedgerMeasure::Suppressed);

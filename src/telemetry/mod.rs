@@ -6,8 +6,10 @@
 pub mod fields;
 pub mod logs;
 pub mod measures;
+mod seldom;
 
 pub use measures::{Measures, Observation};
+pub use seldom::Seldom;
 
 /// Why telemetry can't be set up.
 #[derive(Debug, thiserror::Error)]

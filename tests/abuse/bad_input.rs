@@ -7,7 +7,7 @@ use std::time::Duration;
 use recado_core::ledger::DeliveryState;
 
 use crate::box_process::BoxProcess;
-use crate::phone::{DONE, Phone, WORDS, receiver_report, rtp_packet, tone_frame, transact};
+use crate::phone::{ACCEPTED, DONE, Phone, WORDS, receiver_report, rtp_packet, tone_frame, transact};
 use crate::stage::{Stage, patiently};
 use crate::tool_service::SUCCEEDED;
 
@@ -20,18 +20,15 @@ fn garbage_on_the_sip_port_disturbs_no_call_fills_no_log_and_no_memory() {
     let before_kib = boxed.resident_kib();
     let corpus = corpus();
     let mut random = Random(1);
-    let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
-    let invite = format!(
-        "INVITE sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:0;branch=z9hG4bKnowhere\r\nMax-Forwards: 70\r\nFrom: <sip:a@b>;tag=1\r\nTo: <sip:recado@b>\r\nCall-ID: c\r\nCSeq: 1 OPTIONS\r\n\r\n"
-    );
+    // Another source than the telephones': a source has its share of the box.
+    let socket = UdpSocket::bind(("127.0.0.2", 0)).expect("a socket");
+    // Answers to it can't be sent: nobody has port 0.
+    let nowhere = "OPTIONS sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP 127.0.0.1:0;branch=z9hG4bKnowhere\r\nMax-Forwards: 70\r\n\
+                   From: <sip:a@b>;tag=1\r\nTo: <sip:recado@b>\r\nCall-ID: c\r\nCSeq: 1 OPTIONS\r\n\r\n";
     for round in 0..SIP_PACKETS {
         let mut datagram = match round % 4 {
             0 => random.bytes(1_400),
-            1 => invite
-                .replace("OPTIONS", if round % 8 == 1 { "INVITE" } else { "OPTIONS" })
-                .replace("nowhere", &round.to_string())
-                .replacen("INVITE", "OPTIONS", 1)
-                .into_bytes(),
+            1 => nowhere.replace("nowhere", &round.to_string()).into_bytes(),
             _ => corpus[random.below(corpus.len())].clone(),
         };
         match round % 5 {
@@ -127,7 +124,7 @@ fn reports_of_what_was_never_sent_or_of_absurd_loss_make_nothing_spoken() {
     phone.reports(false);
     phone.hears(WORDS, 1);
     let asked = stage.tools.asked("job", 1);
-    patiently("the acceptance", || (phone.heard().whole(WORDS) >= 2).then_some(()));
+    phone.hears(ACCEPTED, 1);
     assert_eq!(asked.report(SUCCEEDED), 200);
     patiently("the closing to begin", || phone.heard().frames.contains(&DONE).then_some(()));
     let heard = phone.heard();

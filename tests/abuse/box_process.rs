@@ -68,11 +68,6 @@ impl BoxProcess {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Its process's number.
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Memory that it occupies (KiB).
     pub fn resident_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");

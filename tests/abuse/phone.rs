@@ -1,5 +1,6 @@
 //! A telephone: a call over real SIP and RTP, whose sockets a test may misuse.
 
+use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +24,7 @@ pub struct Phone {
     heard: Arc<Mutex<Heard>>,
     ends: Arc<AtomicBool>,
     reports: Arc<AtomicBool>,
+    keys: Arc<Mutex<VecDeque<u8>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -79,7 +81,7 @@ impl Phone {
         let field = |prefix: &str| answer.lines().find_map(|line| line.strip_prefix(prefix)?.split(' ').next()?.trim().parse().ok());
         let box_rtp = SocketAddr::new(to.ip(), field("m=audio ").expect("a port"));
         let box_rtcp = SocketAddr::new(to.ip(), field("a=rtcp:").unwrap_or(box_rtp.port() + 1));
-        let (heard, ends, reports) = (Arc::default(), Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(true)));
+        let (heard, ends, reports, keys) = (Arc::default(), Arc::<AtomicBool>::default(), Arc::new(AtomicBool::new(true)), Arc::default());
         let line = Line {
             rtp: rtp.try_clone().expect("a socket"),
             rtcp: rtcp.try_clone().expect("a socket"),
@@ -87,9 +89,10 @@ impl Phone {
             heard: Arc::clone(&heard),
             ends: Arc::clone(&ends),
             reports: Arc::clone(&reports),
+            keys: Arc::clone(&keys),
         };
         let thread = Some(std::thread::spawn(move || line.run()));
-        Ok(Self { sip, call, rtp, rtcp, box_rtp, box_rtcp, heard, ends, reports, thread })
+        Ok(Self { sip, call, rtp, rtcp, box_rtp, box_rtcp, heard, ends, reports, keys, thread })
     }
 
     /// What was heard so far.
@@ -100,6 +103,11 @@ impl Phone {
     /// Whether honest receiver reports are sent, one a second.
     pub fn reports(&self, honestly: bool) {
         self.reports.store(honestly, Ordering::Relaxed);
+    }
+
+    /// Presses a key (RFC 4733).
+    pub fn presses(&self, key: u8) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).push_back(key);
     }
 
     /// Waits until a tone has been heard to its end, for the `times`th time.
@@ -227,6 +235,7 @@ struct Line {
     heard: Arc<Mutex<Heard>>,
     ends: Arc<AtomicBool>,
     reports: Arc<AtomicBool>,
+    keys: Arc<Mutex<VecDeque<u8>>>,
 }
 
 impl Line {
@@ -242,7 +251,12 @@ impl Line {
             heard.receive(&self.rtp);
             while self.rtcp.recv(&mut [0; 512]).is_ok() {}
             // A box that is being killed refuses; that is no fault of the telephone's.
-            let _ = self.rtp.send_to(&rtp_packet(0, tick as u16, tick * 160, &tone_frame(0, 0)), self.to.0);
+            let key = self.keys.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let packet = match key {
+                Some(key) => rtp_packet(101, tick as u16, tick * 160, &[key, 0x8a, 0, 160]),
+                None => rtp_packet(0, tick as u16, tick * 160, &tone_frame(0, 0)),
+            };
+            let _ = self.rtp.send_to(&packet, self.to.0);
             if tick % 50 == 49 && heard.highest > 0 && self.reports.load(Ordering::Relaxed) {
                 let received = heard.frames.len() as u64;
                 let lost = (heard.highest - heard.first + 1).saturating_sub(received) as i32;
@@ -295,7 +309,7 @@ fn pair() -> (UdpSocket, UdpSocket) {
     loop {
         let rtp = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
         let port = rtp.local_addr().expect("an address").port();
-        if port % 2 == 0
+        if port.is_multiple_of(2)
             && let Ok(rtcp) = UdpSocket::bind(("127.0.0.1", port + 1))
         {
             rtp.set_nonblocking(true).expect("set");
@@ -305,11 +319,12 @@ fn pair() -> (UdpSocket, UdpSocket) {
     }
 }
 
-/// What the speech engine of the tests says anything, a success, a failure, and what is not known with.
-pub const WORDS: u32 = 500;
+/// What the speech engine of the tests says anything with, an acceptance, a success, a failure, and what is not known.
+pub const WORDS: u32 = 400;
+pub const ACCEPTED: u32 = 650;
 pub const DONE: u32 = 1_000;
 pub const FAILED: u32 = 1_500;
 pub const UNKNOWN: u32 = 2_000;
-const TONES: [u32; 4] = [WORDS, DONE, FAILED, UNKNOWN];
+const TONES: [u32; 5] = [WORDS, ACCEPTED, DONE, FAILED, UNKNOWN];
 
 const SSRC: u32 = 0x0ca1_1e40;

@@ -9,7 +9,7 @@ use recado::coordination::{History, Reader};
 use tempfile::TempDir;
 
 use crate::box_process::BoxProcess;
-use crate::phone::{DONE, FAILED, UNKNOWN, WORDS, sample};
+use crate::phone::{ACCEPTED, DONE, FAILED, UNKNOWN, WORDS, sample};
 use crate::tool_service::Tools;
 
 pub struct Stage {
@@ -27,10 +27,11 @@ impl Stage {
             settings += &tool(name, &format!("http://{}/{name}", stage.tools.address), "idempotent = true\n");
         }
         stage.writes("recado.toml", &settings);
-        let calls: Vec<String> = names.iter().map(|name| format!("{{ tool = {name:?} }}")).collect();
+        let calls: Vec<String> =
+            names.iter().map(|name| format!("{{ tool = {name:?}, arguments = {{ who = \"{{{{caller}}}}\" }} }}")).collect();
         let calls = if calls.is_empty() { String::new() } else { format!("call = [{}]\n", calls.join(", ")) };
         stage.writes("dialogue.toml", &format!("[greeting]\nsay.en = \"Hello.\"\n{calls}[otherwise]\nsay.en = \"Yes?\"\n"));
-        for (name, hz) in [("words", WORDS), ("done", DONE), ("failed", FAILED), ("unknown", UNKNOWN)] {
+        for (name, hz) in [("words", WORDS), ("accepted", ACCEPTED), ("done", DONE), ("failed", FAILED), ("unknown", UNKNOWN)] {
             std::fs::write(stage.path(&format!("{name}.wav")), wav(hz)).expect("written");
         }
         // Behaves as the files beside it say: hang, fail.
@@ -38,7 +39,7 @@ impl Stage {
         stage.engine(&format!(
             "cd {here}\n[ \"$1\" = --version ] && [ ! -e fail ] && exec echo engine\n[ -e hang ] && echo $$ >> hung && exec sleep 600\n\
              echo >> asked\n[ -e fail ] && exit 1\nread text\ncase $text in *done*) exec cat done.wav;; *failed*) exec cat failed.wav;;\n\
-             *know*) exec cat unknown.wav;; *) exec cat words.wav;; esac"
+             *know*) exec cat unknown.wav;; *On?it*) exec cat accepted.wav;; *) exec cat words.wav;; esac"
         ));
         stage
     }

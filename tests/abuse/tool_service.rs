@@ -21,6 +21,8 @@ pub struct Tools {
 pub struct Asked {
     pub tool: String,
     pub requests: u32,
+    /// For whom, where the dialogue says so.
+    pub who: String,
     /// Where the last request wants its result.
     pub url: String,
     pub token: String,
@@ -80,6 +82,7 @@ impl Tools {
             let asked = all.entry(key).or_default();
             asked.requests += 1;
             asked.tool.clone_from(&tool);
+            asked.who = body.pointer("/arguments/who").and_then(Value::as_str).unwrap_or_default().to_owned();
             asked.url = body.pointer("/callback/url").and_then(Value::as_str).unwrap_or_default().to_owned();
             asked.token = body.pointer("/callback/token").and_then(Value::as_str).unwrap_or_default().to_owned();
         }
@@ -117,6 +120,12 @@ impl Asked {
     /// Reports a result to the box, and says what it answered; 0 where it did not.
     pub fn report(&self, body: &str) -> u16 {
         post(&self.url, &self.token, body.as_bytes())
+    }
+
+    /// Reports a result to the box that listens on `http` now.
+    pub fn report_to(&self, http: SocketAddr, body: &str) -> u16 {
+        let path = self.url.trim_start_matches("http://").split_once('/').map_or("", |(_, path)| path);
+        post(&format!("http://{http}/{path}"), &self.token, body.as_bytes())
     }
 }
 

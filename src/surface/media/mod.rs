@@ -7,6 +7,7 @@
 //! Once a call is set up nothing here allocates or locks. What to say, and whether it may be said, is not decided here;
 //! only that a voice stops at once when the caller may be speaking, and that a command from before that is refused.
 
+mod budget;
 mod clock;
 mod conceal;
 mod digits;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use recado_core::conversation::{Acoustic, AcousticEdge, PlaybackEvent, SegmentRef};
 use rtp_rs::RtpReader;
 
+use super::budget::Budget;
 use super::clock::{FRAME_MS, FRAME_SAMPLES, Nanos};
 use super::digits::Digits;
 use super::g711::Codec;
@@ -41,6 +42,9 @@ pub struct MediaSession {
     jitter: JitterBuffer,
     reception: Option<Reception>,
     digits: Digits,
+    rtp_budget: Budget,
+    rtcp_budget: Budget,
+    keys_budget: Budget,
     schedule: Schedule,
     last_sender_report: Option<(u32, LastSenderReport)>,
     /// Packets that had been sent at the report before, and the one before that.
@@ -98,6 +102,8 @@ pub struct Frame {
 pub struct Counts {
     /// Packets from a source that is not listened to.
     pub foreign: u64,
+    /// Packets and keys that came faster than anybody speaks, reports or dials.
+    pub flooding: u64,
     /// Packets that were malformed, or of a payload type that was not agreed on.
     pub invalid: u64,
     /// Commands to sound that came too late.
@@ -125,6 +131,9 @@ impl MediaSession {
             jitter: JitterBuffer::new(),
             reception: None,
             digits: Digits::default(),
+            rtp_budget: Budget::of_rtp(now),
+            rtcp_budget: Budget::of_rtcp(now),
+            keys_budget: Budget::of_keys(now),
             schedule: Schedule::new(now, plan.seed),
             last_sender_report: None,
             reported_packets: [0; 2],
@@ -154,6 +163,10 @@ impl MediaSession {
             return;
         }
         if self.closed || !self.remote.direction.receives() {
+            return;
+        }
+        if !self.rtp_budget.admits(now) {
+            self.counts.flooding += 1;
             return;
         }
         let Ok(rtp) = RtpReader::new(data) else {
@@ -188,6 +201,10 @@ impl MediaSession {
     pub fn rtcp(&mut self, now: Nanos, data: &[u8], source: SocketAddr) {
         if !self.rtcp_latch.admits(source) && !self.latch.admits(source) {
             self.counts.foreign += 1;
+            return;
+        }
+        if !self.rtcp_budget.admits(now) {
+            self.counts.flooding += 1;
             return;
         }
         let ssrc = self.sender.ssrc();
@@ -333,6 +350,10 @@ impl MediaSession {
         match kind {
             Kind::TelephoneEvent => {
                 if let Some(digit) = self.digits.packet(rtp.timestamp(), rtp.payload()) {
+                    if !self.keys_budget.admits(now) {
+                        self.counts.flooding += 1;
+                        return;
+                    }
                     emit(&mut self.events, &mut self.counts, MediaEvent::Digit { digit, at: now.time() });
                 }
             }

@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::{Command, Counters, Endpoint, EndpointConfig, Event, Output, Seed, SipError};
+use crate::telemetry::Seldom;
 
 /// A running SIP server.
 #[derive(Debug)]
@@ -60,6 +61,8 @@ impl Server {
             counters: counters_now,
             waiting: VecDeque::new(),
             unreachable: Vec::new(),
+            send_faults: Seldom::default(),
+            receive_faults: Seldom::default(),
             stop_at: None,
         };
         let task = tokio::spawn(shell.run());
@@ -92,6 +95,8 @@ struct Shell {
     waiting: VecDeque<Event>,
     /// Destinations that could not be sent to during the last drain.
     unreachable: Vec<SocketAddr>,
+    send_faults: Seldom,
+    receive_faults: Seldom,
     /// Set by a shutdown.
     stop_at: Option<Instant>,
 }
@@ -118,7 +123,9 @@ impl Shell {
                 Input::ApplicationGone if self.stop_at.is_none() => self.command(Command::Shutdown),
                 Input::Room | Input::Time | Input::ApplicationGone => {}
                 Input::SocketFault(error) => {
-                    tracing::warn!(%error, "cannot receive SIP");
+                    if let Some(left_out) = self.receive_faults.happened(Instant::now()) {
+                        tracing::warn!(%error, left_out, "cannot receive SIP");
+                    }
                     tokio::time::sleep(SOCKET_FAULT_PAUSE).await;
                 }
             }
@@ -205,7 +212,9 @@ impl Shell {
             match output {
                 Output::Transmit { datagram, destination } => {
                     if let Err(error) = self.socket.send_to(&datagram, self.on_the_socket(destination)).await {
-                        tracing::warn!(%destination, %error, "cannot send SIP");
+                        if let Some(left_out) = self.send_faults.happened(Instant::now()) {
+                            tracing::warn!(%destination, %error, left_out, "cannot send SIP");
+                        }
                         self.unreachable.push(destination);
                     }
                 }

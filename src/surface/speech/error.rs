@@ -80,3 +80,13 @@ pub enum SpeechError {
         bytes_max: usize,
     },
 }
+
+impl SpeechError {
+    /// Whether the engine is to blame, and not what it was asked for.
+    pub fn is_the_engines(&self) -> bool {
+        matches!(
+            self,
+            Self::EngineMissing { .. } | Self::EngineIo { .. } | Self::EngineFailed { .. } | Self::EngineAudio(_) | Self::TimedOut(_)
+        )
+    }
+}

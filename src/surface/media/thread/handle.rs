@@ -112,6 +112,11 @@ impl MediaHandle {
         Ok(Self { adopt: Mutex::new(adopt), shared, ports, clock, calls_max, realtime, threads, reaper: Some(reaper_ends) })
     }
 
+    /// Whether the thread is there. It ends by itself only by a fault in its own software.
+    pub fn is_alive(&self) -> bool {
+        self.threads.first().is_some_and(|media| !media.is_finished())
+    }
+
     /// Whether the thread has FIFO scheduling.
     pub fn is_realtime(&self) -> bool {
         self.realtime
@@ -137,7 +142,8 @@ impl MediaHandle {
         opened
     }
 
-    fn open(&self, ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+    fn open(&self, mut ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+        ports.tell();
         let local_rtp_port = ports.rtp_port();
         let (commands, taken) = RingBuffer::new(COMMANDS_MAX);
         let (told, events) = RingBuffer::new(EVENTS_MAX);

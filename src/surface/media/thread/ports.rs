@@ -24,12 +24,14 @@ struct State {
     resting: VecDeque<(Instant, u16)>,
 }
 
-/// A pair of bound sockets. Dropping it closes them and lets the ports rest.
+/// A pair of bound sockets. Dropping it closes them, and lets the ports rest if the far end was [told](Self::tell) of them.
 #[derive(Debug)]
 pub struct PortPair {
     pub(super) rtp: UdpSocket,
     pub(super) rtcp: UdpSocket,
     port: u16,
+    /// Whether anybody may know of it.
+    told: bool,
     ports: Arc<Ports>,
 }
 
@@ -58,7 +60,7 @@ impl Ports {
             }
             let (Ok(rtp), Ok(rtcp)) = (self.bind(port), self.bind(port + 1)) else { continue };
             state.busy.insert(port);
-            return Ok(PortPair { rtp, rtcp, port, ports: Arc::clone(self) });
+            return Ok(PortPair { rtp, rtcp, port, told: false, ports: Arc::clone(self) });
         }
         Err(MediaError::NoPort { busy: state.busy.len(), resting: state.resting.len() })
     }
@@ -72,6 +74,11 @@ impl Ports {
 }
 
 impl PortPair {
+    /// The far end is told of it: from now on it has to rest after use.
+    pub fn tell(&mut self) {
+        self.told = true;
+    }
+
     /// The port of RTP; RTCP has the next.
     pub fn rtp_port(&self) -> u16 {
         self.port
@@ -87,7 +94,9 @@ impl Drop for PortPair {
     fn drop(&mut self) {
         let mut state = self.ports.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.busy.remove(&self.port);
-        state.resting.push_back((Instant::now(), self.port));
+        if self.told {
+            state.resting.push_back((Instant::now(), self.port));
+        }
     }
 }
 
@@ -107,10 +116,15 @@ mod tests {
         let first = ports.reserve(now, 1).unwrap();
         assert_eq!(first.rtp_port(), 46_004);
         assert_eq!(first.rtcp.local_addr().unwrap().port(), 46_005);
-        let others: Vec<u16> = (0..2).map(|_| ports.reserve(now, 1).unwrap()).map(|pair| pair.rtp_port()).collect();
+        let used = |mut pair: PortPair| {
+            pair.tell();
+            pair.rtp_port()
+        };
+        assert_eq!(ports.reserve(now, 1).unwrap().rtp_port(), 46_006, "nobody was told of it");
+        let others: Vec<u16> = (0..2).map(|_| used(ports.reserve(now, 1).unwrap())).collect();
         assert_eq!(others, [46_006, 46_002], "the first rests by then");
         assert!(matches!(ports.reserve(now, 0), Err(MediaError::NoPort { busy: 1, resting: 2 })));
-        drop(first);
+        used(first);
         assert_eq!(ports.reserve(Instant::now() + REST, 1).unwrap().rtp_port(), 46_004);
     }
 

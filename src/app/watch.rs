@@ -1,0 +1,130 @@
+//! Whether the box makes progress: what feeds health and measures, and the service manager's watchdog.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::MissedTickBehavior;
+use tracing::{debug, error};
+
+use super::clock::Clock;
+use crate::admin::{HealthState, Impact, StoreHealth};
+use crate::coordination::{ReadError, Reader, StoreStats};
+use crate::telemetry::Measures;
+
+/// The pulse of a task: it says every [`BEAT`] that it still takes what comes.
+#[derive(Debug, Clone)]
+pub struct Pulse {
+    clock: Clock,
+    last_ms: Arc<AtomicU64>,
+}
+
+impl Pulse {
+    /// A pulse that beats now.
+    pub fn new(clock: Clock) -> Self {
+        let pulse = Self { clock, last_ms: Arc::default() };
+        pulse.beat();
+        pulse
+    }
+
+    /// The task is alive.
+    pub fn beat(&self) {
+        self.last_ms.store(self.clock.now().0, Ordering::Relaxed);
+    }
+
+    fn is_felt(&self) -> bool {
+        self.clock.now().0.saturating_sub(self.last_ms.load(Ordering::Relaxed)) < PULSE_MS_MAX
+    }
+}
+
+/// A tick every [`BEAT`], which is not caught up with after a pause.
+pub fn beats() -> tokio::time::Interval {
+    let mut beats = tokio::time::interval(BEAT);
+    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    beats
+}
+
+/// Tells health how the store is. `last_failure` is why the last commit failed, if it did.
+pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Option<&str>) {
+    health.store(StoreHealth {
+        writable: stats.open && stats.writable,
+        commit_ms: stats.flush_last_us as f64 / 1_000.0,
+        commits_failed: stats.commits_failed + stats.commits_busy,
+    });
+    if !(stats.open && stats.writable) {
+        let reason = last_failure.unwrap_or("the disk failed");
+        health.raise("store", Impact::Degrades, format!("{reason}: check the disk (df, dmesg); new operations are refused"));
+    } else if !stats.reserve_held {
+        health.raise("store", Impact::Degrades, "the disk is full or nearly so: free some space on it");
+    } else {
+        health.clear("store");
+    }
+}
+
+/// Feeds the service manager's watchdog while all pulses are felt. Runs until it is dropped; ends at once where no watchdog is
+/// asked for.
+pub async fn feed_watchdog(pulses: Vec<(&'static str, Pulse)>) {
+    let Some(within) = sd_notify::watchdog_enabled() else { return };
+    let mut ticks = tokio::time::interval(within / 3);
+    loop {
+        ticks.tick().await;
+        match pulses.iter().find(|(_, pulse)| !pulse.is_felt()) {
+            None => {
+                // A service manager that is gone needs no feeding.
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            }
+            Some((task, _)) => error!(task, "no progress: the watchdog is not fed, and the service manager will start the box again"),
+        }
+    }
+}
+
+/// Counts the store's deliveries for the measures. Runs until it is dropped.
+pub async fn count_deliveries(store: PathBuf, measures: Measures) {
+    let mut ticks = tokio::time::interval(COUNT_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let store = store.clone();
+        let counted = tokio::task::spawn_blocking(move || Reader::open(&store)?.counts()).await;
+        match counted.unwrap_or_else(|error| Err(ReadError::Io(error.to_string()))) {
+            Ok(counts) => measures.deliveries(&counts.deliveries),
+            // The writer meets the same fault, and health says so.
+            Err(error) => debug!(%error, "the deliveries can't be counted"),
+        }
+    }
+}
+
+/// How often a task shows that it is alive.
+const BEAT: Duration = Duration::from_secs(1);
+
+/// A task that has shown nothing for so long is stuck: none ever waits for anybody.
+const PULSE_MS_MAX: u64 = 5_000;
+
+/// Scrapers ask every quarter of a minute; a count reads the whole table of deliveries.
+const COUNT_EVERY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use super::*;
+    use crate::admin::Status;
+
+    #[test]
+    fn a_store_that_fails_degrades_the_box_and_says_why_until_it_works() {
+        let health = HealthState::new(Instant::now());
+        let well = StoreStats { open: true, writable: true, reserve_held: true, flush_last_us: 1_500, ..StoreStats::default() };
+        let report = |stats: StoreStats, failure: Option<&str>| {
+            store_health(&health, &stats, failure);
+            health.report(Instant::now())
+        };
+        assert_eq!((report(well, None).status, report(well, None).store.commit_ms), (Status::Ok, 1.5));
+        let failing = report(StoreStats { writable: false, commits_failed: 3, ..well }, Some("the disk is full"));
+        assert_eq!((failing.status, failing.store.writable, failing.store.commits_failed), (Status::Degraded, false, 3));
+        assert_eq!(failing.problems, ["store: the disk is full: check the disk (df, dmesg); new operations are refused"]);
+        assert_eq!(report(StoreStats { open: false, ..well }, None).status, Status::Degraded);
+        assert_eq!(report(StoreStats { reserve_held: false, ..well }, None).status, Status::Degraded);
+        assert_eq!(report(well, None).problems, Vec::<String>::new());
+    }
+}
