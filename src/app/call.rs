@@ -1,11 +1,12 @@
 //! One call: the task that owns its conversation, its voice and its model's session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Settings, ToolStatus};
-use recado_core::ids::{PartyId, SessionId};
+use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Settings};
+use recado_core::ids::{PartyId, ResponseId, SessionId};
+use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, debug, info, info_span, warn};
@@ -63,6 +64,10 @@ struct Running<'a> {
     conversation: Conversation,
     hang_up: HangUp,
     on_hold: bool,
+    /// The response that was asked for last.
+    due: Option<ResponseId>,
+    /// Inputs that follow from effects: at most one for each effect that asks a model that is gone.
+    again: VecDeque<Input>,
     shown: Option<Clocks>,
     decisions: BTreeMap<recado_core::DeliveryId, recado_core::gate::DeliveryDecision>,
 }
@@ -94,6 +99,8 @@ async fn run_in_span(house: &House, call: Call) {
         conversation,
         hang_up,
         on_hold: !remote.direction.sends(),
+        due: None,
+        again: VecDeque::new(),
         shown: None,
         decisions: BTreeMap::new(),
     };
@@ -105,6 +112,9 @@ async fn run_in_span(house: &House, call: Call) {
     tokio::pin!(ends);
     let (mut over, mut media_ended) = (false, false);
     while !running.conversation.finished() {
+        while let Some(input) = running.again.pop_front() {
+            running.input(input).await;
+        }
         let deadline = running.conversation.deadline().map(|at| house.clock.instant(at).into());
         let input = tokio::select! {
             biased;
@@ -156,7 +166,6 @@ async fn run_in_span(house: &House, call: Call) {
 
 impl Running<'_> {
     async fn input(&mut self, input: Input) {
-        debug!(?input, "conversation");
         let effects = self.conversation.handle(&mut self.house.clock.step(), input);
         self.carry_out(effects).await;
     }
@@ -206,7 +215,9 @@ impl Running<'_> {
                 Ok(()) => self.input(Input::Model(ModelEvent::ToolCall { response, call })).await,
                 Err(refused) => {
                     warn!(response_id = %response, tool = call.tool, reason = refused.reason(), "arguments refused");
-                    self.tell_model(Command::ToolOutput { call_id: call.call_id, operation: None, status: ToolStatus::Refused });
+                    let (call_id, reason) = (call.call_id, refused.reason().to_owned());
+                    let say = say_refused(self.house.language);
+                    self.input(Input::News(News::Refused { call_id, response, reason, say })).await;
                 }
             },
             Some(Output::Event(event)) => self.input(Input::Model(event)).await,
@@ -216,15 +227,30 @@ impl Running<'_> {
             None => {
                 warn!("the model has ended its session");
                 self.model = None;
+                self.unanswered();
             }
         }
     }
 
     fn tell_model(&mut self, command: Command) {
-        let Some(model) = &self.model else { return };
-        if let Err(error) = model.handle.tell(command) {
+        if let Command::Respond { response, .. } = &command {
+            self.due = Some(*response);
+        }
+        let told = self.model.as_ref().map(|model| model.handle.tell(command));
+        if let Some(Err(error)) = &told {
             warn!(%error, "the model does not listen");
             self.model = None;
+        }
+        if self.model.is_none() {
+            self.unanswered();
+        }
+    }
+
+    /// Nobody is there to give the response that is due: the conversation need not wait for it.
+    fn unanswered(&mut self) {
+        if let Some(response) = self.due.take() {
+            let failed = ModelEvent::Failed { response, reason: "the model has ended its session".to_owned() };
+            self.again.push_back(Input::Model(failed));
         }
     }
 

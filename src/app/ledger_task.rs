@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::SessionId;
-use recado_core::ledger::{CallbackAnswer, CommitId, Effect, Input, Ledger, News, RequestId};
+use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{debug, error, info, warn};
 
@@ -139,14 +139,19 @@ impl LedgerTask {
                     running.handle(&clock, &mut ledger, Input::Callback { request, operation, result });
                 }
                 _ = beats.tick() => {
-                    pulse.beat();
-                    watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref());
+                    let oldest = running.open.values().map(std::time::Instant::elapsed).max().unwrap_or_default();
+                    // Nothing goes on without the store: a box that waits for it for so long is to be started again.
+                    if oldest < STORE_STUCK {
+                        pulse.beat();
+                    }
+                    watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest);
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;
                     }
                 }
-                () = super::sleep_until(deadline) => running.handle(&clock, &mut ledger, Input::Wake),
+                // A box that stops begins no further attempts.
+                () = super::sleep_until(deadline), if running.executor.is_some() => running.handle(&clock, &mut ledger, Input::Wake),
                 _ = &mut stop, if tools_end.is_none() => {
                     tools_end = running.executor.take().map(|executor| tokio::spawn(executor.stop(super::STOP_GRACE)));
                 }
@@ -182,8 +187,13 @@ impl Running {
                     }
                 }
                 Effect::Dispatch(dispatch) => {
+                    let Some(executor) = &self.executor else {
+                        // It has not left and will not: the next start sends it, whatever its tool allows.
+                        self.again.push_back(not_sent(&dispatch));
+                        continue;
+                    };
                     info!(operation_id = %dispatch.operation, tool = dispatch.tool, attempt = dispatch.attempt, "attempt sent");
-                    if let Some(Err(report)) = self.executor.as_ref().map(|executor| executor.dispatch(dispatch)) {
+                    if let Err(report) = executor.dispatch(dispatch) {
                         self.again.push_back(*report);
                     }
                 }
@@ -215,7 +225,13 @@ impl Running {
 
 fn trace_input(input: &Input) {
     match input {
-        Input::Attempted { operation, attempt, outcome } => info!(operation_id = %operation, attempt, ?outcome, "attempt reported"),
+        Input::Attempted { operation, attempt, outcome } => match outcome {
+            AttemptOutcome::Succeeded(_) => info!(operation_id = %operation, attempt, "attempt succeeded"),
+            AttemptOutcome::Deferred => info!(operation_id = %operation, attempt, "attempt taken: the result comes by callback"),
+            AttemptOutcome::Failed { error, executed, retryable, .. } => {
+                info!(operation_id = %operation, attempt, error, ?executed, retryable, "attempt failed");
+            }
+        },
         Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
         Input::Accept { session, turn, response, call } => {
             info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
@@ -225,6 +241,20 @@ fn trace_input(input: &Input) {
         Input::Settled { session, delivery, clauses } => {
             info!(session_id = %session, delivery_id = %delivery, ?clauses, "delivery settled");
         }
-        other => debug!(input = ?other, "ledger"),
+        _ => {}
     }
 }
+
+/// The report on an attempt that was never begun.
+fn not_sent(dispatch: &Dispatch) -> Input {
+    let outcome = AttemptOutcome::Failed {
+        error: "the box was stopped before it was sent".to_owned(),
+        executed: Executed::No,
+        retryable: true,
+        retry_after_ms: None,
+    };
+    Input::Attempted { operation: dispatch.operation, attempt: dispatch.attempt, outcome }
+}
+
+/// A commit that takes so long is stuck: a card stalls for half a second now and then.
+const STORE_STUCK: std::time::Duration = std::time::Duration::from_secs(30);

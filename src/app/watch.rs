@@ -45,8 +45,9 @@ pub fn beats() -> tokio::time::Interval {
     beats
 }
 
-/// Tells health how the store is. `last_failure` is why the last commit failed, if it did.
-pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Option<&str>) {
+/// Tells health how the store is. `last_failure` is why the last commit failed, if it did; `oldest` is how long the oldest
+/// commit that is under way has taken.
+pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Option<&str>, oldest: Duration) {
     health.store(StoreHealth {
         writable: stats.open && stats.writable,
         commit_ms: stats.flush_last_us as f64 / 1_000.0,
@@ -55,6 +56,9 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     if !(stats.open && stats.writable) {
         let reason = last_failure.unwrap_or("the disk failed");
         health.raise("store", Impact::Degrades, format!("{reason}: check the disk (df, dmesg); new operations are refused"));
+    } else if oldest > SLOW {
+        let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
+        health.raise("store", Impact::Degrades, text);
     } else if !stats.reserve_held {
         health.raise("store", Impact::Degrades, "the disk is full or nearly so: free some space on it");
     } else {
@@ -95,6 +99,9 @@ pub async fn count_deliveries(store: PathBuf, measures: Measures) {
     }
 }
 
+/// A commit that takes longer is worth telling.
+const SLOW: Duration = Duration::from_secs(3);
+
 /// How often a task shows that it is alive.
 const BEAT: Duration = Duration::from_secs(1);
 
@@ -116,7 +123,7 @@ mod tests {
         let health = HealthState::new(Instant::now());
         let well = StoreStats { open: true, writable: true, reserve_held: true, flush_last_us: 1_500, ..StoreStats::default() };
         let report = |stats: StoreStats, failure: Option<&str>| {
-            store_health(&health, &stats, failure);
+            store_health(&health, &stats, failure, Duration::ZERO);
             health.report(Instant::now())
         };
         assert_eq!((report(well, None).status, report(well, None).store.commit_ms), (Status::Ok, 1.5));
@@ -126,5 +133,8 @@ mod tests {
         assert_eq!(report(StoreStats { open: false, ..well }, None).status, Status::Degraded);
         assert_eq!(report(StoreStats { reserve_held: false, ..well }, None).status, Status::Degraded);
         assert_eq!(report(well, None).problems, Vec::<String>::new());
+        store_health(&health, &well, None, Duration::from_secs(4));
+        let hangs = health.report(Instant::now());
+        assert!(hangs.status == Status::Degraded && hangs.problems[0].starts_with("store: a commit has taken 4 s"), "{hangs:?}");
     }
 }

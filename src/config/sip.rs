@@ -12,7 +12,7 @@ use crate::surface::sip::Network;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sip {
-    /// Address and port (UDP and TCP) that SIP is received on.
+    /// Address and port (UDP) that SIP is received on.
     pub listen: SocketAddr,
     /// The address that phones are told to reach; see [`Sip::advertised`].
     pub advertised: Option<IpAddr>,

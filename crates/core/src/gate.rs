@@ -166,10 +166,10 @@ fn interrupts(asked: &Asked, channel: &ChannelSnapshot) -> bool {
     if asked.priority != Priority::Urgent || asked.ride_only {
         return false;
     }
-    let cuts_agent = channel.playback.is_some_and(|playing| playing < asked.priority);
+    let above_what_plays = channel.playback.is_none_or(|playing| playing < asked.priority);
     match channel.acoustic {
-        Acoustic::Quiet => cuts_agent,
-        _ => asked.can_interrupt == CanInterrupt::Caller,
+        Acoustic::Quiet => above_what_plays && channel.playback.is_some(),
+        _ => above_what_plays && asked.can_interrupt == CanInterrupt::Caller,
     }
 }
 
@@ -264,6 +264,9 @@ mod tests {
     fn urgent_does_not_cut_another_urgent_nor_a_held_floor() {
         let urgent_playing = ChannelSnapshot { playback: Some(Priority::Urgent), ..IDLE };
         assert_eq!(decide(&URGENT, &urgent_playing).0, DeliveryDecision::QueueAfterPlayback);
+        let over_the_caller = ChannelSnapshot { acoustic: Acoustic::Speaking, ..urgent_playing };
+        let both = Asked { can_interrupt: CanInterrupt::Caller, ..URGENT };
+        assert!(matches!(decide(&both, &over_the_caller).0, DeliveryDecision::QueueUntilQuiet { .. }), "nor while the caller speaks");
         let held = ChannelSnapshot { playback: Some(Priority::Normal), floor_held: true, ..IDLE };
         assert_eq!(decide(&URGENT, &held).0, DeliveryDecision::QueueUntilFree);
     }

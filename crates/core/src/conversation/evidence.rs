@@ -97,7 +97,7 @@ impl Reports {
         let doubted = segment.near_silent
             || segment.first_generation != segment.generation
             || (needs.strict && needs.best > Evidence::Sent)
-            || !self.healthy();
+            || !self.healthy(end);
         if left_in_time && !doubted { ClauseVerdict::Heard(Evidence::Sent) } else { ClauseVerdict::Uncertain }
     }
 
@@ -107,9 +107,13 @@ impl Reports {
         self.kept.iter().rfind(earlier)
     }
 
-    /// Whether the far end never reported, or its last report showed no more loss than is allowed.
-    fn healthy(&self) -> bool {
+    /// Whether the far end never reported, or its last report is of late and showed no more loss than is allowed. Who
+    /// reported and then fell silent may be gone.
+    fn healthy(&self, end: Time) -> bool {
         let Some(last) = self.kept.back() else { return true };
+        if end.since(last.at) > REPORT_OVERDUE_MS {
+            return false;
+        }
         let (packets, lost) = match self.before(last, u64::MAX) {
             Some(before) => {
                 (last.highest_packet.saturating_sub(before.counted_to), last.cumulative_lost.saturating_sub(before.cumulative_lost))
@@ -136,6 +140,9 @@ const LOSS_PERCENT_MAX: u64 = 10;
 
 /// What a packet carries (ms).
 const PACKET_MS: u64 = 20;
+
+/// How old the last report of a far end that reports may be: two of the usual intervals of five seconds, and some delay.
+const REPORT_OVERDUE_MS: u64 = 11_000;
 
 /// Packets between two reports, by the usual interval of five seconds.
 const REPORT_PACKETS: u64 = 250;
@@ -235,9 +242,16 @@ mod tests {
         assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_200)), ClauseVerdict::Heard(Evidence::Sent));
         assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_199)), ClauseVerdict::Uncertain);
         let healthy = reports(&[(1, 500, 0), (1, 750, 25)]);
-        assert_eq!(healthy.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Heard(Evidence::Sent));
+        assert_eq!(healthy.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), ClauseVerdict::Heard(Evidence::Sent));
         let rising = reports(&[(1, 500, 0), (1, 750, 26)]);
-        assert_eq!(rising.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Uncertain);
+        assert_eq!(rising.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), ClauseVerdict::Uncertain);
+    }
+
+    #[test]
+    fn a_far_end_that_reported_and_fell_silent_is_not_believed_to_have_heard() {
+        let fell_silent = reports(&[(1, 500, 0), (1, 750, 0)]);
+        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(21_000)), ClauseVerdict::Heard(Evidence::Sent));
+        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Uncertain);
     }
 
     #[test]

@@ -33,4 +33,4 @@ pub use record::{
     OperationState, Route,
 };
 pub use recover::{ClaimRecord, Snapshot};
-pub use say::check_template;
+pub use say::{check_template, say_refused};

@@ -9,6 +9,11 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use super::record::{OperationRecord, OperationState};
 use crate::policy::{Language, Localised, ToolPolicy};
 
+/// What the caller hears when nothing could be accepted.
+pub fn say_refused(language: Language) -> String {
+    phrase(Phrase::Refused, None).text(language).unwrap_or_default().to_owned()
+}
+
 /// Whether a saying is a template that can be compiled; the reason where it is not.
 ///
 /// # Errors
@@ -57,7 +62,7 @@ impl Sayer {
 
     /// What the caller hears when nothing could be accepted.
     pub fn refused(&self, language: Language) -> String {
-        phrase(Phrase::Refused, None).text(language).unwrap_or_default().to_owned()
+        say_refused(language)
     }
 
     /// The long form for an operation that is settled. `named` says that the batch holds others, so that a plain phrase
