@@ -109,7 +109,7 @@ async fn run_in_span(house: &House, call: Call) {
         let input = tokio::select! {
             biased;
             event = events.recv(), if !media_ended => match event {
-                Some(event) => running.heard(event),
+                Some(event) => running.heard(event).await,
                 None => {
                     media_ended = true;
                     if !over {
@@ -162,7 +162,7 @@ impl Running<'_> {
     }
 
     /// What the media path heard.
-    fn heard(&mut self, event: MediaEvent) -> Option<Input> {
+    async fn heard(&mut self, event: MediaEvent) -> Option<Input> {
         Some(match event {
             MediaEvent::Acoustic(edge) => {
                 if let Some(model) = &self.model {
@@ -179,6 +179,7 @@ impl Running<'_> {
             MediaEvent::FarEndSilent { since } => {
                 info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
                 self.hang_up.ask();
+                self.input(Input::FarEndSilent { since }).await;
                 Input::ChannelOver
             }
         })

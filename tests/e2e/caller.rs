@@ -28,6 +28,21 @@ pub struct Caller {
     commands: usize,
 }
 
+/// How a telephone is set.
+#[derive(Debug, Clone, Copy)]
+pub struct Telephone {
+    /// As SDP names it.
+    pub codec: &'static str,
+    /// RTP and RTCP on one port (RFC 5761).
+    pub rtcp_mux: bool,
+}
+
+impl Default for Telephone {
+    fn default() -> Self {
+        Self { codec: "PCMU", rtcp_mux: false }
+    }
+}
+
 /// Where the caller's own speech stands in the recording of what it heard (ms).
 #[derive(Debug, Clone, Copy)]
 pub struct Said {
@@ -44,11 +59,11 @@ pub struct Saying {
 
 impl Caller {
     /// Dials the box as `user` and waits until the call is up.
-    pub async fn dials(folder: &Path, user: &str, sip: SocketAddr) -> Self {
+    pub async fn dials(folder: &Path, user: &str, telephone: Telephone, sip: SocketAddr) -> Self {
         let mut starts = 0;
         let (child, stream, folder) = loop {
             starts += 1;
-            match start(folder, user).await {
+            match start(folder, user, telephone).await {
                 Some(started) => break started,
                 None => assert!(starts < STARTS_MAX, "baresip does not start: see {}", folder.display()),
             }
@@ -72,7 +87,7 @@ impl Caller {
     }
 
     /// Waits until `ms` of it have been said.
-    pub async fn has_said_ms(&self, saying: &Saying, ms: usize) -> Said {
+    pub async fn has_said_ms(&mut self, saying: &Saying, ms: usize) -> Said {
         let said = async {
             loop {
                 let (said, heard) = (self.recorded("enc"), self.recorded("dec").len());
@@ -87,12 +102,26 @@ impl Caller {
                 tokio::time::sleep(POLL).await;
             }
         };
-        patiently("the caller to speak", said).await
+        let said = patiently("the caller to speak", said).await;
+        // What comes now is listened to, not what came before.
+        self.listened = self.listened.max(said.ends_ms * MS);
+        said
     }
 
     /// Waits until all of it has been said.
-    pub async fn has_said(&self, saying: &Saying) -> Said {
+    pub async fn has_said(&mut self, saying: &Saying) -> Said {
         self.has_said_ms(saying, saying.length / MS).await
+    }
+
+    /// Puts the box on hold, or takes it back.
+    pub async fn holds(&mut self, on_hold: bool) {
+        self.command(if on_hold { "hold" } else { "resume" }, "").await;
+    }
+
+    /// The telephone loses its power: no BYE, no RTCP.
+    pub fn loses_power(mut self) -> Recording {
+        let _ = self.child.kill();
+        self.recording()
     }
 
     /// Presses keys (RFC 4733).
@@ -197,11 +226,11 @@ impl Drop for Caller {
 }
 
 /// Starts a baresip in a folder of its own. None when another program was quicker to take one of its ports.
-async fn start(folder: &Path, user: &str) -> Option<(Child, TcpStream, PathBuf)> {
+async fn start(folder: &Path, user: &str, telephone: Telephone) -> Option<(Child, TcpStream, PathBuf)> {
     static CALLERS: AtomicUsize = AtomicUsize::new(0);
     let folder = folder.join(format!("{user}-{}", CALLERS.fetch_add(1, Ordering::Relaxed)));
     std::fs::create_dir_all(folder.join("dump")).expect("a folder");
-    let control = write_settings(&folder, user);
+    let control = write_settings(&folder, user, telephone);
     let output = |name: &str| std::fs::File::create(folder.join(name)).expect("a file");
     let mut command = Command::new("baresip");
     command.arg("-f").arg(&folder).stdin(Stdio::null()).stdout(output("stdout")).stderr(output("stderr"));
@@ -221,7 +250,7 @@ async fn start(folder: &Path, user: &str) -> Option<(Child, TcpStream, PathBuf)>
 }
 
 /// Its configuration, on ports that are free. Where it is controlled.
-fn write_settings(folder: &Path, user: &str) -> SocketAddr {
+fn write_settings(folder: &Path, user: &str, telephone: Telephone) -> SocketAddr {
     // It takes the next port too, for TLS.
     let sip = UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
     let control = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a free port");
@@ -236,14 +265,15 @@ fn write_settings(folder: &Path, user: &str) -> SocketAddr {
     settings += "module_tmp uuid.so\nmodule_tmp account.so\nmodule_app menu.so\nmodule_app ctrl_tcp.so\n";
     settings += &format!(
         "module_path {MODULES}\nsip_listen {sip}\nnet_interface 127.0.0.1\nrtp_ports {rtp}-{}\nctrl_tcp_listen {control}\n\
-         audio_source aufile,{}\nsnd_path {}\n",
+         audio_source aufile,{}\nsnd_path {}\nrtcp_mux {}\n",
         rtp + RTP_PORTS - 1,
         silence.display(),
-        folder.join("dump").display()
+        folder.join("dump").display(),
+        if telephone.rtcp_mux { "yes" } else { "no" }
     );
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).expect("written");
     write("config", &settings);
-    write("accounts", &format!("<sip:{user}@{sip}>;regint=0;audio_codecs=PCMU/8000/1\n"));
+    write("accounts", &format!("<sip:{user}@{sip}>;regint=0;audio_codecs={}/8000/1\n", telephone.codec));
     write("contacts", "");
     control
 }
@@ -278,4 +308,4 @@ pub const MODULES: &str = "/usr/lib/baresip/modules";
 /// Below the ports that the system gives away, and apart from those of the boxes.
 const RTP_FIRST: u16 = 30_000;
 const RTP_PORTS: u16 = 20;
-const RTP_RANGES: u16 = 100;
+const RTP_RANGES: u16 = 70;

@@ -21,15 +21,15 @@ impl Events {
 
     /// Waits for the first event, since the beginning, for which `is` holds.
     pub async fn seen(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        self.seen_after(what, 0, is).await
+        self.seen_times(what, 1, is).await
     }
 
-    /// Waits for the first event after the first `skipped` ones for which `is` holds.
-    pub async fn seen_after(&self, what: &str, skipped: usize, is: impl Fn(&Value) -> bool) -> Value {
+    /// Waits for as many of them.
+    pub async fn seen_times(&self, what: &str, times: usize, is: impl Fn(&Value) -> bool) -> Value {
         let looking = async {
             loop {
                 let grown = self.grown.notified();
-                if let Some(event) = self.all().iter().skip(skipped).find(|event| is(event)) {
+                if let Some(event) = self.all().iter().filter(|event| is(event)).nth(times - 1) {
                     return event.clone();
                 }
                 grown.await;
@@ -41,19 +41,14 @@ impl Events {
         }
     }
 
-    /// How many there are.
-    pub fn count(&self) -> usize {
-        self.all().len()
-    }
-
     /// The last ones, for people.
-    pub fn last(&self) -> String {
+    fn last(&self) -> String {
         let all = self.all();
         let last: Vec<String> = all.iter().skip(all.len().saturating_sub(LAST)).map(Value::to_string).collect();
         last.join("\n")
     }
 
-    pub fn all(&self) -> Vec<Value> {
+    fn all(&self) -> Vec<Value> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -4,12 +4,13 @@
 
 use std::net::UdpSocket;
 use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
 use tokio::process::Command;
 
 use super::box_process::BoxProcess;
-use super::stage::{MACHINE, is_there, settings};
+use super::stage::{is_there, settings};
 
 const DIALOGUE: &str = "[greeting]\nsay = { en = \"Hello.\" }\n[otherwise]\nsay = { en = \"Go ahead.\" }\n";
 
@@ -28,7 +29,6 @@ async fn flood(arguments: &[&str]) {
         println!("skipped: sipp (Debian: sip-tester) is not installed");
         return;
     }
-    let _machine = MACHINE.write().await;
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("recado.toml");
     std::fs::write(&config, settings(folder.path(), "calls_max = 250\nrtp_silence_ms = 5000\n")).expect("written");
@@ -50,13 +50,30 @@ async fn flood(arguments: &[&str]) {
 /// So many calls, none of which may fail.
 async fn crowd(boxed: &BoxProcess, folder: &Path, calls: u32, arguments: &[&str]) {
     let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    static CROWDS: AtomicU16 = AtomicU16::new(0);
+    let media_port = MEDIA_FIRST + CROWDS.fetch_add(1, Ordering::Relaxed) * MEDIA_PORTS;
     let mut sipp = Command::new("sipp");
     sipp.arg(boxed.sip.to_string()).args(["-sn", "uac", "-r", "20", "-m", &calls.to_string(), "-d", "500"]);
-    sipp.args(["-i", "127.0.0.1", "-p", &free.port().to_string(), "-mp", "31900", "-nostdin", "-timeout", "60", "-timeout_error"]);
+    sipp.args([
+        "-i",
+        "127.0.0.1",
+        "-p",
+        &free.port().to_string(),
+        "-mp",
+        &media_port.to_string(),
+        "-nostdin",
+        "-timeout",
+        "60",
+        "-timeout_error",
+    ]);
     sipp.args(arguments).current_dir(folder).env("TERM", "dumb").kill_on_drop(true);
     let output = tokio::time::timeout(CROWD_MAX, sipp.output()).await.expect("sipp ends").expect("sipp runs");
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
 }
+
+/// Ports that SIPp takes for media, and does not use; apart from those of the other telephones.
+const MEDIA_FIRST: u16 = 31_500;
+const MEDIA_PORTS: u16 = 10;
 
 /// SIPp's own limit is sooner.
 const CROWD_MAX: Duration = Duration::from_secs(90);

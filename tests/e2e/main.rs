@@ -14,4 +14,5 @@ mod restarts;
 mod sound;
 mod stage;
 mod talk;
+mod telephones;
 mod tool_service;

@@ -1,4 +1,4 @@
-//! The stage of a scene: a folder with a configuration, the tools' service, and the machine's time.
+//! The stage of a scene: a folder with a configuration, and the tools' service.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use recado::coordination::{History, Pending, Reader};
 use tempfile::TempDir;
-use tokio::sync::{RwLock, RwLockReadGuard};
 
 use super::box_process::BoxProcess;
-use super::caller::{Caller, MODULES};
+use super::caller::{Caller, MODULES, Telephone};
 use super::tool_service::{MUTE, Tools};
 
 /// The tools' acceptance, and closings.
@@ -33,14 +32,10 @@ const TOOLS: [(&str, &str, &str); 6] = [
 
 const SHORT_FORM: &str = "say_short.en = \"A window seat is yours.\"";
 
-/// Scenes in real time share the machine, a flood has it for itself.
-pub static MACHINE: RwLock<()> = RwLock::const_new(());
-
 /// Everything of a scene.
 pub struct Stage {
     folder: TempDir,
     pub tools: Tools,
-    _machine: RwLockReadGuard<'static, ()>,
 }
 
 impl Stage {
@@ -50,9 +45,8 @@ impl Stage {
             println!("skipped: baresip (Debian: baresip-core) or espeak-ng is not installed");
             return None;
         }
-        let machine = MACHINE.read().await;
         let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start().await);
-        let mut settings = settings(folder.path(), "");
+        let mut settings = settings(folder.path(), "rtp_silence_ms = 5000\n");
         for (tool, closing, further) in TOOLS {
             settings += &format!(
                 "[[tools]]\nname = {tool:?}\nurl = \"http://{}/{tool}\"\nidempotent = true\nsay_accepted.en = {ACCEPTED:?}\n\
@@ -62,7 +56,7 @@ impl Stage {
         }
         std::fs::write(folder.path().join("recado.toml"), settings).expect("written");
         std::fs::write(folder.path().join("dialogue.toml"), dialogue).expect("written");
-        Some(Self { folder, tools, _machine: machine })
+        Some(Self { folder, tools })
     }
 
     /// Starts the box of this stage.
@@ -72,7 +66,12 @@ impl Stage {
 
     /// `user` calls the box.
     pub async fn calls(&self, user: &str, boxed: &BoxProcess) -> Caller {
-        Caller::dials(self.folder.path(), user, boxed.sip).await
+        self.calls_with(Telephone::default(), user, boxed).await
+    }
+
+    /// `user` calls the box with this telephone.
+    pub async fn calls_with(&self, telephone: Telephone, user: &str, boxed: &BoxProcess) -> Caller {
+        Caller::dials(self.folder.path(), user, telephone, boxed.sip).await
     }
 
     /// The box's configuration.

@@ -149,10 +149,9 @@ async fn a_cough_pauses_a_closing_at_most_and_no_word_is_lost_or_repeated() {
     asks_for_a_table(&stage, &mut caller).await;
     assert_eq!(stage.tools.report("table", json!({})).await, 200);
     caller.hears_voice(1_200).await;
-    let before = boxed.log.count();
     let saying = caller.says(&cough()).await;
     caller.has_said(&saying).await;
-    boxed.log.seen_after("the box to notice it", before, |line| line["acoustic"] == "Suspected").await;
+    boxed.log.seen("the box to pause", |line| line["acoustic"] == "Suspected" && line["playback"] == "Some(Paused)").await;
     caller.hears_silence(2_500).await;
     let heard = caller.hangs_up().await;
 

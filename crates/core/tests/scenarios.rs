@@ -5,6 +5,7 @@ mod rig;
 use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
 use recado_core::policy::Localised;
+use recado_core::time::Time;
 use rig::{Rig, policies};
 use serde_json::json;
 
@@ -208,6 +209,23 @@ fn a_closing_whose_last_frame_leaves_just_as_it_is_given_up_is_not_told_again() 
     rig.run(30_000);
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}
+
+#[test]
+fn what_was_sent_after_the_far_end_was_last_heard_of_is_not_credited_without_a_report() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(6_000);
+    rig.calls[call].voice.rtcp = false;
+    let since = Time(rig.now);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
+    rig.run(2_000);
+    rig.input(call, Input::FarEndSilent { since });
+    rig.hang_up(call);
+    rig.run(2_000);
+    assert_eq!(rig.deliveries(), [DeliveryState::Uncertain]);
 }
 
 #[test]

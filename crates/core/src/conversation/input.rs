@@ -13,6 +13,11 @@ use crate::time::Time;
 pub enum Input {
     /// The call is over: nothing more will be heard, and evidence still comes for [`crate::timers::EVIDENCE_AFTER_END`].
     ChannelOver,
+    /// Nothing at all has come from the far end since then: whether it still is there is not known.
+    FarEndSilent {
+        /// When something last came.
+        since: Time,
+    },
     /// The far end put the call on hold, or took it back.
     Hold(bool),
     /// The floor is held for something else (PIN, consent, digits being collected), or free again.

@@ -72,6 +72,8 @@ pub struct Conversation {
     channel: Channel,
     /// When the call ended.
     over: Option<Time>,
+    /// When the far end was last heard of, once it has been silent for too long.
+    silent_since: Option<Time>,
     finished: bool,
     on_hold: bool,
     floor_held: bool,
@@ -130,6 +132,7 @@ impl Conversation {
             settings,
             channel,
             over: None,
+            silent_since: None,
             finished: false,
             on_hold: false,
             floor_held: false,
@@ -174,6 +177,7 @@ impl Conversation {
         }
         match input {
             Input::ChannelOver => self.channel_over(&mut cx),
+            Input::FarEndSilent { since } => self.silent_since = Some(since),
             Input::Hold(on) => self.hold(&mut cx, on),
             Input::FloorHeld(held) => self.floor_held = held,
             Input::Acoustic(edge) => self.acoustic_edge(&mut cx, edge),

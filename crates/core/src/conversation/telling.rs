@@ -292,12 +292,14 @@ impl Conversation {
 
     pub(super) fn settle_evidence(&mut self, cx: &mut Cx) {
         let mut waiting = std::mem::take(&mut self.awaiting);
+        // A far end of which nothing was heard any more may have been gone since then.
+        let end = self.silent_since.unwrap_or(cx.now).min(self.over.unwrap_or(cx.now));
         waiting.retain_mut(|awaiting| {
             let due = self.settles_at(awaiting).is_some_and(|at| at <= cx.now);
             let by_report = if awaiting.needs.best > Evidence::Sent { self.reports.verdict(&awaiting.sent) } else { None };
             let verdict = match by_report {
                 Some(verdict) => verdict,
-                None if due => self.reports.verdict_without(&awaiting.sent, &awaiting.needs, self.over.unwrap_or(cx.now)),
+                None if due => self.reports.verdict_without(&awaiting.sent, &awaiting.needs, end),
                 None => return cx.now.since(awaiting.sent.sent_at) < timers::EVIDENCE_LATE_MAX,
             };
             self.decide_segment(cx, awaiting, verdict)
