@@ -172,6 +172,7 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     });
     let health = boxed.is("degraded");
     println!("{health}");
+    phone.hears(FAILED, 1);
     let during = asked.report(SUCCEEDED);
     println!("a callback with a full disk: {during}");
     assert!([200, 503].contains(&during), "{during}");

@@ -38,7 +38,7 @@ impl Stage {
         let here = stage.folder.path().display();
         stage.engine(&format!(
             "cd {here}\n[ \"$1\" = --version ] && [ ! -e fail ] && exec echo engine\n[ -e hang ] && echo $$ >> hung && exec sleep 600\n\
-             echo >> asked\n[ -e fail ] && exit 1\nread text\ncase $text in *done*) exec cat done.wav;; *failed*) exec cat failed.wav;;\n\
+             echo >> asked\n[ -e fail ] && exit 1\nread text\ncase $text in *Nothing?has*) exec cat failed.wav;; *done*) exec cat done.wav;; *failed*) exec cat failed.wav;;\n\
              *know*) exec cat unknown.wav;; *On?it*) exec cat accepted.wav;; *) exec cat words.wav;; esac"
         ));
         stage

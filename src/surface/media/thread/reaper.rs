@@ -72,8 +72,9 @@ impl Reaper {
             while let Ok(waste) = self.ring.pop() {
                 match waste {
                     Waste::Call(call) => {
-                        call.end();
+                        // Its place first: who learns of the end may open the next call at once.
                         self.shared.calls.fetch_sub(1, Ordering::AcqRel);
+                        call.end();
                     }
                     Waste::Audio(audio) => drop(audio),
                 }
