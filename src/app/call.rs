@@ -304,7 +304,7 @@ impl Running<'_> {
         let clocks = self.conversation.clocks();
         if self.shown.replace(clocks) != Some(clocks) {
             let Clocks { acoustic, generation, playback } = clocks;
-            info!(target: "recado::clocks", ?acoustic, ?generation, ?playback, "clocks");
+            debug!(target: "recado::clocks", ?acoustic, ?generation, ?playback, "clocks");
         }
     }
 }

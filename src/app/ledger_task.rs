@@ -160,7 +160,10 @@ impl LedgerTask {
         if let Some(tools_end) = tools_end {
             let _ = tools_end.await;
         }
-        info!("everything is committed");
+        match &running.last_failure {
+            None => info!("everything is committed"),
+            Some(reason) => warn!(reason, "the last commits failed: what they held is found again by what is on record, or is not known"),
+        }
     }
 }
 

@@ -10,11 +10,12 @@ use crate::coordination::{ReadError, Reader};
 /// # Errors
 /// When the store can't be read. A box that has never run has no store.
 pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
-    let pending = Reader::open(&config.this_box.store())?.pending()?;
+    let store = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
+    let pending = Reader::open(&store)?.pending()?;
     if as_json {
-        return serde_json::to_string_pretty(&pending).map_err(|error| ReadError::Io(error.to_string()));
+        return serde_json::to_string_pretty(&pending).map(|text| text + "\n").map_err(|error| ReadError::Io(error.to_string()));
     }
-    let mut text = String::new();
+    let mut text = format!("In {}:\n", store.display());
     for delivery in &pending.deliveries {
         let record = &delivery.record;
         let party = record.party.as_ref().map_or("an anonymous caller", |party| party.0.as_str());
@@ -24,7 +25,7 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
     for operation in &pending.operations {
         let _ = writeln!(text, "{} {} {:?}, attempt {}", operation.id, operation.tool, operation.state, operation.attempt);
     }
-    if text.is_empty() {
+    if pending.deliveries.is_empty() && pending.operations.is_empty() {
         text.push_str("Nothing waits and nothing runs.\n");
     }
     let (deliveries, operations) = (pending.deliveries_total, pending.operations_total);

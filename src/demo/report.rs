@@ -5,6 +5,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use recado_core::ledger::SpokenClause;
 use serde_json::Value;
 
 /// The timeline, one line for each thing that happens.
@@ -35,6 +36,7 @@ impl Timeline {
     /// A timeline that begins now.
     pub fn begin() -> Self {
         let timeline = Self { began: Instant::now(), colour: std::io::stdout().is_terminal(), seen: Mutex::default() };
+        println!("The four clocks of the box (· nothing due), then what happens: » the story, gate: why a result waits.\n");
         println!("{:>7}  {:<10} {:<11} {:<9} {:<22} what happens", "s", "caller", "generation", "playback", "operations");
         timeline
     }
@@ -83,7 +85,10 @@ impl Timeline {
                 self.operation(&text("operation_id"), "", "done");
                 self.print("a tool reports", "35");
             }
-            (_, "delivery settled") => self.print(&format!("delivery {}: {}", short(text("delivery_id")), text("clauses")), "32"),
+            (_, "delivery settled") => {
+                let verdicts: Vec<String> = text("clauses").split("ClauseEvidence { ").skip(1).map(verdict).collect();
+                self.print(&format!("closing {}: {}", short(text("delivery_id")), verdicts.join(", ")), "32");
+            }
             (_, "call up" | "call settled" | "ready" | "stopped") => self.print(&format!("box: {}", text("message")), "2"),
             _ => {}
         }
@@ -104,6 +109,23 @@ impl Timeline {
         let what = if self.colour && !what.is_empty() { format!("\x1b[{colour}m{what}\x1b[0m") } else { what.to_owned() };
         let _ = writeln!(std::io::stdout(), "{clocks} {what}");
     }
+}
+
+/// `clause: 0, verdict: Heard(Received) }, ` in words.
+fn verdict(logged: &str) -> String {
+    let (clause, verdict) = logged.split_once(", verdict: ").unwrap_or((logged, ""));
+    let clause = match clause.trim_start_matches("clause: ").parse::<u32>() {
+        Ok(SpokenClause::SHORT) => "its short form".to_owned(),
+        Ok(clause) => format!("clause {}", clause + 1),
+        Err(_) => clause.to_owned(),
+    };
+    let verdict = verdict.split(" }").next().unwrap_or_default();
+    let verdict = match verdict.strip_prefix("Heard(").map(|level| level.trim_end_matches(')')) {
+        Some("Received") => "heard (the far end reported it)".to_owned(),
+        Some(level) => format!("heard ({level})"),
+        None => verdict.to_lowercase(),
+    };
+    format!("{clause} {verdict}")
 }
 
 /// Prints the checks. How many failed.

@@ -276,7 +276,7 @@ fn write_dialogue(folder: &Path, dialogue: &str) -> Result<(), DemoError> {
 pub(super) fn settings(language: &str, folder: &Path) -> String {
     format!(
         "[box]\nlanguage = {language:?}\ndata_dir = {:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n\
-         [media]\nports = \"24000-24999\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug\"\n",
+         [media]\nports = \"24000-24999\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug,recado::clocks=debug\"\n",
         folder.join("data").display().to_string()
     )
 }

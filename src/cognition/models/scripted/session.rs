@@ -136,7 +136,9 @@ impl Held {
         events.extend(said.map(|content| ModelEvent::Clause { response, content }));
         for call in &step.calls {
             self.calls += 1;
-            let caller = self.opening.party.as_ref().map_or("", |party| party.0.as_str());
+            // A party is the box's account and the caller's number: a tool is given the number.
+            let party = self.opening.party.as_ref().map_or("", |party| party.0.as_str());
+            let caller = party.split_once('/').map_or(party, |(_, number)| number);
             let arguments = call.arguments(Facts { caller, turn: self.turns, digit });
             let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments };
             events.push_back(ModelEvent::ToolCall { response, call });
