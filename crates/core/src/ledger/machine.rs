@@ -442,6 +442,7 @@ impl Ledger {
     /// A draft was not kept: senders are told, facts are kept for another try.
     fn failed(&mut self, number: u64, parts: Vec<Part>, reason: &str, step: &mut Step, effects: &mut Vec<Effect>) {
         let mut facts = Vec::new();
+        let alone = parts.len() == 1;
         for part in parts {
             match part.work {
                 Work::Advance => {}
@@ -452,7 +453,7 @@ impl Ledger {
             }
         }
         if let Some(lane) = self.lanes.get_mut(&number) {
-            lane.failed(facts, step);
+            lane.failed(facts, alone, step);
         }
     }
 
