@@ -303,6 +303,53 @@ fn evidence_counts_when_it_is_durable_and_is_kept_until_it_is() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_the_hang_up_does_not_let_its_end_overtake_what_was_heard() {
+    for failures in 1..8 {
+        let mut rig = prompt();
+        let operation = rig.order("pay", 1);
+        rig.done(operation);
+        let delivery = rig.waiting().id;
+        rig.claim(CALL, delivery);
+        rig.give(Input::FirstFrame { session: CALL, delivery });
+        rig.prompt = false;
+        rig.settled(CALL, delivery, &[(0, UNHEARD)]);
+        rig.over(CALL);
+        for _ in 0..failures {
+            assert_eq!(rig.in_flight.len(), 1);
+            rig.fail();
+            rig.pass(30_000);
+        }
+        rig.prompt = true;
+        rig.durable();
+        rig.pass(60_000);
+        assert_eq!((rig.delivery(delivery), rig.waiting().attempt), (DeliveryState::Ready, 1), "provably unheard, after {failures}");
+        assert_eq!(rig.count(&LedgerMeasure::Uncertain), 0);
+    }
+}
+
+#[test]
+fn evidence_that_the_store_never_takes_does_not_hold_up_the_end_of_its_conversation_for_ever() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let delivery = rig.waiting().id;
+    rig.claim(CALL, delivery);
+    rig.give(Input::FirstFrame { session: CALL, delivery });
+    rig.prompt = false;
+    rig.settled(CALL, delivery, &[(0, HEARD)]);
+    rig.over(CALL);
+    let poisoned = |writes: &[Write]| format!("{writes:?}").contains("Spoken");
+    for _ in 0..200 {
+        while let Some((_, writes)) = rig.in_flight.front() {
+            if poisoned(writes) { rig.fail() } else { rig.durable() }
+        }
+        rig.pass(30_000);
+    }
+    assert_eq!(rig.delivery(delivery), DeliveryState::Uncertain);
+    assert!(rig.store.claims.is_empty());
+}
+
+#[test]
 fn a_cancel_while_the_acceptance_is_in_flight_finds_the_operation() {
     let mut rig = slow();
     rig.ask(CALL, 1, 1, "pay", json!({}));

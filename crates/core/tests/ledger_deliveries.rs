@@ -134,6 +134,47 @@ fn late_evidence_of_the_long_form_stops_the_short_form_of_the_same_call() {
 }
 
 #[test]
+fn late_evidence_while_the_claim_of_a_repeat_is_being_committed_withdraws_the_repeat() {
+    let (mut rig, delivery) = ready(|_| {});
+    speak(&mut rig, delivery, &[(0, UNCERTAIN)]);
+    rig.prompt = false;
+    rig.claim(CALL, delivery);
+    rig.settled(CALL, delivery, &[(0, HEARD)]);
+    rig.prompt = true;
+    rig.durable();
+    assert_eq!(rig.delivery(delivery), DeliveryState::Spoken);
+    assert_eq!(rig.told(CALL, delivery)[2..], ["offered", "claimed", "withdrawn"]);
+    assert!(rig.store.claims.is_empty());
+}
+
+#[test]
+fn late_evidence_of_a_part_leaves_a_claim_that_has_released_no_frame_as_it_is() {
+    let (mut rig, delivery) = long();
+    speak(&mut rig, delivery, &[(0, UNCERTAIN), (1, UNCERTAIN), (2, UNCERTAIN)]);
+    rig.prompt = false;
+    rig.claim(CALL, delivery);
+    rig.settled(CALL, delivery, &[(0, HEARD)]);
+    rig.prompt = true;
+    rig.durable();
+    let row = &rig.store.deliveries[&delivery];
+    assert_eq!((row.state, row.attempt), (DeliveryState::Speaking, 1), "it is being told: no attempt is spent");
+    assert!(row.clauses[0].heard.is_some() && rig.store.claims.contains_key(&delivery));
+    assert_eq!(rig.told(CALL, delivery).last(), Some(&"claimed"));
+    rig.give(Input::FirstFrame { session: CALL, delivery });
+    rig.settled(CALL, delivery, &[(0, UNHEARD), (1, HEARD), (2, HEARD)]);
+    assert_eq!(rig.delivery(delivery), DeliveryState::Spoken);
+}
+
+#[test]
+fn a_claim_whose_audio_failed_before_any_frame_spends_an_attempt() {
+    let (mut rig, delivery) = long();
+    rig.claim(CALL, delivery);
+    rig.settled(CALL, delivery, &[(0, UNHEARD), (1, UNHEARD), (2, UNHEARD)]);
+    assert_eq!((rig.delivery(delivery), rig.waiting().attempt), (DeliveryState::Ready, 1));
+    assert!(rig.store.claims.is_empty());
+}
+
+#[test]
 fn evidence_from_a_conversation_that_never_had_it_credits_nothing() {
     let (mut rig, delivery) = ready(|_| {});
     rig.up(LATER_CALL, "ana");

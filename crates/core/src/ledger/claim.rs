@@ -1,7 +1,7 @@
 //! A claim: who tells a delivery now. One per delivery, over sessions and boots (I17), durable before the first frame (R4).
 
 use super::effect::SpokenClause;
-use super::record::{DeliveryRecord, DeliveryState, Route};
+use super::record::{ClauseEvidence, DeliveryRecord, DeliveryState, Route};
 use super::say::hedge;
 use crate::ids::{BootId, SessionId};
 use crate::policy::{Language, UncertainPolicy};
@@ -21,6 +21,19 @@ pub(super) struct Claim {
     pub frames: bool,
     /// The clauses that it was given to say.
     pub told: Vec<u32>,
+}
+
+impl Claim {
+    /// Whether evidence from its conversation is about this claim, and so ends it, rather than late news of an earlier one:
+    ///
+    /// * about clauses that it was not given: of an earlier one;
+    /// * before its first frame: of an earlier one, except an account of everything that it was given (its audio failed);
+    ///   where that leaves nothing unheard, an earlier one was heard.
+    pub fn ended_by(&self, evidence: &[ClauseEvidence], all_heard: bool) -> bool {
+        let given = evidence.iter().all(|known| self.told.contains(&known.clause));
+        let account = self.told.iter().all(|told| evidence.iter().any(|known| known.clause == *told));
+        given && (self.frames || evidence.is_empty() || (account && !all_heard))
+    }
 }
 
 impl SpokenClause {

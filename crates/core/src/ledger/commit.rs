@@ -5,7 +5,8 @@
 //! change an operation for the second time; the draft's difference from what is durable is one transaction, in which every
 //! operation takes at most one edge of its states. Durable: the draft becomes the batch and what waited for it is told.
 //! Failed: the draft is dropped, so memory never says more than the store; senders that can be refused are, and facts (an
-//! executor's report, evidence, a seal) are tried again, with back-off, one at a time, so that none holds up the others.
+//! executor's report, evidence, a seal) are tried again in their order, with back-off, one at a time. One that fails by itself
+//! lets the others pass, so that none holds them up; what is about the same thing goes on to wait behind it.
 
 use std::collections::VecDeque;
 
@@ -150,12 +151,23 @@ impl Lane {
         }
     }
 
-    /// It does not: what is a fact waits its turn.
-    pub fn failed(&mut self, facts: Vec<Work>, step: &mut Step) {
+    /// It does not. Facts keep their place before what has come meanwhile: the end of a call must not overtake what was heard in
+    /// it. A fact that failed `alone` lets pass what does not depend on it.
+    pub fn failed(&mut self, facts: Vec<Work>, alone: bool, step: &mut Step) {
         let wait = backoff_ms(COMMIT_BACKOFF_MS, self.failures, COMMIT_BACKOFF_MS_MAX);
         self.failures = self.failures.saturating_add(1);
         self.retry_at = Some(step.now.plus(wait).plus(jitter_ms(wait / 2, &mut step.ids)));
-        self.waiting.extend(facts);
+        match facts.as_slice() {
+            [fact] if alone => {
+                let ordered = self.failures < ORDERED_FAILURES_MAX;
+                let (behind, free): (VecDeque<Work>, VecDeque<Work>) =
+                    self.waiting.drain(..).partition(|work| ordered && work.depends_on(fact));
+                self.waiting = free;
+                self.waiting.push_back(fact.clone());
+                self.waiting.extend(behind);
+            }
+            _ => self.put_back(facts.into_iter()),
+        }
     }
 
     /// When the lane wants to be woken: never while the store owes it an answer.
@@ -267,3 +279,7 @@ const COMMIT_BACKOFF_MS: u64 = 250;
 
 /// Longest wait between two tries: a disk that comes back is noticed within half a minute.
 const COMMIT_BACKOFF_MS_MAX: u64 = 20_000;
+
+/// Failed tries in a row after which a fact is overtaken also by what depends on it: about half an hour with the longest wait. A
+/// full disk has been seen to by then; a fact that is refused for itself must not hold its delivery for ever.
+const ORDERED_FAILURES_MAX: u32 = 64;

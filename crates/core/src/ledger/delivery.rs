@@ -130,8 +130,7 @@ impl Delivery {
             self.credit(known);
         }
         let heard = self.record.clauses.iter().all(|clause| clause.heard.is_some());
-        // Evidence about clauses that the present claim was not given belongs to an earlier one.
-        let mine = |claim: &mut Claim| claim.session == session && evidence.iter().all(|known| claim.told.contains(&known.clause));
+        let mine = |claim: &mut Claim| claim.session == session && claim.ended_by(evidence, heard);
         match self.claim.take_if(mine) {
             Some(_) if heard => {
                 self.record.state = DeliveryState::Spoken;

@@ -413,11 +413,17 @@ impl Ledger {
     /// whenever a batch has changed durably, so that it holds for results that come later, and after a restart.
     fn supersede_older(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some((owner, topics)) = self.topics(number) else { return };
-        for topic in &topics {
-            let newest = self.newest_on_topic.entry((owner.clone(), topic.clone())).or_insert(number);
-            *newest = (*newest).max(number);
+        let mut newer = false;
+        for topic in topics {
+            let key = (owner.clone(), topic);
+            if self.newest_on_topic.get(&key).is_none_or(|&newest| newest < number) {
+                self.newest_on_topic.insert(key, number);
+                newer = true;
+            }
         }
-        let obsolete: Vec<u64> = self.lanes.keys().copied().filter(|&older| older <= number && self.obsolete(older)).collect();
+        // Only the first change of a batch makes others obsolete; afterwards it can only be so itself.
+        let oldest = if newer { 0 } else { number };
+        let obsolete: Vec<u64> = self.lanes.range(oldest..=number).map(|(&lane, _)| lane).filter(|&lane| self.obsolete(lane)).collect();
         for older in obsolete {
             self.put(older, Work::Obsolete, step, effects);
         }
@@ -434,14 +440,17 @@ impl Ledger {
     /// Whether a lane's closing is still to be told, and something newer was asked for on every topic of it.
     fn obsolete(&self, number: u64) -> bool {
         let to_be_told = |batch: &Batch| batch.deliveries.iter().any(|delivery| !delivery.record.state.terminal());
+        if !self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(to_be_told) {
+            return false;
+        }
         let Some((owner, topics)) = self.topics(number) else { return false };
-        let newer = |topic: &String| self.newest_on_topic.get(&(owner.clone(), topic.clone())).is_some_and(|&newest| newest > number);
-        self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(to_be_told) && topics.iter().all(newer)
+        topics.into_iter().all(|topic| self.newest_on_topic.get(&(owner.clone(), topic)).is_some_and(|&newest| newest > number))
     }
 
     /// A draft was not kept: senders are told, facts are kept for another try.
     fn failed(&mut self, number: u64, parts: Vec<Part>, reason: &str, step: &mut Step, effects: &mut Vec<Effect>) {
         let mut facts = Vec::new();
+        let alone = parts.len() == 1;
         for part in parts {
             match part.work {
                 Work::Advance => {}
@@ -452,7 +461,7 @@ impl Ledger {
             }
         }
         if let Some(lane) = self.lanes.get_mut(&number) {
-            lane.failed(facts, step);
+            lane.failed(facts, alone, step);
         }
     }
 

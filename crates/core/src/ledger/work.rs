@@ -63,6 +63,15 @@ pub(super) enum Work {
     Advance,
 }
 
+/// What a work is about, as far as its place among others goes.
+enum About {
+    Delivery(DeliveryId),
+    /// Every delivery of the batch.
+    Deliveries,
+    Operation(OperationId),
+    Else,
+}
+
 /// What one work came to: told when the draft is durable.
 #[derive(Debug, Default)]
 pub(super) struct Outcome {
@@ -88,6 +97,30 @@ impl Work {
             Work::Cancel { .. } | Work::Recover => true,
             _ => false,
         })
+    }
+
+    /// Whether it means something else before `fact` than after it: both are about the same delivery, or the same operation's
+    /// attempts.
+    pub fn depends_on(&self, fact: &Self) -> bool {
+        match (self.about(), fact.about()) {
+            (About::Delivery(one), About::Delivery(other)) => one == other,
+            (About::Delivery(_) | About::Deliveries, About::Delivery(_) | About::Deliveries) => true,
+            (About::Operation(one), About::Operation(other)) => one == other,
+            _ => false,
+        }
+    }
+
+    fn about(&self) -> About {
+        match self {
+            Work::Claim { delivery, .. }
+            | Work::Release { delivery, .. }
+            | Work::FirstFrame { delivery, .. }
+            | Work::Settled { delivery, .. }
+            | Work::Suppress { delivery } => About::Delivery(*delivery),
+            Work::Lost { .. } | Work::Obsolete => About::Deliveries,
+            Work::Attempted { operation, .. } => About::Operation(*operation),
+            _ => About::Else,
+        }
     }
 
     /// Changes the draft.
