@@ -96,6 +96,14 @@ fn an_attempt_of_an_operation_never_goes_down() {
 }
 
 #[test]
+fn what_may_have_been_executed_stays_so() {
+    let (_directory, mut store) = scene();
+    let maybe = OperationRecord { maybe_executed: true, ..running() };
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(maybe)]), Ok(()));
+    refused(&mut store, Write::UpdateOperation(running()), "operation_maybe_executed_is_kept");
+}
+
+#[test]
 fn an_operation_runs_only_as_an_attempt() {
     let (_directory, mut store) = scene();
     assert_eq!(commit(&mut store, accepted(3)), Ok(()));

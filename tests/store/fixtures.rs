@@ -74,6 +74,7 @@ pub fn operation(number: u128, batch: u128) -> OperationRecord {
         arguments: json!({"day": "lunes", "people": 4, "at": 20.5}),
         state: OperationState::Accepted,
         attempt: 0,
+        maybe_executed: false,
         result: None,
         error: None,
         accepted: wall(1_000),

@@ -109,6 +109,7 @@ impl Model {
                 let terminal = old.state.settled() && old.state != OperationState::Unknown;
                 let fits = (&old.intent_key, old.batch, old.ordinal) == (&new.intent_key, new.batch, new.ordinal)
                     && new.attempt >= old.attempt
+                    && new.maybe_executed >= old.maybe_executed
                     && (!terminal || (new.state == old.state && new.result == old.result))
                     && (new.state != OperationState::Accepted || old.state == OperationState::Accepted);
                 *old = new.clone();
@@ -203,8 +204,9 @@ fn an_operation() -> impl Strategy<Value = OperationRecord> {
         OperationState::TooLate,
     ]);
     let identity = (NUMBER, prop::bool::weighted(0.1), "\\PC{0,12}");
-    (identity, state, 0..3u32, prop::option::of(a_value()), prop::option::of("\\PC{0,12}")).prop_map(
-        |((number, other, text), state, attempt, result, error)| {
+    let tried = (0..3u32, prop::bool::weighted(0.2));
+    (identity, state, tried, prop::option::of(a_value()), prop::option::of("\\PC{0,12}")).prop_map(
+        |((number, other, text), state, (attempt, maybe_executed), result, error)| {
             let usual = operation(number, number % 2 + 1);
             let intent_key = if other { IntentKey("shared".to_owned()) } else { usual.intent_key.clone() };
             let arguments = if number == 1 {
@@ -213,7 +215,7 @@ fn an_operation() -> impl Strategy<Value = OperationRecord> {
                 usual.arguments.clone()
             };
             let error = error.map(|error| error + &text);
-            OperationRecord { intent_key, arguments, state, attempt, result, error, ..usual }
+            OperationRecord { intent_key, arguments, state, attempt, maybe_executed, result, error, ..usual }
         },
     )
 }

@@ -177,6 +177,50 @@ fn a_tool_that_left_the_configuration_neither_runs_nor_blocks() {
 }
 
 #[test]
+fn what_may_have_been_executed_stays_so_over_a_restart_whatever_the_configuration_says_by_then() {
+    for tool_is_there in [true, false] {
+        let mut rig = called();
+        let operation = rig.order("ticket", 1);
+        rig.attempt_failed(operation, 1, Executed::Maybe);
+        assert_eq!(rig.operation(operation), OperationState::RetryWait);
+        if tool_is_there {
+            rig.policies.get_mut("ticket").unwrap().idempotent = false;
+        } else {
+            rig.policies.remove("ticket");
+        }
+        rig.crash(0);
+        rig.pass(60_000);
+        assert_eq!((rig.operation(operation), rig.sent(operation)), (OperationState::Unknown, 1));
+    }
+}
+
+#[test]
+fn what_provably_did_nothing_stays_so_over_a_restart_whatever_the_configuration_says_by_then() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.attempt_failed(operation, 1, Executed::No);
+    rig.policies.get_mut("pay").unwrap().idempotent = true;
+    rig.crash(0);
+    rig.pass(60_000);
+    assert_eq!(rig.sent(operation), 2);
+    let outcome = AttemptOutcome::Failed { error: "no".into(), executed: Executed::No, retryable: false, retry_after_ms: None };
+    rig.attempted(operation, 2, outcome);
+    assert_eq!(rig.operation(operation), OperationState::Failed);
+}
+
+#[test]
+fn an_attempt_that_a_restart_cut_off_is_remembered_by_the_next_restart() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.crash(0);
+    assert!(rig.store.operations[&operation].maybe_executed);
+    rig.attempt_failed(operation, 2, Executed::No);
+    rig.policies.remove("ticket");
+    rig.crash(0);
+    assert_eq!((rig.operation(operation), rig.sent(operation)), (OperationState::Unknown, 2));
+}
+
+#[test]
 fn attempts_are_repeated_with_growing_waits_until_the_policy_is_exhausted() {
     let mut rig = called();
     let operation = rig.order("pay", 1);

@@ -59,6 +59,8 @@ CREATE TABLE operation (
     state                 TEXT NOT NULL CHECK (state IN ('accepted', 'running', 'retry_wait', 'succeeded', 'failed', 'unknown',
                                                          'cancelling', 'cancelled', 'compensated', 'too_late')),
     attempt               INTEGER NOT NULL CHECK (attempt >= 0),
+    -- R2: an attempt that is over may have taken effect.
+    maybe_executed        INTEGER NOT NULL CHECK (maybe_executed IN (0, 1)),
     result                TEXT CHECK (result IS NULL OR (json_valid(result) AND length(result) <= 1048576)),
     error                 TEXT CHECK (error IS NULL OR length(error) <= 65536),
     accepted_unix_ms      INTEGER NOT NULL,
@@ -89,6 +91,10 @@ BEGIN SELECT RAISE(ABORT, 'operation_identity_is_kept'); END;
 CREATE TRIGGER operation_attempt_never_goes_down BEFORE UPDATE OF attempt ON operation
 WHEN NEW.attempt < OLD.attempt
 BEGIN SELECT RAISE(ABORT, 'operation_attempt_never_goes_down'); END;
+
+CREATE TRIGGER operation_maybe_executed_is_kept BEFORE UPDATE OF maybe_executed ON operation
+WHEN NEW.maybe_executed < OLD.maybe_executed
+BEGIN SELECT RAISE(ABORT, 'operation_maybe_executed_is_kept'); END;
 
 CREATE TRIGGER operation_terminal_is_kept BEFORE UPDATE ON operation
 WHEN OLD.state IN ('succeeded', 'failed', 'cancelled', 'compensated', 'too_late')

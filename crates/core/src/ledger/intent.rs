@@ -284,6 +284,7 @@ mod tests {
             arguments: Value::Null,
             state: OperationState::Succeeded,
             attempt: 1,
+            maybe_executed: false,
             result: Some(json!(1)),
             error: None,
             accepted: crate::time::Wall::default(),

@@ -27,8 +27,8 @@ pub(super) struct Operation {
     pub retry_at: Option<Time>,
     /// An attempt is out: its answer, or the callback that it promised, may still come.
     pub out: bool,
-    /// Some attempt that failed may have taken effect.
-    pub maybe: bool,
+    /// A restart cut an attempt off: it may have executed, which goes on record with the next change.
+    pub cut_off: bool,
     /// The attempt whose result is on record; none where a callback brought it.
     pub credited: Option<u32>,
 }
@@ -50,12 +50,13 @@ impl Operation {
     /// The next attempt begins (R2): `Running`, counted before its request leaves the box.
     pub fn begin(&mut self, policy: &ToolPolicy) {
         assert!(
-            self.record.attempt == 0 || policy.idempotent || !self.maybe,
+            self.may_begin(policy),
             "R2: {} may have taken effect and is not idempotent, so attempt {} is ruled out",
             self.record.id,
             self.record.attempt + 1
         );
         self.record.attempt += 1;
+        self.record.maybe_executed |= self.cut_off;
         self.record.state = OperationState::Running;
         self.retry_at = None;
         self.out = true;
@@ -78,13 +79,13 @@ impl Operation {
                     return None;
                 }
                 self.out = false;
-                self.maybe |= *executed == Executed::Maybe;
+                self.record.maybe_executed |= *executed == Executed::Maybe;
                 self.record.error = Some(clean(error));
                 if self.record.state == OperationState::Cancelling {
-                    self.settle(if self.maybe { OperationState::Unknown } else { OperationState::Cancelled }, step.now);
+                    self.settle(if self.maybe() { OperationState::Unknown } else { OperationState::Cancelled }, step.now);
                     return Some(Received::Recorded);
                 }
-                let again = *retryable && attempt < policy.retry.attempts_max && (policy.idempotent || !self.maybe);
+                let again = *retryable && attempt < policy.retry.attempts_max && self.may_begin(policy);
                 let at = step.now.plus(wait_ms(&policy.retry, attempt, *retry_after_ms, &mut step.ids));
                 if again && at < self.deadline {
                     self.record.state = OperationState::RetryWait;
@@ -134,14 +135,16 @@ impl Operation {
         match self.record.state {
             state if state.settled() => {}
             OperationState::Cancelling if !self.out => {
-                self.settle(if self.maybe { OperationState::Unknown } else { OperationState::Cancelled }, now);
+                self.settle(if self.maybe() { OperationState::Unknown } else { OperationState::Cancelled }, now);
             }
             _ if now >= self.deadline => {
                 self.record.error = Some(self.record.error.take().unwrap_or_else(|| DEADLINE.to_owned()));
                 self.settle(self.without_result(), now);
             }
             OperationState::Accepted | OperationState::RetryWait if self.retry_at.is_none_or(|at| now >= at) => match policy {
-                Some(policy) => self.begin(policy),
+                Some(policy) if self.may_begin(policy) => self.begin(policy),
+                // Its tool was idempotent when it was tried before, and is no more.
+                Some(_) => self.settle(self.without_result(), now),
                 None => {
                     self.record.error = Some(NO_TOOL.to_owned());
                     self.settle(self.without_result(), now);
@@ -153,17 +156,14 @@ impl Operation {
 
     /// An operation as the store had it at a restart. What was out when the process ended may have taken effect.
     pub fn restored(record: OperationRecord, policy: Option<&ToolPolicy>, deadline: Time, now: Time) -> Self {
-        let idempotent = policy.is_some_and(|policy| policy.idempotent);
-        let maybe = match record.state {
+        let cut_off = match record.state {
             OperationState::Running => true,
             OperationState::Cancelling => record.attempt > 0,
-            // What is not idempotent waits only after attempts that provably did nothing.
-            OperationState::RetryWait => idempotent,
             _ => false,
         };
         let wait = policy.map_or(0, |policy| policy.retry.backoff_ms);
         let retry_at = (record.state == OperationState::RetryWait).then(|| now.plus(wait));
-        Self { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, maybe, credited: None }
+        Self { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, cut_off, credited: None }
     }
 
     /// A restart: what ran is sent again under the same key where R2 allows it; otherwise nobody knows.
@@ -193,14 +193,25 @@ impl Operation {
         }
     }
 
+    /// Whether R2 allows another attempt.
+    fn may_begin(&self, policy: &ToolPolicy) -> bool {
+        policy.idempotent || !self.maybe()
+    }
+
+    /// Whether an attempt that is over may have executed.
+    fn maybe(&self) -> bool {
+        self.record.maybe_executed || self.cut_off
+    }
+
     /// How it ends without a result: `Failed` only where no attempt can have taken effect.
     fn without_result(&self) -> OperationState {
-        if self.out || self.maybe { OperationState::Unknown } else { OperationState::Failed }
+        if self.out || self.maybe() { OperationState::Unknown } else { OperationState::Failed }
     }
 
     fn settle(&mut self, state: OperationState, now: Time) {
         assert!(state.settled(), "an operation is settled into a settled state, not {state:?}");
         self.record.state = state;
+        self.record.maybe_executed |= self.cut_off;
         self.retry_at = None;
         self.settled_at = Some(now);
     }
@@ -281,6 +292,7 @@ mod tests {
             arguments: json!({}),
             state: OperationState::Running,
             attempt,
+            maybe_executed: false,
             result: None,
             error: None,
             accepted: Wall::default(),
@@ -293,7 +305,7 @@ mod tests {
             settled_at: None,
             retry_at: None,
             out: true,
-            maybe: false,
+            cut_off: false,
             credited: None,
         }
     }
@@ -329,7 +341,7 @@ mod tests {
         operation.report(5, &failed(Executed::No, true), &policy(true), &mut step(10));
         assert_eq!(operation.record.state, OperationState::Failed);
         let mut operation = running(5);
-        operation.maybe = true;
+        operation.record.maybe_executed = true;
         operation.report(5, &failed(Executed::No, false), &policy(true), &mut step(10));
         assert_eq!(operation.record.state, OperationState::Unknown);
     }

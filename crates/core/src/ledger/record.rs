@@ -131,6 +131,9 @@ pub struct OperationRecord {
     pub state: OperationState,
     /// The last attempt that was committed, from 1; 0 before the first.
     pub attempt: u32,
+    /// Whether an attempt that is over, by a report or by a restart, may have executed: then only an idempotent tool is tried
+    /// again (R2), and without a result it ends as `Unknown`, never as `Failed`. Once true it stays so.
+    pub maybe_executed: bool,
     /// The result, when it succeeded.
     pub result: Option<Value>,
     /// Why it failed or is unknown, in words.

@@ -317,6 +317,7 @@ mod tests {
             arguments: json!({"subject": "<router> & co"}),
             state,
             attempt: 1,
+            maybe_executed: false,
             result,
             error: Some("HTTP 500".into()),
             accepted: Wall::default(),

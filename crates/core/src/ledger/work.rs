@@ -317,6 +317,7 @@ fn accept(
         arguments: ask.call.arguments.clone(),
         state: OperationState::Accepted,
         attempt: 0,
+        maybe_executed: false,
         result: None::<Value>,
         error: None,
         accepted: step.wall,
@@ -328,7 +329,7 @@ fn accept(
         settled_at: None,
         retry_at: None,
         out: false,
-        maybe: false,
+        cut_off: false,
         credited: None,
     };
     operation.begin(policy);

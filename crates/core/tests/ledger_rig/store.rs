@@ -59,7 +59,8 @@ impl Store {
             Write::UpdateOperation(row) => {
                 let old = self.operations.insert(row.id, row.clone()).ok_or("no such operation")?;
                 self.edges.insert(format!("operation {:?} {:?}", old.state, row.state));
-                edge(operation_edge(old.state, row.state) && old.attempt <= row.attempt, &(&old, row))
+                let kept = old.attempt <= row.attempt && old.maybe_executed <= row.maybe_executed;
+                edge(kept && operation_edge(old.state, row.state), &(&old, row))
             }
             Write::UpdateBatch(row) => {
                 let old = self.batches.insert(row.id, row.clone()).ok_or("no such batch")?;

@@ -39,6 +39,9 @@ impl Store {
                     if known.attempt > record.attempt {
                         return Err("an attempt goes down".into());
                     }
+                    if known.maybe_executed && !record.maybe_executed {
+                        return Err("what may have been executed is forgotten".into());
+                    }
                     self.operations.insert(record.id, record.clone());
                 }
                 Write::CreateBatch(record) | Write::UpdateBatch(record) => {
