@@ -19,7 +19,8 @@ use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 pub struct Speaker {
     engine: Arc<dyn Synthesiser>,
     voices: BTreeMap<Language, super::speech::Voice>,
-    prompts: BTreeMap<String, SpeechAudio>,
+    /// In both laws, so that calls share one copy.
+    prompts: BTreeMap<String, [Rendered; 2]>,
     /// What is wrong with the engine, if it did not work the last time.
     state: watch::Sender<Option<String>>,
 }
@@ -31,6 +32,8 @@ impl Speaker {
         voices: BTreeMap<Language, super::speech::Voice>,
         prompts: BTreeMap<String, SpeechAudio>,
     ) -> Self {
+        let both = |audio| [Codec::Pcmu, Codec::Pcma].map(|codec| render(&audio, codec));
+        let prompts = prompts.into_iter().map(|(name, audio)| (name, both(audio))).collect();
         Self { engine, voices, prompts, state: watch::Sender::new(None) }
     }
 
@@ -100,6 +103,7 @@ impl Drop for Render {
     }
 }
 
+#[derive(Clone)]
 struct Rendered {
     codec: Codec,
     octets: Arc<[u8]>,
@@ -134,8 +138,8 @@ impl Voice {
         let codec = self.codec;
         match content {
             Content::Prompt { name, .. } => {
-                let rendered = match self.speaker.prompts.get(name) {
-                    Some(audio) => Ok(render(audio, codec)),
+                let rendered = match self.speaker.prompts.get(name).and_then(|both| both.iter().find(|audio| audio.codec == codec)) {
+                    Some(audio) => Ok(audio.clone()),
                     None => Err(format!("there is no prompt `{name}`: name it under [prompts] in the dialogue")),
                 };
                 self.rendered(segment, rendered);
