@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use recado::coordination::{History, Pending, Reader};
 use tempfile::TempDir;
@@ -81,7 +82,17 @@ impl Stage {
 
     /// What the store holds.
     pub fn history(&self) -> History {
+        self.claims_have_ended();
         self.store().history().expect("readable")
+    }
+
+    /// Waits until no call has a claim any more: a call's last commit may come a moment after its end.
+    pub fn claims_have_ended(&self) {
+        let waits_until = Instant::now() + Duration::from_secs(5);
+        while self.pending().deliveries.iter().any(|delivery| delivery.claim.is_some()) {
+            assert!(Instant::now() < waits_until, "a claim outlives its call: {:?}", self.pending());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// What the store says that waits.
@@ -115,7 +126,7 @@ pub fn settings(folder: &Path, sip: &str) -> String {
     let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) % RTP_RANGES * RTP_PORTS;
     format!(
         "[box]\nlanguage = \"en\"\ndata_dir = {data:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n{sip}[http]\nlisten = \"127.0.0.1:0\"\n\
-         [media]\nports = \"{first}-{}\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug\"\n",
+         [media]\nports = \"{first}-{}\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug,recado::clocks=debug\"\n",
         first + RTP_PORTS - 1
     )
 }
