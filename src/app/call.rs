@@ -8,7 +8,7 @@ use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, 
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::clock::Clock;
@@ -105,6 +105,11 @@ async fn run_in_span(house: &House, call: Call) {
         decisions: BTreeMap::new(),
     };
     running.carry_out(effects).await;
+    // What the party is owed is known before the greeting sounds: it may ride on it. The ledger's task never waits, so this ends.
+    let (taken, was_taken) = oneshot::channel();
+    if house.to_ledger.send(FromCalls::Taken(taken)).await.is_ok() {
+        let _ = was_taken.await;
+    }
     if running.on_hold {
         running.input(Input::Hold(true)).await;
     }

@@ -24,6 +24,8 @@ pub enum FromCalls {
     Begin(SessionId, mpsc::Sender<News>),
     /// An input of the ledger.
     Input(Input),
+    /// Answered when everything before it has been taken: what follows from it is among the news by then.
+    Taken(oneshot::Sender<()>),
 }
 
 /// The task's ends.
@@ -119,6 +121,10 @@ impl LedgerTask {
                 Some(message) = from_calls.recv() => match message {
                     FromCalls::Begin(session, news) => {
                         running.sessions.insert(session, news);
+                    }
+                    FromCalls::Taken(answer) => {
+                        // A call that no longer waits needs no answer.
+                        let _ = answer.send(());
                     }
                     FromCalls::Input(input) => {
                         let over = if let Input::SessionOver { session } = &input { Some(*session) } else { None };
