@@ -285,9 +285,17 @@ impl Switchboard {
 
 fn signal(lines: &BTreeMap<CallHandle, Line>, call: CallHandle, signal: Signal) {
     if let Some(Line::Up { signals }) = lines.get(&call) {
-        // Full only when the call's task is stuck; closed when it has ended. Its end is seen by the channel closing.
-        let _ = signals.try_send(signal);
+        give(signals, signal);
     }
+}
+
+fn give(signals: &mpsc::Sender<Signal>, signal: Signal) {
+    // Keys leave room for what must be obeyed, such as a hold: a flood of them is dropped.
+    if matches!(signal, Signal::Digit(_)) && signals.capacity() <= SIGNALS_MAX / 2 {
+        return;
+    }
+    // Full only when the call's task is stuck; closed when it has ended. Its end is seen by the channel closing.
+    let _ = signals.try_send(signal);
 }
 
 fn remote(media: &MediaPlan) -> Remote {
@@ -334,6 +342,18 @@ const SETTLE_MAX: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_flood_of_keys_leaves_room_for_a_hold() {
+        let (signals, mut told) = mpsc::channel(SIGNALS_MAX);
+        for _ in 0..SIGNALS_MAX * 2 {
+            give(&signals, Signal::Digit('1'));
+        }
+        give(&signals, Signal::Ended);
+        let all: Vec<Signal> = std::iter::from_fn(|| told.try_recv().ok()).collect();
+        assert_eq!(all.len(), SIGNALS_MAX / 2 + 1);
+        assert!(matches!(all.last(), Some(Signal::Ended)));
+    }
 
     fn from(user: Option<&str>, host: &str) -> Option<PartyId> {
         party("main", &Party { display: None, user: user.map(str::to_owned), host: host.into() })
