@@ -94,10 +94,10 @@ fn is_test(file: &Path) -> bool {
     stem.ends_with("tests") || stem.ends_with("faults") || stem == "cases" || file.iter().any(|part| part == "tests")
 }
 
-/// The sources of the two packages, relative to the root.
+/// The sources of the packages, relative to the root.
 fn sources() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["src", "crates/core/src"] {
+    for folder in ["src", "crates/core/src", "crates/sim/src"] {
         collect(&root().join(folder), &mut files);
     }
     let mut files: Vec<PathBuf> = files.into_iter().filter_map(|file| Some(file.strip_prefix(root()).ok()?.to_owned())).collect();

@@ -2,11 +2,7 @@
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`watch`]).
 
-#![allow(dead_code, reason = "each scenario file uses its own part of the rig")]
 
-mod store;
-pub mod voice;
-pub mod watch;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,9 +16,9 @@ use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
-use self::store::Store;
-use self::voice::{FRAME, Voice};
-use self::watch::{CallWatch, May, Watch};
+use crate::store::Store;
+use crate::voice::{FRAME, Voice};
+use crate::watch::{self, CallWatch, May, Watch};
 
 /// The whole box.
 pub struct Rig {
@@ -58,8 +54,8 @@ pub struct Call {
     pub voice: Voice,
     pub party: Option<PartyId>,
     pub edges: VecDeque<(u64, Acoustic, u64)>,
-    to_conversation: VecDeque<(u64, Input)>,
-    to_voice: VecDeque<(u64, Effect)>,
+    pub(crate) to_conversation: VecDeque<(u64, Input)>,
+    pub(crate) to_voice: VecDeque<(u64, Effect)>,
     pub asked: Vec<(ResponseId, Cause)>,
     pub cancelled: Vec<ResponseId>,
     pub truncated: Vec<(ResponseId, u64, String)>,
