@@ -2,8 +2,6 @@
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`watch`]).
 
-
-
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
