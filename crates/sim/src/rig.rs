@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
-    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
+    Acoustic, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackState, Purpose,
+    Settings, ToolCall,
 };
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
@@ -15,7 +15,7 @@ use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
 use crate::store::Store;
-use crate::voice::{FRAME, Voice};
+use crate::voice::{FRAME, Line, Voice};
 use crate::watch::{self, CallWatch, May, Watch};
 
 /// The whole box.
@@ -32,6 +32,8 @@ pub struct Rig {
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
+    /// The network of calls to come.
+    pub line: Line,
     pub watch: Watch,
     /// What new calls are held with.
     pub settings: Settings,
@@ -53,7 +55,6 @@ pub struct Call {
     pub party: Option<PartyId>,
     pub edges: VecDeque<(u64, Acoustic, u64)>,
     pub(crate) to_conversation: VecDeque<(u64, Input)>,
-    pub(crate) to_voice: VecDeque<(u64, Effect)>,
     pub asked: Vec<(ResponseId, Cause)>,
     pub cancelled: Vec<ResponseId>,
     pub truncated: Vec<(ResponseId, u64, String)>,
@@ -84,6 +85,7 @@ impl Rig {
             dispatched: Vec::new(),
             answers: BTreeMap::new(),
             link_ms: 0,
+            line: Line::default(),
             watch: Watch::default(),
             settings: Settings::default(),
             requests: 0,
@@ -115,11 +117,10 @@ impl Rig {
         self.calls.push(Call {
             session,
             conversation,
-            voice: Voice::new(self.now),
+            voice: Voice::new(self.now, self.link_ms, self.line),
             party: party.map(|party| PartyId(party.into())),
             edges: VecDeque::new(),
             to_conversation: VecDeque::new(),
-            to_voice: VecDeque::new(),
             asked: Vec::new(),
             cancelled: Vec::new(),
             truncated: Vec::new(),
@@ -250,8 +251,8 @@ impl Rig {
     pub fn hang_up(&mut self, call: usize) {
         let over = &mut self.calls[call];
         over.over = true;
-        self.watch.call_over(over, self.now);
-        self.calls[call].voice.close();
+        over.voice.close(self.now);
+        self.watch.call_over(over);
         self.input(call, Input::ChannelOver);
     }
 
@@ -266,8 +267,9 @@ impl Rig {
             self.store.apply(&writes).expect("a commit in flight is a right one");
             self.watch.committed(&self.store, &writes, self.now);
         }
-        for call in self.calls.drain(..).filter(|call| !call.over) {
-            self.watch.call_over(&call, self.now);
+        for mut call in self.calls.drain(..).filter(|call| !call.over) {
+            call.voice.close(self.now);
+            self.watch.call_over(&call);
         }
         self.queue.clear();
         self.dispatched.clear();
@@ -306,8 +308,7 @@ impl Rig {
         let calls = self.calls.iter().flat_map(|call| {
             let edge = call.edges.front().map(|(at, ..)| *at);
             let event = call.to_conversation.front().map(|(at, _)| *at);
-            let command = call.to_voice.front().map(|(at, _)| *at);
-            [edge, event, command, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
+            [edge, event, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
         });
         let commit = self.store.in_flight.front().map(|(at, ..)| *at);
         calls.chain([commit, self.ledger.deadline().map(|at| at.0)]).flatten().min()
@@ -337,44 +338,21 @@ impl Rig {
         }
     }
 
-    /// The media path of one call: the caller's edges, the commands that have arrived, the frame that is due.
+    /// The media path of one call: the caller's edges, and what the voice does by itself.
     fn media(&mut self, at: usize) {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let call = &mut self.calls[at];
         while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
             let Some((_, to, dated)) = call.edges.pop_front() else { break };
-            let paused = call.voice.edge(to, now);
-            let edge = AcousticEdge { to, epoch: AcousticEpoch(call.voice.epoch), at: Time(dated) };
+            let edge = call.voice.edge(to, dated, now);
             // The media path tells the edge before what came of it.
             call.to_conversation.push_back((arrives, Input::Acoustic(edge)));
-            call.to_conversation.extend(paused.map(|event| (arrives, Input::Playback(event))));
+            call.tells(arrives);
         }
-        self.obey(at);
-        let call = &mut self.calls[at];
-        let (events, released) = call.voice.tick(now);
-        call.to_conversation.extend(events.into_iter().map(|event| (arrives, Input::Playback(event))));
+        let released = call.voice.tick(now);
+        call.tells(arrives);
         if let Some(released) = released {
             self.watch.released(&self.store, call, &released, now, self.link_ms);
-        }
-        self.arrive(at);
-    }
-
-    /// The voice carries out what has reached it.
-    fn obey(&mut self, at: usize) {
-        let (now, arrives) = (self.now, self.now + self.link_ms);
-        let call = &mut self.calls[at];
-        while call.to_voice.front().is_some_and(|(when, _)| *when <= now) {
-            let Some((_, effect)) = call.to_voice.pop_front() else { break };
-            let event = match effect {
-                Effect::Speak { segment, content, purpose, epoch } => {
-                    call.voice.speak(segment, purpose, &content, epoch, now);
-                    None
-                }
-                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
-                Effect::Clear { playback } => Some(call.voice.clear(playback, now)),
-                _ => None,
-            };
-            call.to_conversation.extend(event.map(|event| (arrives, Input::Playback(event))));
         }
         self.arrive(at);
     }
@@ -460,18 +438,21 @@ impl Rig {
 
     fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
         for effect in effects {
-            let (now, link_ms) = (self.now, self.link_ms);
+            let now = self.now;
             let call = &mut self.calls[at];
-            match effect {
+            match &effect {
                 Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    watch::claimed_before_spoken(&self.store, call, delivery, BootId(self.boot));
-                    call.to_voice.push_back((now + link_ms, effect));
+                    watch::claimed_before_spoken(&self.store, call, *delivery, BootId(self.boot));
                 }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
-                    assert!(self.store.batches.contains_key(&batch), "R1: an operation is durable before its acceptance is spoken");
-                    call.to_voice.push_back((now + link_ms, effect));
+                    assert!(self.store.batches.contains_key(batch), "R1: an operation is durable before its acceptance is spoken");
                 }
-                Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
+                _ => {}
+            }
+            match effect {
+                Effect::Speak { segment, content, purpose, epoch } => call.voice.speak(segment, purpose, &content, epoch, now),
+                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
+                Effect::Clear { playback } => call.voice.clear(playback, now),
                 Effect::Respond { response, cause } => call.asked.push((response, cause)),
                 Effect::CancelResponse { response } => call.cancelled.push(response),
                 Effect::Truncate { response, heard_ms, heard_text } => call.truncated.push((response, heard_ms, heard_text)),
@@ -489,10 +470,8 @@ impl Rig {
                 other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
             }
         }
-        // With no way between them, the voice obeys at once.
-        if self.link_ms == 0 {
-            self.obey(at);
-        }
+        self.calls[at].tells(self.now + self.link_ms);
+        self.arrive(at);
     }
 
     /// What must hold whenever everything that happened has been taken in.
@@ -514,22 +493,24 @@ impl Rig {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let held = &mut self.calls[call];
         held.on_hold = on;
-        let event = held.voice.hold(on, now).map(|event| (arrives, Input::Playback(event)));
-        held.to_conversation.extend(event);
+        held.voice.hold(on, now);
+        held.tells(arrives);
         self.input(call, Input::Hold(on));
     }
 
     /// How often the ear heard each delivery's clause to its end, over all calls.
     pub fn closings_heard(&self) -> Vec<String> {
-        let all = self.calls.iter().flat_map(|call| &call.voice.heard);
-        all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. })).map(|(_, _, text)| text.clone()).collect()
+        let all = self.calls.iter().flat_map(|call| call.voice.heard());
+        all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. }))
+            .map(|(_, _, text)| text.to_owned())
+            .collect()
     }
 
     /// How many frames of closings have been released in a call.
-    pub fn closing_frames(&self, call: usize) -> usize {
+    pub fn closing_frames(&self, call: usize) -> u64 {
         let voice = &self.calls[call].voice;
-        let clause = |segment: &SegmentRef| matches!(voice.purposes.get(segment), Some((Purpose::Clause { .. }, _)));
-        voice.ear.iter().filter(|(_, segment)| clause(segment)).count()
+        let clauses = voice.purposes.iter().filter(|(_, (purpose, _))| matches!(purpose, Purpose::Clause { .. }));
+        clauses.map(|(segment, _)| voice.count(*segment).released).sum()
     }
 
     pub fn deliveries(&self) -> Vec<DeliveryState> {
@@ -542,6 +523,13 @@ impl Rig {
 }
 
 impl Call {
+    /// What its voice and the media path tell is on its way to the conversation.
+    fn tells(&mut self, arrives: u64) {
+        while let Some(event) = self.voice.told() {
+            self.to_conversation.push_back((arrives, Input::Playback(event)));
+        }
+    }
+
     /// When the caller has said what they are about to say.
     fn silent_from(&self, now: u64) -> u64 {
         self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))

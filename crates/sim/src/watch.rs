@@ -23,7 +23,7 @@ pub const FAR_BUFFER: u64 = 100;
 /// What was seen of the whole box, over all calls and boots.
 #[derive(Default)]
 pub struct Watch {
-    /// Clauses whose last frame left the box: when, in which call, and whether enough of it arrived.
+    /// Clauses whose last frame left the box: in which call, and whether the ear heard them.
     clauses: BTreeMap<(DeliveryId, u32), Vec<Sounded>>,
     /// Clauses heard since the delivery was last heard whole.
     since_whole: BTreeMap<DeliveryId, BTreeSet<u32>>,
@@ -39,9 +39,9 @@ pub struct Watch {
 }
 
 struct Sounded {
-    at: u64,
     session: SessionId,
-    arrived: bool,
+    segment: SegmentRef,
+    heard: bool,
 }
 
 /// What was seen of one call.
@@ -260,7 +260,7 @@ impl Watch {
         for (at, clause) in (0_u32..).zip(&record.clauses) {
             let sounded = [at, SpokenClause::SHORT].into_iter().filter_map(|at| self.clauses.get(&(record.id, at))).flatten();
             let evidence = clause.heard.expect("Spoken only on evidence");
-            let heard = sounded.into_iter().any(|sounded| sounded.arrived || evidence == Evidence::Sent);
+            let heard = sounded.into_iter().any(|sounded| sounded.heard || evidence == Evidence::Sent);
             assert!(heard, "I6: clause {at} of {record:?} is spoken, and the ear did not hear it");
         }
     }
@@ -272,9 +272,9 @@ impl Watch {
         let record = &store.deliveries[&delivery];
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
         assert!(
-            call.voice.acoustic == Acoustic::Quiet || over_caller,
+            call.voice.acoustic() == Acoustic::Quiet || over_caller,
             "I9: a delivery's frame while the caller is {:?}",
-            call.voice.acoustic
+            call.voice.acoustic()
         );
         let grace = 2 * link_ms + FRAME;
         let ended = self.ended.get(&delivery).is_some_and(|ended| now > ended + grace);
@@ -283,8 +283,8 @@ impl Watch {
         let claimed = store.claims.get(&delivery).is_some_and(|(session, ..)| *session == call.session);
         assert!(claimed || self.ended.contains_key(&delivery), "R4, I17: a frame without a claim");
         if let (Some(clause), true) = (clause, released.last) {
-            let count = call.voice.counts[&released.segment];
-            let sounded = Sounded { at: now, session: call.session, arrived: count.lost * 10 <= count.frames };
+            let segment = released.segment;
+            let sounded = Sounded { session: call.session, segment, heard: call.voice.hears(segment) };
             self.clauses.entry((delivery, clause)).or_default().push(sounded);
             self.whole(record, clause);
         }
@@ -305,9 +305,9 @@ impl Watch {
     }
 
     /// A call is over: what lay in the far end's buffer was not heard.
-    pub fn call_over(&mut self, call: &Call, now: u64) {
+    pub fn call_over(&mut self, call: &Call) {
         for sounded in self.clauses.values_mut() {
-            sounded.retain(|sounded| sounded.session != call.session || sounded.at + FAR_BUFFER <= now);
+            sounded.retain(|sounded| sounded.session != call.session || call.voice.hears(sounded.segment) || !sounded.heard);
         }
     }
 
@@ -360,8 +360,8 @@ impl Watch {
 impl Call {
     /// Whether nothing goes on here, seen from outside.
     fn quiet(&self) -> bool {
-        let still = self.to_conversation.is_empty() && self.to_voice.is_empty() && self.edges.is_empty() && !self.voice.busy();
-        still && self.watch.open.is_none() && self.voice.acoustic == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+        let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
+        still && self.watch.open.is_none() && self.voice.acoustic() == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
     }
 }
 
@@ -390,7 +390,7 @@ pub fn claimed_before_spoken(store: &Store, call: &Call, delivery: DeliveryId, b
 /// I7: settled history has no word more than the ear heard, and none twice.
 pub fn heard_no_more_than_the_ear(call: &mut Call, heard: &HeardText) {
     let (_, text) = &call.voice.purposes[&heard.segment];
-    let count = call.voice.counts[&heard.segment];
+    let count = call.voice.count(heard.segment);
     assert!(text.starts_with(&heard.text), "I7: words that were never said: {heard:?} of {text}");
     let (said, all) = (heard.text.len() as u64, text.len() as u64);
     assert!(said * count.frames <= count.released * all, "I7: {heard:?}, and the ear heard {count:?} of {text}");
