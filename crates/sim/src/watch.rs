@@ -393,7 +393,7 @@ pub fn heard_no_more_than_the_ear(call: &mut Call, heard: &HeardText) {
     let count = call.voice.count(heard.segment);
     assert!(text.starts_with(&heard.text), "I7: words that were never said: {heard:?} of {text}");
     let (said, all) = (heard.text.len() as u64, text.len() as u64);
-    assert!(said * count.frames <= count.released * all, "I7: {heard:?}, and the ear heard {count:?} of {text}");
+    assert!(said * count.frames <= count.credit() * all, "I7: {heard:?}, and the ear heard {count:?} of {text}");
     assert!(call.watch.heard.insert(heard.segment), "I7: a segment is heard twice: {heard:?}");
 }
 

@@ -7,6 +7,7 @@ use recado_core::policy::{CanInterrupt, Language, Priority, RidePosition, ToolPo
 use serde_json::json;
 
 use crate::action::Action;
+use recado_sim::voice::Line;
 use recado_sim::{Rig, policies};
 
 const TOOLS: [&str; 8] = ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido"];
@@ -42,9 +43,10 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(link_ms: u64) -> Self {
+    pub fn new(link_ms: u64, line: Line) -> Self {
         let mut rig = Rig::new(tools());
         rig.link_ms = link_ms;
+        rig.line = line;
         // Where events take their time, silence is broken too.
         rig.settings.silence_ms = (link_ms > 0).then_some(9_000);
         let mut world = Self { rig, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, calls: 0 };
@@ -253,11 +255,13 @@ impl World {
     pub fn finish(&mut self) {
         self.rig.store.failing = false;
         self.rig.store.delay_ms = 3;
+        self.rig.line.heal();
         for at in 0..self.rig.calls.len() {
             let (call, now) = (&mut self.rig.calls[at], self.rig.now);
             (call.voice.engine.render_ms, call.voice.engine.failing, call.voice.far_end.losing) = (30, 0, 0);
             call.voice.stalled_until = call.voice.stalled_until.min(now);
             call.voice.far_end.rtcp = true;
+            call.voice.far_end.line.heal();
             call.voice.far_end.next_report = call.voice.far_end.next_report.min(self.rig.now + 5_000);
             if !call.over && call.on_hold {
                 self.rig.hold(at, false);
