@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 
 use super::DemoError;
+use super::events::patiently;
 use super::line::Line;
 use crate::app::random;
 
@@ -67,6 +68,29 @@ impl Caller {
     pub async fn hang_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
         let bye = self.dialog.request("BYE", 2, "");
         transact(&self.socket, &bye, "BYE").await?;
+        Ok(self.line.close())
+    }
+
+    /// Waits until the box hangs up, and answers it. What was said and what was heard.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn is_hung_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        let mut buffer = vec![0; 65_536];
+        let bye = async {
+            loop {
+                // A box that is gone is refused by the system; a request that is cut is none.
+                let Ok(length) = self.socket.recv(&mut buffer).await else { continue };
+                let request = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).into_owned();
+                if request.starts_with("BYE ") {
+                    return request;
+                }
+            }
+        };
+        let bye = patiently("the box to hang up", bye).await?;
+        let kept = ["Via", "From", "To", "Call-ID", "CSeq"].map(|name| format!("{name}: {}\r\n", header(&bye, name).unwrap_or_default()));
+        let answer = format!("SIP/2.0 200 OK\r\n{}Content-Length: 0\r\n\r\n", kept.concat());
+        self.socket.send(answer.as_bytes()).await.map_err(|error| DemoError::System { what: "the caller's telephone", error })?;
         Ok(self.line.close())
     }
 

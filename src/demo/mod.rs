@@ -24,7 +24,7 @@ pub use caller::Caller;
 pub use ear::{Ear, PhraseHeard};
 pub use events::{Events, WAIT, patiently};
 pub use line::Line;
-pub use process::{BoxProcess, command};
+pub use process::{BoxProcess, command, health};
 pub use tools::{Asked, Manner, Manners, Tools};
 
 /// What the demo is asked for.

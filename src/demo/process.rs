@@ -31,6 +31,16 @@ pub fn command(program: &Path, config: &Path) -> Command {
     command
 }
 
+/// What `/health` of the box at `http` says.
+///
+/// # Errors
+/// It does not answer, or not in JSON.
+pub async fn health(http: SocketAddr) -> Result<Value, DemoError> {
+    let unclear = |error: reqwest::Error| DemoError::Answer(error.to_string());
+    let answer = client()?.get(format!("http://{http}/health")).timeout(WAIT).send().await.map_err(unclear)?;
+    answer.json().await.map_err(unclear)
+}
+
 impl BoxProcess {
     /// Starts a box and waits until it is ready. Its log is kept beside its configuration, and each line of it given to `told`.
     ///
@@ -101,9 +111,7 @@ impl BoxProcess {
     /// # Errors
     /// It does not answer, or not in JSON.
     pub async fn health(&self) -> Result<Value, DemoError> {
-        let unclear = |error: reqwest::Error| DemoError::Answer(error.to_string());
-        let answer = client()?.get(format!("http://{}/health", self.http)).timeout(WAIT).send().await.map_err(unclear)?;
-        answer.json().await.map_err(unclear)
+        health(self.http).await
     }
 
     /// Waits until no call is left.

@@ -205,3 +205,69 @@ async fn phrase(text: &str) -> Arc<[i16]> {
     known().insert(text.to_owned(), Arc::clone(&samples));
     samples
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::story::speech_is_there;
+
+    fn asked(tool: &str, sentence: &str, requests: u32) -> Asked {
+        Asked { tool: tool.into(), arguments: json!({ "told": sentence }), requests, url: String::new(), token: String::new() }
+    }
+
+    #[tokio::test]
+    async fn the_judge_hears_what_was_lost_and_what_was_told_twice() {
+        if !speech_is_there() {
+            return;
+        }
+        let [first, second, _] = sentences(0);
+        let heard = async |texts: &[&str]| {
+            let mut samples = Vec::new();
+            for text in texts {
+                samples.extend_from_slice(&phrase(text).await);
+            }
+            Life { ear: Ear { samples }, ..Life::default() }
+        };
+        let wordings = [first.to_owned()];
+        let faults = async |lives: &[Life], state| {
+            let mut verdict = Verdict::default();
+            closing(lives, first, &wordings, state, &mut verdict).await;
+            (verdict.faults.len(), verdict.heard, verdict.hedged)
+        };
+        let done = Some(OperationState::Succeeded);
+        let (once, other) = (heard(&[second, first]).await, heard(&[second]).await);
+        assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
+        let (once, again) = (heard(&[first]).await, heard(&[first]).await);
+        assert_eq!(faults(&[once, again], done).await, (1, 2, 0), "told twice");
+        let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
+        assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
+        assert_eq!(faults(&[heard(&[second]).await], done).await, (1, 0, 0), "lost");
+        assert_eq!(faults(&[heard(&[first]).await], Some(OperationState::Unknown)).await, (1, 1, 0), "not known to be done");
+        assert_eq!(faults(&[heard(&[first]).await], None).await, (1, 1, 0), "never accepted");
+    }
+
+    #[test]
+    fn the_judge_counts_effects_that_nobody_may_have_had() {
+        let history = History { operations: Vec::new(), deliveries: Vec::new() };
+        let [first, second, _] = sentences(0);
+        let mut verdict = Verdict::default();
+        effects(&history, &[asked("table", first, 1), asked("table", first, 1), asked(NOT_IDEMPOTENT, second, 2)], &mut verdict);
+        let faults = verdict.faults.join("; ");
+        for fault in ["had 2 effects", "was asked 2 times", "is not on record"] {
+            assert!(faults.contains(fault), "{fault}: {faults}");
+        }
+    }
+
+    #[test]
+    fn the_judge_finds_doubt_and_loss_that_a_restart_made() {
+        let (ready, spoken) = (DeliveryId(1), DeliveryId(2));
+        let ends: States = [(ready, DeliveryState::Ready), (spoken, DeliveryState::Spoken)].into();
+        let begins: States = [(ready, DeliveryState::Uncertain)].into();
+        let history = History { operations: Vec::new(), deliveries: Vec::new() };
+        let mut verdict = Verdict::default();
+        records(&[Life { ends, ..Life::default() }, Life { begins, ..Life::default() }], &history, &mut verdict);
+        assert_eq!((verdict.faults.len(), verdict.uncertain), (2, 0), "{:?}", verdict.faults);
+    }
+}

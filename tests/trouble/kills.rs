@@ -26,10 +26,21 @@ struct Plan {
 
 #[derive(Debug)]
 struct Kill {
-    /// From when the caller dials (ms), or from the start of the process, where it dies before it is ready.
+    moment: Moment,
+    /// How long after that (ms).
     after_ms: u64,
-    while_starting: bool,
     manners: Manners,
+}
+
+/// From when the time to the kill is counted.
+#[derive(Debug)]
+enum Moment {
+    /// The start of the process: it dies before it is ready.
+    Start,
+    /// The caller dials.
+    Dialled,
+    /// The box has logged this so many times. What is at stake lasts for a fraction of a second.
+    Said(&'static str, usize),
 }
 
 /// What came of a plan.
@@ -94,9 +105,15 @@ fn plans(random: &mut Random, kills: usize) -> Vec<Plan> {
 }
 
 fn kill(random: &mut Random) -> Kill {
-    let while_starting = random.once_in(12);
-    let after_ms = random.below(if while_starting { START_MS } else { STORY_MS });
-    Kill { after_ms, while_starting, manners: Manners::draw(random) }
+    let (moment, within_ms) = match random.below(12) {
+        0 => (Moment::Start, START_MS),
+        1..=4 => (Moment::Dialled, STORY_MS),
+        _ => {
+            let (message, times_max, within_ms) = SAID[random.below(SAID.len() as u64) as usize];
+            (Moment::Said(message, 1 + random.below(times_max) as usize), within_ms)
+        }
+    };
+    Kill { moment, after_ms: random.below(within_ms), manners: Manners::draw(random) }
 }
 
 async fn play(plan: Plan, folder: PathBuf) -> Outcome {
@@ -105,7 +122,7 @@ async fn play(plan: Plan, folder: PathBuf) -> Outcome {
     let (mut lives, mut ready) = (Vec::new(), Vec::new());
     for (number, kill) in plan.kills.iter().enumerate() {
         stage.next_life(Some(number));
-        lives.push(if kill.while_starting {
+        lives.push(if matches!(kill.moment, Moment::Start) {
             dies_while_starting(&stage, kill).await
         } else {
             lives_until(&stage, number, kill, &mut ready).await
@@ -150,7 +167,17 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
         }
         std::future::pending::<()>().await;
     };
-    let _ = tokio::time::timeout(Duration::from_millis(kill.after_ms), story).await;
+    let end = async {
+        if let Moment::Said(message, times) = kill.moment {
+            // In some courses of the story it is never said: then this is a kill at the end of it.
+            let _ = boxed.log.seen_times(message, times, |line| line["message"] == message).await;
+        }
+        tokio::time::sleep(Duration::from_millis(kill.after_ms)).await;
+    };
+    tokio::select! {
+        () = story => {}
+        () = end => {}
+    }
     boxed.kill();
     if let Some(up) = caller {
         (_, ear) = up.dropped();
@@ -163,15 +190,8 @@ async fn last_life(stage: &Stage, ready: &mut Vec<Duration>) -> Life {
     let boxed = starts(stage, ready).await;
     let begins = states(stage.history());
     let caller = Caller::dial(boxed.sip, CALLER).await.expect("the box answers");
-    let begun = Instant::now();
-    let is_settled = || stage.pending().is_some_and(|pending| pending.operations.is_empty() && pending.deliveries.is_empty());
-    let all_asked = async || {
-        // Whatever is on record is done, and reported, before it can be settled.
-        while !is_settled() && begun.elapsed() < SETTLED_WITHIN {
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-    };
-    all_asked().await;
+    // Whatever is on record is done and reported by and by, and then told.
+    stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
     let (_, ear) = caller.hang_up().await.expect("the box answers");
     boxed.is_idle().await.expect("idle");
@@ -189,10 +209,14 @@ async fn starts(stage: &Stage, ready: &mut Vec<Duration>) -> BoxProcess {
 
 fn told(kills: &[Kill]) -> String {
     let each = kills.iter().map(|kill| {
-        let what = if kill.while_starting { "starting" } else { "after" };
-        format!("{what} {:.2} s", kill.after_ms as f64 / 1_000.0)
+        let since = match kill.moment {
+            Moment::Start => "its start".to_owned(),
+            Moment::Dialled => "the caller dialled".to_owned(),
+            Moment::Said(message, times) => format!("'{message}' {times}"),
+        };
+        format!("{} ms after {since}", kill.after_ms)
     });
-    format!("killed {}:", each.collect::<Vec<_>>().join(", "))
+    format!("killed {}:\n        ", each.collect::<Vec<_>>().join(", "))
 }
 
 /// In the ordinary run of all tests.
@@ -204,10 +228,19 @@ const AT_ONCE: usize = 4;
 /// From before the caller dials up to after the last closing.
 const STORY_MS: u64 = 24_000;
 
+/// What the box logs where something is at stake: how often in a life, and for how long (ms).
+const SAID: [(&str, u64, u64); 8] = [
+    ("operation asked for", 3, 60),
+    ("attempt sent", 3, 60),
+    ("attempt taken: the result comes by callback", 3, 300),
+    ("callback", 3, 60),
+    ("claim asked for", 3, 2_500),
+    ("claim asked for", 3, 100),
+    ("delivery settled", 2, 100),
+    ("call ended", 1, 1_200),
+];
+
 /// A start takes about a tenth of a second.
 const START_MS: u64 = 150;
-
-/// The longest is evidence, which comes within fifteen seconds of each closing.
-const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 
 const CALLER: &str = "600123456";

@@ -3,8 +3,11 @@
 //! Judged by what the caller's ear holds, by what the tools were asked, and by the store; never by what the box says of
 //! itself.
 
+mod hang;
 mod judge;
 mod kills;
+mod machine;
 mod random;
+mod reboot;
 mod reports;
 mod story;

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
 
 use recado::coordination::{History, Pending, Reader};
 use recado::demo::{Caller, Manner, Tools};
@@ -13,7 +14,9 @@ use crate::random::Random;
 
 /// Where a story takes place.
 pub struct Stage {
-    pub folder: PathBuf,
+    folder: PathBuf,
+    /// Where the store is.
+    data: PathBuf,
     pub tools: Tools,
     pub sip: SocketAddr,
     pub http: SocketAddr,
@@ -36,13 +39,25 @@ impl Manners {
 }
 
 impl Stage {
-    /// A stage in `folder`. The box's ports stay the same over its lives, as those of any box that is called back.
+    /// A stage in `folder`, where the box is a process of this test.
     pub async fn set(folder: PathBuf) -> Self {
+        let data = folder.join("data");
+        let setting = format!("data_dir = {data:?}\n");
+        Self::with(folder, data, &setting).await
+    }
+
+    /// A stage for a box that is a service, with its configuration in `folder`; its store will be in `state`.
+    pub async fn of_service(folder: PathBuf, state: PathBuf) -> Self {
+        Self::with(folder, state, "").await
+    }
+
+    /// The box's ports stay the same over its lives, as those of any box that is called back.
+    async fn with(folder: PathBuf, data: PathBuf, data_setting: &str) -> Self {
         let (sip, http) = addresses();
         let tools = Tools::start(|_, _| Manner::Accepts).await.expect("the tools' service");
         std::fs::create_dir_all(&folder).expect("a folder");
-        let stage = Self { folder, tools, sip, http };
-        std::fs::write(stage.config(), stage.settings()).expect("written");
+        let stage = Self { folder, data, tools, sip, http };
+        std::fs::write(stage.config(), stage.settings(data_setting)).expect("written");
         stage.next_life(None);
         stage
     }
@@ -63,14 +78,13 @@ impl Stage {
         std::fs::write(self.folder.join("dialogue.toml"), dialogue).expect("written");
     }
 
-    fn settings(&self) -> String {
+    fn settings(&self, data_setting: &str) -> String {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let rtp = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) % RTP_RANGES * RTP_PORTS;
-        let Self { folder, tools, sip, http } = self;
+        let Self { tools, sip, http, .. } = self;
         let mut settings = format!(
-            "[box]\nlanguage = \"en\"\ndata_dir = {:?}\n[sip]\nlisten = \"{sip}\"\nrtp_silence_ms = 5000\n[http]\nlisten = \"{http}\"\n\
+            "[box]\nlanguage = \"en\"\n{data_setting}[sip]\nlisten = \"{sip}\"\nrtp_silence_ms = 5000\n[http]\nlisten = \"{http}\"\n\
              [media]\nports = \"{rtp}-{}\"\n[log]\nformat = \"json\"\nlevel = \"info,recado::words=debug,recado::clocks=debug\"\n",
-            folder.join("data"),
             rtp + RTP_PORTS - 1
         );
         for tool in ["table", NOT_IDEMPOTENT, "invoice"] {
@@ -94,8 +108,17 @@ impl Stage {
         self.store()?.pending().ok()
     }
 
+    /// Waits until nothing runs and nothing waits any more, or for so long that something must be wrong.
+    pub async fn is_settled(&self) {
+        let begun = Instant::now();
+        let is_settled = || self.pending().is_some_and(|pending| pending.operations.is_empty() && pending.deliveries.is_empty());
+        while !is_settled() && begun.elapsed() < SETTLED_WITHIN {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
     fn store(&self) -> Option<Reader> {
-        Reader::open(&self.folder.join("data").join(recado::config::STORE_FILE)).ok()
+        Reader::open(&self.data.join(recado::config::STORE_FILE)).ok()
     }
 }
 
@@ -120,7 +143,8 @@ pub async fn asks(caller: &Caller, manners: &Manners) {
     line.hears_silence(3_000).await;
 }
 
-async fn says(caller: &Caller) {
+/// Says something that takes three seconds.
+pub async fn says(caller: &Caller) {
     caller.line.say(&wav::read(SPEECH).expect("a recording"));
     caller.line.has_said().await;
 }
@@ -174,6 +198,9 @@ pub fn program() -> &'static Path {
 }
 
 const SPEECH: &[u8] = include_bytes!("../../src/demo/speech/en/interruption.wav");
+
+/// The longest is evidence, which comes within fifteen seconds of each closing.
+const SETTLED_WITHIN: Duration = Duration::from_secs(90);
 
 const PORT_FIRST: u16 = 5_200;
 const PORTS: u16 = 4_000;
