@@ -16,7 +16,7 @@ use recado_trace::subject::{ConversationStart, LedgerStart};
 use serde_json::json;
 
 use crate::journal::{self, Journal};
-use crate::store::Store;
+use crate::store::{Disk, Store};
 use crate::voice::{FRAME, Line, Voice};
 use crate::watch::{self, CallWatch, May, Watch};
 
@@ -28,7 +28,7 @@ pub struct Rig {
     pub policies: BTreeMap<String, ToolPolicy>,
     pub ledger: Ledger,
     boot: u128,
-    pub store: Store,
+    pub store: Disk,
     pub calls: Vec<Call>,
     pub dispatched: Vec<Dispatch>,
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
@@ -97,7 +97,7 @@ impl Rig {
             policies,
             ledger,
             boot: 1,
-            store: Store { delay_ms: 3, ..Store::default() },
+            store: Disk::new(BootId(1)),
             calls: Vec::new(),
             dispatched: Vec::new(),
             answers: BTreeMap::new(),
@@ -308,7 +308,7 @@ impl Rig {
         self.boot += 1;
         self.now += 2_000;
         let mut step = self.step();
-        let snapshot = self.store.snapshot();
+        let snapshot = self.store.restart(BootId(self.boot));
         let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
         let (ledger, effects) = match self.journal {
             Some(_) => {
@@ -361,7 +361,6 @@ impl Rig {
                 ledger::Input::CommitFailed { commit, reason: "disk full".into() }
             } else {
                 self.store.apply(&writes).expect("the ledger breaks no constraint");
-                self.store.commits += 1;
                 self.watch.committed(&self.store, &writes, self.now);
                 ledger::Input::Durable(commit)
             };

@@ -14,7 +14,7 @@ use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, Spo
 use recado_core::policy::CanInterrupt;
 
 use crate::rig::Call;
-use crate::store::Store;
+use crate::store::{Disk, MemoryStore};
 use crate::voice::{FRAME, Released, Voice};
 
 /// What the far end's jitter buffer holds (ms).
@@ -237,7 +237,7 @@ impl CallWatch {
 
 impl Watch {
     /// A transaction has reached the disk.
-    pub fn committed(&mut self, store: &Store, writes: &[Write], now: u64) {
+    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], now: u64) {
         for write in writes {
             let (Write::CreateDelivery(record) | Write::UpdateDelivery(record)) = write else { continue };
             if record.state == DeliveryState::Uncertain {
@@ -266,7 +266,7 @@ impl Watch {
     }
 
     /// A frame has left the box.
-    pub fn released(&mut self, store: &Store, call: &mut Call, released: &Released, now: u64, link_ms: u64) {
+    pub fn released(&mut self, store: &MemoryStore, call: &mut Call, released: &Released, now: u64, link_ms: u64) {
         call.watch.owed_since = None;
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let record = &store.deliveries[&delivery];
@@ -312,7 +312,7 @@ impl Watch {
     }
 
     /// The agent hangs up.
-    pub fn hung_up(&self, store: &Store, call: &Call, now: u64) {
+    pub fn hung_up(&self, store: &MemoryStore, call: &Call, now: u64) {
         let waited = call.watch.hang_up_wish.is_some_and(|wish| now >= wish + 10_000);
         let well = self.unwell.is_none_or(|at| now > at + UNWELL);
         let ready = store.deliveries.values().find(|record| record.state == DeliveryState::Ready && may_be_told(call, record));
@@ -320,7 +320,7 @@ impl Watch {
     }
 
     /// I13: in a call that is idle, what waits begins within a second.
-    pub fn idle(&mut self, store: &Store, calls: &mut [Call], now: u64, stale: impl Fn(&DeliveryRecord) -> bool) {
+    pub fn idle(&mut self, store: &Disk, calls: &mut [Call], now: u64, stale: impl Fn(&DeliveryRecord) -> bool) {
         if store.failing || store.delay_ms > 50 || store.in_flight.front().is_some_and(|(at, ..)| *at > now + 50) {
             self.unwell = Some(now);
         }
@@ -380,7 +380,7 @@ fn may_be_told(call: &Call, record: &DeliveryRecord) -> bool {
 }
 
 /// R4: the claim is durable, and this conversation's, before it is spoken.
-pub fn claimed_before_spoken(store: &Store, call: &Call, delivery: DeliveryId, boot: BootId) {
+pub fn claimed_before_spoken(store: &MemoryStore, call: &Call, delivery: DeliveryId, boot: BootId) {
     let record = store.deliveries.get(&delivery).expect("a delivery that is told is durable");
     assert_eq!(record.state, DeliveryState::Speaking, "R4: the claim is durable before it is spoken");
     let (session, owner, _) = store.claims.get(&delivery).expect("R4: the claim is durable before it is spoken");
