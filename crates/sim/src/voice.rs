@@ -1,7 +1,7 @@
 //! The voice, the media path and the far end, in frames: what is rendered goes to the mouth in order, what is stale there is
 //! refused, suspicion pauses at once, a clear or a re-INVITE begins a generation, and the far end reports what it got.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{Acoustic, AcousticEpoch, Content, Generation, PlaybackEvent, Purpose, SegmentRef, Word};
 use recado_core::ids::PlaybackId;
@@ -20,20 +20,26 @@ pub struct Voice {
     paused_by_hold: bool,
     /// The media path's own acoustic clock: ahead of the conversation's by the time that an event takes.
     pub acoustic: Acoustic,
+    /// Counts the acoustic transitions.
     pub epoch: u64,
+    /// What each segment is for, and its words.
     pub purposes: BTreeMap<SegmentRef, (Purpose, String)>,
+    /// Whether the far end reports.
     pub rtcp: bool,
     /// Packets lost, as the far end counts them.
     pub lost: i64,
     /// So many of the next frames are lost on the way.
     pub losing: u64,
+    /// How long rendering a segment takes (ms).
     pub render_ms: u64,
     /// So many of the next segments can't be made.
     pub failing: u32,
     /// Nothing leaves the box before this time: the media thread is held up.
     pub stalled_until: u64,
+    /// When the far end reports next (ms).
     pub next_report: u64,
     generations: Vec<Begun>,
+    /// Whether the call is over.
     pub closed: bool,
     /// What the ear heard: each released frame's segment, with the time.
     pub ear: Vec<(u64, SegmentRef)>,
@@ -41,22 +47,27 @@ pub struct Voice {
     pub counts: BTreeMap<SegmentRef, Count>,
     /// Segments heard to their end.
     pub heard: Vec<(u64, Purpose, String)>,
-    /// Playbacks of which a frame was released before another's.
-    over: BTreeSet<PlaybackId>,
 }
 
 /// Frames of a segment.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Count {
+    /// In all.
     pub frames: u64,
+    /// That left the box.
     pub released: u64,
+    /// Lost on the way.
     pub lost: u64,
 }
 
 /// A frame that left the box.
 pub struct Released {
+    /// Of this segment.
     pub segment: SegmentRef,
+    /// Which is for this.
     pub purpose: Purpose,
+    /// Its place in the segment, from 0.
+    pub frame: u64,
     /// Whether it was the segment's last.
     pub last: bool,
 }
@@ -84,6 +95,7 @@ struct Begun {
 }
 
 impl Voice {
+    /// A voice that has nothing to say.
     pub fn new(now: u64) -> Self {
         Self {
             rendering: VecDeque::new(),
@@ -106,7 +118,6 @@ impl Voice {
             ear: Vec::new(),
             counts: BTreeMap::new(),
             heard: Vec::new(),
-            over: BTreeSet::new(),
         }
     }
 
@@ -136,6 +147,7 @@ impl Voice {
         [rendered, frame, report].into_iter().flatten().min()
     }
 
+    /// It is given a segment to say.
     pub fn speak(&mut self, segment: SegmentRef, purpose: Purpose, content: &Content, epoch: AcousticEpoch, now: u64) {
         self.purposes.insert(segment, (purpose, content.text().to_owned()));
         let frames = (content.text().chars().count() as u64 * 60).div_ceil(FRAME).max(5);
@@ -180,6 +192,7 @@ impl Voice {
         Some(PlaybackEvent::Resumed { segment, at: Time(now) })
     }
 
+    /// It is to go on from where it paused.
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch, now: u64) -> Option<PlaybackEvent> {
         let head = self.mouth.front().map(|head| head.segment).filter(|segment| segment.playback == playback);
         if epoch.0 != self.epoch {
@@ -195,6 +208,7 @@ impl Voice {
         Some(PlaybackEvent::Resumed { segment, at: Time(now) })
     }
 
+    /// It is to discard what has not left the box.
     pub fn clear(&mut self, playback: PlaybackId, now: u64) -> PlaybackEvent {
         self.rendering.retain(|rendering| rendering.segment.playback != playback);
         let head = self.mouth.front().filter(|head| head.segment.playback == playback);
@@ -271,10 +285,6 @@ impl Voice {
             events.push(PlaybackEvent::Started { segment, at, packet, generation });
         }
         head.released += 1;
-        if let Some((_, before)) = self.ear.last().filter(|(_, before)| before.playback != segment.playback) {
-            self.over.insert(before.playback);
-        }
-        assert!(!self.over.contains(&segment.playback), "I8: two playbacks sound in turns: {segment:?}");
         self.ear.push((now, segment));
         let count = self.counts.entry(segment).or_default();
         count.released += 1;
@@ -283,14 +293,14 @@ impl Voice {
             self.lost += 1;
             count.lost += 1;
         }
-        let last = head.released == head.frames;
+        let (frame, last) = (head.released - 1, head.released == head.frames);
         let (purpose, text) = self.purposes[&segment].clone();
         if last {
             self.mouth.pop_front();
             self.heard.push((now, purpose, text));
             events.push(PlaybackEvent::Sent { segment, at, packet, generation });
         }
-        Some(Released { segment, purpose, last })
+        Some(Released { segment, purpose, frame, last })
     }
 
     fn begin_generation(&mut self, now: u64, same_receiver: bool) {
