@@ -21,7 +21,6 @@ pub struct Call {
     /// What the caller is about to do: when, what, and when the sound was that showed it (ms).
     pub edges: VecDeque<(u64, Acoustic, u64)>,
     pub(crate) to_conversation: VecDeque<(u64, Input)>,
-    pub(crate) to_voice: VecDeque<(u64, Effect)>,
     /// Responses that the model was asked for.
     pub asked: Vec<(ResponseId, Cause)>,
     /// When the latest was asked for (ms).
@@ -51,10 +50,17 @@ pub struct Call {
 }
 
 impl Call {
+    /// What its voice and the media path tell is on its way to the conversation.
+    pub(crate) fn tells(&mut self, arrives: u64) {
+        while let Some(event) = self.voice.told() {
+            self.to_conversation.push_back((arrives, Input::Playback(event)));
+        }
+    }
+
     /// Whether nothing goes on here, seen from outside.
     pub(crate) fn quiet(&self) -> bool {
-        let still = self.to_conversation.is_empty() && self.to_voice.is_empty() && self.edges.is_empty() && !self.voice.busy();
-        still && self.watch.open.is_none() && self.voice.acoustic == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+        let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
+        still && self.watch.open.is_none() && self.voice.acoustic() == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
     }
 
     /// When the caller has said what they are about to say.

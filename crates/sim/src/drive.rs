@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Input, ModelEvent, Purpose, SegmentRef, ToolCall};
+use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Input, ModelEvent, Purpose, ToolCall};
 use recado_core::ids::{OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, DeliveryState, OperationResult, RequestId};
 use recado_core::policy::{Language, Localised, ToolPolicy};
@@ -29,11 +29,10 @@ impl Rig {
         self.calls.push(Call {
             session,
             conversation,
-            voice: Voice::new(self.now),
+            voice: Voice::new(self.now, self.link_ms, self.line),
             party: party.map(|party| PartyId(party.into())),
             edges: VecDeque::new(),
             to_conversation: VecDeque::new(),
-            to_voice: VecDeque::new(),
             asked: Vec::new(),
             asked_at: self.now,
             cancelled: Vec::new(),
@@ -184,8 +183,8 @@ impl Rig {
     pub fn hang_up(&mut self, call: usize) {
         let over = &mut self.calls[call];
         over.over = true;
-        self.watch.told.call_over(over, self.now);
-        self.calls[call].voice.close();
+        over.voice.close(self.now);
+        self.watch.told.call_over(over);
         self.input(call, Input::ChannelOver);
     }
 
@@ -194,22 +193,24 @@ impl Rig {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let held = &mut self.calls[call];
         held.on_hold = on;
-        let event = held.voice.hold(on, now).map(|event| (arrives, Input::Playback(event)));
-        held.to_conversation.extend(event);
+        held.voice.hold(on, now);
+        held.tells(arrives);
         self.input(call, Input::Hold(on));
     }
 
-    /// How often the ear heard each delivery's clause to its end, over all calls.
+    /// The clauses of deliveries that the ear heard to their end, over all calls.
     pub fn closings_heard(&self) -> Vec<String> {
-        let all = self.calls.iter().flat_map(|call| &call.voice.heard);
-        all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. })).map(|(_, _, text)| text.clone()).collect()
+        let all = self.calls.iter().flat_map(|call| call.voice.heard());
+        all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. }))
+            .map(|(_, _, text)| text.to_owned())
+            .collect()
     }
 
     /// How many frames of closings have been released in a call.
-    pub fn closing_frames(&self, call: usize) -> usize {
+    pub fn closing_frames(&self, call: usize) -> u64 {
         let voice = &self.calls[call].voice;
-        let clause = |segment: &SegmentRef| matches!(voice.purposes.get(segment), Some((Purpose::Clause { .. }, _)));
-        voice.ear.iter().filter(|(_, segment)| clause(segment)).count()
+        let clauses = voice.purposes.iter().filter(|(_, (purpose, _))| matches!(purpose, Purpose::Clause { .. }));
+        clauses.map(|(segment, _)| voice.count(*segment).released).sum()
     }
 
     /// The state of every delivery on record.

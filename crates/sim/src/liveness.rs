@@ -37,10 +37,10 @@ impl World {
         self.rig.store.delay_ms = 3;
         for at in 0..self.rig.calls.len() {
             let (call, now) = (&mut self.rig.calls[at], self.rig.now);
-            (call.voice.render_ms, call.voice.failing, call.voice.losing) = (30, 0, 0);
+            (call.voice.engine.render_ms, call.voice.engine.failing, call.voice.far_end.losing) = (30, 0, 0);
             call.voice.stalled_until = call.voice.stalled_until.min(now);
-            call.voice.rtcp = true;
-            call.voice.next_report = call.voice.next_report.min(now + 5_000);
+            call.voice.far_end.rtcp = true;
+            call.voice.far_end.next_report = call.voice.far_end.next_report.min(now + 5_000);
             if !call.over && call.on_hold {
                 self.rig.hold(at, false);
             }

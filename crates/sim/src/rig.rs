@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{AcousticEdge, AcousticEpoch, Effect, Input, PlaybackState, Purpose, Settings};
+use recado_core::conversation::{Effect, Input, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, OperationId};
 use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
@@ -14,7 +14,7 @@ use crate::call::Call;
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::violation::{Findings, Invariant};
-use crate::voice::FRAME;
+use crate::voice::{FRAME, Line};
 use crate::watch::{May, Moment, Watch};
 
 /// The whole box.
@@ -43,6 +43,8 @@ pub struct Rig {
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
+    /// The network of calls to come.
+    pub line: Line,
     /// What was seen.
     pub watch: Watch,
     /// What was found.
@@ -78,6 +80,7 @@ impl Rig {
             tools: Tools::default(),
             answers: BTreeMap::new(),
             link_ms: 0,
+            line: Line::default(),
             watch: Watch::default(),
             findings: Findings::default(),
             settings: Settings::default(),
@@ -119,8 +122,9 @@ impl Rig {
         for (_, _, writes) in std::mem::take(&mut self.store.in_flight).into_iter().take(kept) {
             self.commit(&writes);
         }
-        for call in self.calls.drain(..).filter(|call| !call.over) {
-            self.watch.told.call_over(&call, self.now);
+        for mut call in self.calls.drain(..).filter(|call| !call.over) {
+            call.voice.close(self.now);
+            self.watch.told.call_over(&call);
         }
         self.tools.box_died(&self.store, &mut self.findings);
         self.queue.clear();
@@ -161,8 +165,7 @@ impl Rig {
         let calls = self.calls.iter().flat_map(|call| {
             let edge = call.edges.front().map(|(at, ..)| *at);
             let event = call.to_conversation.front().map(|(at, _)| *at);
-            let command = call.to_voice.front().map(|(at, _)| *at);
-            [edge, event, command, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
+            [edge, event, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
         });
         let commit = self.store.in_flight.front().map(|(at, ..)| *at);
         calls.chain([commit, self.ledger.deadline().map(|at| at.0)]).flatten().min()
@@ -200,22 +203,19 @@ impl Rig {
         self.watch.committed(&self.store, writes, at, &self.policies, &mut self.findings);
     }
 
-    /// The media path of one call: the caller's edges, the commands that have arrived, the frame that is due.
+    /// The media path of one call: the caller's edges, and what the voice does by itself.
     fn media(&mut self, at: usize) {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let call = &mut self.calls[at];
         while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
             let Some((_, to, dated)) = call.edges.pop_front() else { break };
-            let paused = call.voice.edge(to, now);
-            let edge = AcousticEdge { to, epoch: AcousticEpoch(call.voice.epoch), at: Time(dated) };
+            let edge = call.voice.edge(to, dated, now);
             // The media path tells the edge before what came of it.
             call.to_conversation.push_back((arrives, Input::Acoustic(edge)));
-            call.to_conversation.extend(paused.map(|event| (arrives, Input::Playback(event))));
+            call.tells(arrives);
         }
-        self.obey(at);
-        let call = &mut self.calls[at];
-        let (events, released) = call.voice.tick(now);
-        call.to_conversation.extend(events.into_iter().map(|event| (arrives, Input::Playback(event))));
+        let released = call.voice.tick(now);
+        call.tells(arrives);
         if let Some(released) = released {
             call.watch.owed_since = None;
             call.watch.frames.released(&released, &mut self.findings);
@@ -225,27 +225,7 @@ impl Rig {
         self.arrive(at);
     }
 
-    /// The voice carries out what has reached it.
-    fn obey(&mut self, at: usize) {
-        let (now, arrives) = (self.now, self.now + self.link_ms);
-        let call = &mut self.calls[at];
-        while call.to_voice.front().is_some_and(|(when, _)| *when <= now) {
-            let Some((_, effect)) = call.to_voice.pop_front() else { break };
-            let event = match effect {
-                Effect::Speak { segment, content, purpose, epoch } => {
-                    call.voice.speak(segment, purpose, &content, epoch, now);
-                    None
-                }
-                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
-                Effect::Clear { playback } => Some(call.voice.clear(playback, now)),
-                _ => None,
-            };
-            call.to_conversation.extend(event.map(|event| (arrives, Input::Playback(event))));
-        }
-        self.arrive(at);
-    }
-
-    fn arrive(&mut self, at: usize) {
+    pub(crate) fn arrive(&mut self, at: usize) {
         while self.calls[at].to_conversation.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, input)) = self.calls[at].to_conversation.pop_front() else { break };
             self.queue.push_back(Todo::Call(at, input));
@@ -337,19 +317,26 @@ impl Rig {
 
     pub(crate) fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
         for effect in effects {
-            let (now, link_ms) = (self.now, self.link_ms);
+            let now = self.now;
             let call = &mut self.calls[at];
-            match effect {
+            match &effect {
                 Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    self.watch.told.speaks(&self.store, call, delivery, BootId(self.boot), &mut self.findings);
-                    call.to_voice.push_back((now + link_ms, effect));
+                    self.watch.told.speaks(&self.store, call, *delivery, BootId(self.boot), &mut self.findings);
                 }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
-                    let durable = self.store.batches.contains_key(&batch);
+                    let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
-                    call.to_voice.push_back((now + link_ms, effect));
                 }
-                Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
+                Effect::ToolOutput { operation: Some(operation), .. } => {
+                    let durable = self.store.operations.contains_key(operation);
+                    self.findings.check(durable, Invariant::I16, || format!("R1: the model is told of {operation} before it is durable"));
+                }
+                _ => {}
+            }
+            match effect {
+                Effect::Speak { segment, content, purpose, epoch } => call.voice.speak(segment, purpose, &content, epoch, now),
+                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
+                Effect::Clear { playback } => call.voice.clear(playback, now),
                 Effect::Respond { response, cause } => {
                     call.asked.push((response, cause));
                     call.asked_at = now;
@@ -364,18 +351,11 @@ impl Rig {
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
-                Effect::ToolOutput { operation, .. } => {
-                    let durable = operation.is_none_or(|operation| self.store.operations.contains_key(&operation));
-                    self.findings.check(durable, Invariant::I16, || format!("R1: the model is told of {operation:?} before it is durable"));
-                    call.outputs.push(effect);
-                }
-                Effect::Measured(_) => call.outputs.push(effect),
+                other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
             }
         }
-        // With no way between them, the voice obeys at once.
-        if self.link_ms == 0 {
-            self.obey(at);
-        }
+        self.calls[at].tells(self.now + self.link_ms);
+        self.arrive(at);
     }
 
     /// What must hold whenever everything that happened has been taken in.

@@ -145,7 +145,7 @@ impl World {
         if up.len() < LINES {
             let call = self.rig.dial(party);
             let voice = &mut self.rig.calls[call].voice;
-            (voice.render_ms, voice.rtcp) = (self.parameters.render_ms, self.parameters.rtcp);
+            (voice.engine.render_ms, voice.far_end.rtcp) = (self.parameters.render_ms, self.parameters.rtcp);
             self.current = up.into_iter().chain([call]).collect();
         }
     }
@@ -176,12 +176,12 @@ impl World {
             }
             Action::HangUp { .. } => self.rig.hang_up(call),
             Action::Renegotiate { .. } => voice.renegotiated(now),
-            Action::Render { ms, .. } => voice.render_ms = ms,
-            Action::Mute { segments, .. } => voice.failing = segments,
+            Action::Render { ms, .. } => voice.engine.render_ms = ms,
+            Action::Mute { segments, .. } => voice.engine.failing = segments,
             Action::Stall { ms, .. } => voice.stalled_until = now + ms,
-            Action::Rtcp { on, .. } => voice.rtcp = on,
-            Action::Lose { frames, .. } => voice.losing = frames,
-            Action::ReportLate { ms, .. } => voice.next_report += ms,
+            Action::Rtcp { on, .. } => voice.far_end.rtcp = on,
+            Action::Lose { frames, .. } => voice.far_end.losing = frames,
+            Action::ReportLate { ms, .. } => voice.far_end.next_report += ms,
             _ => {}
         }
     }

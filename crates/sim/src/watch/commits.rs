@@ -20,8 +20,8 @@ pub struct Commits {
     operations: BTreeMap<BatchId, Vec<OperationId>>,
     /// The deliveries of each batch.
     deliveries: BTreeMap<BatchId, Vec<DeliveryId>>,
-    /// Deliveries that wait to be told.
-    pub waiting: BTreeMap<DeliveryId, ()>,
+    /// Deliveries that wait to be told, and since when (ms).
+    pub waiting: BTreeMap<DeliveryId, u64>,
     /// When each delivery was made, by the monotonic clock of its boot.
     made: BTreeMap<DeliveryId, (BootId, u64)>,
 }
@@ -55,11 +55,11 @@ impl Watch {
                 Write::CreateDelivery(record) => {
                     self.commits.deliveries.entry(record.batch).or_default().push(record.id);
                     findings.edge(Machine::Delivery, "Ready", edges::delivery(record.state), || format!("{record:?}"));
-                    self.waits(record);
+                    self.waits(record, at.now);
                 }
                 Write::UpdateDelivery(record) => {
                     self.delivery(store, record, at, findings);
-                    self.waits(record);
+                    self.waits(record, at.now);
                 }
                 Write::Claim { delivery, boot, .. } => {
                     let record = store.deliveries.get(delivery);
@@ -73,9 +73,9 @@ impl Watch {
         self.drains(store, writes, findings);
     }
 
-    fn waits(&mut self, record: &DeliveryRecord) {
+    fn waits(&mut self, record: &DeliveryRecord, now: u64) {
         if matches!(record.state, DeliveryState::Ready | DeliveryState::Uncertain) {
-            self.commits.waiting.insert(record.id, ());
+            self.commits.waiting.entry(record.id).or_insert(now);
         } else {
             self.commits.waiting.remove(&record.id);
         }

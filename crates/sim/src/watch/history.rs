@@ -108,7 +108,7 @@ impl History {
                 findings.check(heard, Invariant::I7, || format!("{segment:?} was reported without loss and does not count: {text:?}"));
                 continue;
             };
-            let frames = voice.counts.get(&segment).map_or(0, |count| count.frames);
+            let frames = voice.count(segment).frames;
             let least = words_by(text, played_ms, frames * FRAME);
             let heard = effects.iter().find_map(|effect| match effect {
                 Effect::Heard(heard) if heard.segment == segment => Some(heard.text.split_whitespace().count()),
@@ -121,7 +121,7 @@ impl History {
     }
 
     fn no_more_than_the_ear(&mut self, heard: &HeardText, voice: &Voice, findings: &mut Findings) {
-        let count = voice.counts.get(&heard.segment).copied().unwrap_or_default();
+        let count = voice.count(heard.segment);
         let text = voice.purposes.get(&heard.segment).map_or("", |(_, text)| text.as_str());
         findings.check(text.starts_with(&heard.text), Invariant::I7, || format!("words that were never said: {heard:?} of {text:?}"));
         let (said, all) = (heard.text.len() as u64, text.len() as u64);

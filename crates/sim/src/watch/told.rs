@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recado_core::conversation::{Acoustic, Evidence, Purpose};
+use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
 use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
 use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
-use super::{FAR_BUFFER, Moment, may_be_told};
+use super::{Moment, may_be_told};
 use crate::call::Call;
 use crate::edges::Machine;
 use crate::store::Store;
@@ -33,9 +33,9 @@ pub struct Told {
 
 #[derive(Debug)]
 struct Sounded {
-    at: u64,
     session: SessionId,
-    arrived: bool,
+    segment: SegmentRef,
+    heard: bool,
 }
 
 /// A claim that is on record.
@@ -66,8 +66,8 @@ impl Told {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
         };
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
-        findings.check(call.voice.acoustic == Acoustic::Quiet || over_caller, Invariant::I9, || {
-            format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic)
+        findings.check(call.voice.acoustic() == Acoustic::Quiet || over_caller, Invariant::I9, || {
+            format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic())
         });
         // What the core has ended still sounds until its command has come to the voice.
         let grace = 2 * link_ms + FRAME;
@@ -89,8 +89,8 @@ impl Told {
             honest(store, call, released, clause, record, findings);
         }
         if let (Some(clause), true) = (clause, released.last) {
-            let count = call.voice.counts.get(&released.segment).copied().unwrap_or_default();
-            let sounded = Sounded { at: at.now, session: call.session, arrived: count.lost * 10 <= count.frames };
+            let segment = released.segment;
+            let sounded = Sounded { session: call.session, segment, heard: call.voice.hears(segment) };
             self.clauses.entry((delivery, clause)).or_default().push(sounded);
             self.whole(record, clause, findings);
         }
@@ -119,15 +119,15 @@ impl Told {
         for (at, clause) in (0_u32..).zip(&record.clauses) {
             let sounded = [at, SpokenClause::SHORT].into_iter().filter_map(|at| self.clauses.get(&(record.id, at))).flatten();
             findings.check(clause.heard.is_some(), Invariant::I16, || format!("R5: spoken without evidence: {record:?}"));
-            let heard = sounded.into_iter().any(|sounded| sounded.arrived || clause.heard == Some(Evidence::Sent));
+            let heard = sounded.into_iter().any(|sounded| sounded.heard || clause.heard == Some(Evidence::Sent));
             findings.check(heard, Invariant::I6, || format!("clause {at} of {record:?} is spoken, and the ear did not hear it"));
         }
     }
 
     /// A call is over: what lay in the far end's buffer was not heard.
-    pub fn call_over(&mut self, call: &Call, now: u64) {
+    pub fn call_over(&mut self, call: &Call) {
         for sounded in self.clauses.values_mut() {
-            sounded.retain(|sounded| sounded.session != call.session || sounded.at + FAR_BUFFER <= now);
+            sounded.retain(|sounded| sounded.session != call.session || call.voice.hears(sounded.segment) || !sounded.heard);
         }
     }
 }
