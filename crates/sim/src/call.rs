@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Input};
+use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 
 use crate::voice::{FRAME, Voice};
@@ -14,6 +14,10 @@ pub struct Call {
     pub session: SessionId,
     /// The real conversation.
     pub conversation: Conversation,
+    /// When it wants to be woken, as it last said (ms).
+    pub(crate) due: Option<u64>,
+    /// What its playback clock shows.
+    pub(crate) shows: Option<PlaybackState>,
     /// Its voice, the media path and the far end.
     pub voice: Voice,
     /// Who is on the line, where that is known.
@@ -50,6 +54,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// Its conversation has taken an input in.
+    pub(crate) fn handled(&mut self) {
+        self.due = self.conversation.deadline().map(|at| at.0);
+        self.shows = self.conversation.clocks().playback;
+    }
+
     /// What its voice and the media path tell is on its way to the conversation.
     pub(crate) fn tells(&mut self, arrives: u64) {
         while let Some(event) = self.voice.told() {

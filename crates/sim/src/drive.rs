@@ -28,6 +28,8 @@ impl Rig {
         let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
         self.calls.push(Call {
             session,
+            due: conversation.deadline().map(|at| at.0),
+            shows: conversation.clocks().playback,
             conversation,
             voice: Voice::new(self.now, self.link_ms, self.line),
             party: party.map(|party| PartyId(party.into())),

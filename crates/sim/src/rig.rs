@@ -30,6 +30,8 @@ pub struct Rig {
     pub policies: BTreeMap<String, ToolPolicy>,
     /// The real ledger.
     pub ledger: Ledger,
+    /// When the ledger wants to be woken, as it last said (ms).
+    ledger_due: Option<u64>,
     boot: u128,
     /// What is on record.
     pub store: Store,
@@ -72,6 +74,7 @@ impl Rig {
             wall_jumped_ms: 0,
             seed: 1 << 64,
             policies,
+            ledger_due: ledger.deadline().map(|at| at.0),
             ledger,
             boot: 1,
             store: Store { delay_ms: 3, ..Store::default() },
@@ -135,6 +138,7 @@ impl Rig {
         let snapshot = self.store.snapshot();
         let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
         self.ledger = ledger;
+        self.ledger_due = self.ledger.deadline().map(|at| at.0);
         self.ledger_effects(effects);
         self.drain();
     }
@@ -165,10 +169,10 @@ impl Rig {
         let calls = self.calls.iter().flat_map(|call| {
             let edge = call.edges.front().map(|(at, ..)| *at);
             let event = call.to_conversation.front().map(|(at, _)| *at);
-            [edge, event, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
+            [edge, event, call.due, call.voice.next(self.now)]
         });
         let commit = self.store.in_flight.front().map(|(at, ..)| *at);
-        calls.chain([commit, self.ledger.deadline().map(|at| at.0)]).flatten().min()
+        calls.chain([commit, self.ledger_due]).flatten().min()
     }
 
     fn tick(&mut self) {
@@ -185,11 +189,11 @@ impl Rig {
         }
         for at in 0..self.calls.len() {
             self.media(at);
-            if self.calls[at].conversation.deadline().is_some_and(|at| at.0 <= self.now) {
+            if self.calls[at].due.is_some_and(|due| due <= self.now) {
                 self.queue.push_back(Todo::Call(at, Input::Wake));
             }
         }
-        if self.ledger.deadline().is_some_and(|at| at.0 <= self.now) {
+        if self.ledger_due.is_some_and(|due| due <= self.now) {
             self.queue.push_back(Todo::Ledger(ledger::Input::Wake));
         }
     }
@@ -245,6 +249,7 @@ impl Rig {
             match todo {
                 Todo::Ledger(input) => {
                     let effects = self.ledger.handle(&mut step, input);
+                    self.ledger_due = self.ledger.deadline().map(|at| at.0);
                     self.watch.trace(&effects);
                     self.ledger_effects(effects);
                 }
@@ -256,16 +261,17 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
-        let due = call.conversation.deadline().is_some_and(|at| at.0 <= now);
+        let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.
             May::OnlyWait | May::Anything if due => May::Wake,
             may => may,
         };
         let woken = input == Input::Wake;
-        let showed = call.conversation.clocks().playback;
+        let showed = call.shows;
         let effects = call.conversation.handle(&mut step, input);
-        call.watch.shows(showed, call.conversation.clocks().playback, &mut self.findings);
+        call.handled();
+        call.watch.shows(showed, call.shows, &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
         call.watch.history.settles(&effects, &call.voice, &mut self.findings);
         self.watch.trace(&effects);
@@ -274,9 +280,9 @@ impl Rig {
             let mut step = self.step();
             let call = &mut self.calls[at];
             let again = call.conversation.handle(&mut step, Input::Wake);
-            let conversation = &call.conversation;
-            let deadline = conversation.deadline();
-            let rests = again.is_empty() && deadline.is_none_or(|at| at.0 > now);
+            call.handled();
+            let deadline = call.due;
+            let rests = again.is_empty() && deadline.is_none_or(|at| at > now);
             self.findings.check(rests, Invariant::Busy, || {
                 format!("woken, the deadline is {deadline:?}, and woken again it has effects: {again:?}")
             });
@@ -362,7 +368,7 @@ impl Rig {
     fn look(&mut self) {
         let now = self.now;
         for call in self.calls.iter_mut().filter(|call| !call.over) {
-            let plays = call.conversation.clocks().playback == Some(PlaybackState::Playing);
+            let plays = call.shows == Some(PlaybackState::Playing);
             let since = call.watch.frames.playing(plays, now);
             let sounds =
                 since.is_none_or(|since| now <= since + 1_000 + FRAME + 2 * self.link_ms.max(1) || call.voice.stalled_until + 1_000 >= now);
