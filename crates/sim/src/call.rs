@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 
+use crate::journal::Journal;
 use crate::voice::{FRAME, Voice};
 use crate::watch::CallWatch;
 
@@ -51,6 +52,8 @@ pub struct Call {
     pub over: bool,
     /// What was seen of it.
     pub watch: CallWatch,
+    /// The conversation's trace.
+    pub(crate) journal: Option<Journal<Conversation>>,
 }
 
 impl Call {

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Input, ModelEvent, Purpose, ToolCall};
-use recado_core::ids::{OperationId, PartyId, ResponseId, SessionId, TurnId};
+use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, DeliveryState, OperationResult, RequestId};
 use recado_core::policy::{Language, Localised, ToolPolicy};
+use recado_trace::subject::ConversationStart;
 use serde_json::json;
 
 use crate::call::Call;
+use crate::journal::Journal;
 use crate::rig::{Rig, Todo};
 use crate::voice::Voice;
 use crate::watch::{self, CallWatch, May};
@@ -25,7 +27,17 @@ impl Rig {
             best: Evidence::Received,
             far_buffer_ms: watch::FAR_BUFFER,
         };
-        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
+        let start = ConversationStart { settings: self.settings.clone(), channel };
+        let (conversation, journal, effects) = match self.journal {
+            Some(_) => {
+                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                (conversation, Some(journal), effects)
+            }
+            None => {
+                let (conversation, effects) = Conversation::begin(&mut step, start.settings, start.channel);
+                (conversation, None, effects)
+            }
+        };
         self.calls.push(Call {
             session,
             due: conversation.deadline().map(|at| at.0),
@@ -48,6 +60,7 @@ impl Rig {
             floor_held: false,
             over: false,
             watch: CallWatch::default(),
+            journal,
         });
         let call = self.calls.len() - 1;
         self.findings.now = self.now;
@@ -101,7 +114,10 @@ impl Rig {
     pub fn ask(&mut self, call: usize, tool: &str, arguments: serde_json::Value) {
         let response = self.last_response(call);
         let call_id = format!("call-{tool}");
-        self.input(call, Input::Model(ModelEvent::ToolCall { response, call: ToolCall { call_id, tool: tool.into(), arguments } }));
+        self.input(
+            call,
+            Input::Model(ModelEvent::ToolCall { response, call: ToolCall { call_id, tool: tool.into(), arguments, confirmed: false } }),
+        );
     }
 
     /// The caller asks for something: a turn, and a response that asks for these tools.

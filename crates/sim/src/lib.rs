@@ -9,7 +9,7 @@
 //!   [`explore`](mod@explore) goes through seeds
 //! * [`world`] does what a script says to a box · [`liveness`] lets it come to its end
 //! * [`rig`] is the box · [`drive`] what is done to it · [`call`] one call · [`voice`] its voice and ear · [`store`], [`tools`]
-//! * [`watch`] checks the contract's invariants after every step · [`edges`] the table of its state machines ·
+//! * [`journal`] is the trace that it leaves, as a real box does · [`watch`] checks the contract's invariants after every step · [`edges`] the table of its state machines ·
 //!   [`violation`] what is found
 
 pub mod action;
@@ -17,6 +17,7 @@ pub mod call;
 pub mod drive;
 pub mod edges;
 pub mod explore;
+pub mod journal;
 pub mod liveness;
 pub mod play;
 pub mod random;

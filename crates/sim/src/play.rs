@@ -30,7 +30,7 @@ pub fn play(script: &Script) -> Outcome {
     playing(script, false)
 }
 
-/// Plays a script twice (I15: the same inputs and seed give the same effects).
+/// Plays a script twice (I15: the same inputs and seed give the same effects), and replays the redacted traces that it leaves.
 pub fn twice(script: &Script) -> Outcome {
     let mut first = playing(script, true);
     if first.violation.is_none() {
@@ -43,9 +43,9 @@ pub fn twice(script: &Script) -> Outcome {
     first
 }
 
-fn playing(script: &Script, digest: bool) -> Outcome {
-    let mut world = World::new(&script.parameters);
-    world.rig.watch.digest = digest.then(DefaultHasher::new);
+fn playing(script: &Script, closely: bool) -> Outcome {
+    let mut world = if closely { World::with_traces(&script.parameters) } else { World::new(&script.parameters) };
+    world.rig.watch.digest = closely.then(DefaultHasher::new);
     let panicked = quietly(|| {
         for event in &script.events {
             world.pass_to(event.at_ms);
@@ -57,13 +57,14 @@ fn playing(script: &Script, digest: bool) -> Outcome {
         world.finish();
     });
     let rig = &world.rig;
-    let core = panicked.map(|what| Violation { invariant: Invariant::Core, at_ms: rig.now, what });
-    Outcome {
-        violation: rig.findings.violation().cloned().or(core),
-        coverage: rig.findings.coverage.clone(),
-        virtual_ms: rig.now,
-        digest: rig.watch.digest.as_ref().map_or(0, Hasher::finish),
-    }
+    let (now, found, coverage) = (rig.now, rig.findings.violation().cloned(), rig.findings.coverage.clone());
+    let digest = rig.watch.digest.as_ref().map_or(0, Hasher::finish);
+    // The traces end, and are replayed.
+    let otherwise = quietly(|| drop(world));
+    let broken = |invariant: Invariant, what: String| Violation { invariant, at_ms: now, what };
+    let core = panicked.map(|what| broken(Invariant::Core, what));
+    let replayed = otherwise.map(|what| broken(Invariant::I15, what));
+    Outcome { violation: found.or(core).or(replayed), coverage, virtual_ms: now, digest }
 }
 
 thread_local! {

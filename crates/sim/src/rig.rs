@@ -9,8 +9,10 @@ use recado_core::ids::{BootId, OperationId};
 use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
+use recado_trace::subject::LedgerStart;
 
 use crate::call::Call;
+use crate::journal::{self, Journal};
 use crate::store::Store;
 use crate::tools::Tools;
 use crate::violation::{Findings, Invariant};
@@ -32,7 +34,7 @@ pub struct Rig {
     pub ledger: Ledger,
     /// When the ledger wants to be woken, as it last said (ms).
     ledger_due: Option<u64>,
-    boot: u128,
+    pub(crate) boot: u128,
     /// What is on record.
     pub store: Store,
     /// The calls of this boot.
@@ -53,6 +55,8 @@ pub struct Rig {
     pub findings: Findings,
     /// What new calls are held with.
     pub settings: Settings,
+    /// The ledger's trace.
+    pub(crate) journal: Option<Journal<Ledger>>,
     pub(crate) requests: u64,
     pub(crate) requested: BTreeMap<RequestId, OperationId>,
     pub(crate) queue: VecDeque<Todo>,
@@ -64,10 +68,20 @@ pub(crate) enum Todo {
 }
 
 impl Rig {
-    /// A box that has just been set up, with these tools. A finding fails the test that drives it.
+    /// A box that has just been set up, with these tools. A finding fails the test that drives it. Its machines all leave redacted
+    /// traces, which are replayed when their lives end: redaction changes no decision, and a replay decides the same.
     pub fn new(policies: BTreeMap<String, ToolPolicy>) -> Self {
-        let mut step = Step::new(Time(0), Wall { unix_ms: 1_000_000, synchronised: true }, 1);
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(1), policies.clone(), Snapshot::default());
+        let mut rig = Self::without_traces(policies);
+        let mut step = first_step();
+        let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), start);
+        (rig.ledger, rig.journal) = (ledger, Some(journal));
+        rig
+    }
+
+    /// The same without traces, which is quicker.
+    pub fn without_traces(policies: BTreeMap<String, ToolPolicy>) -> Self {
+        let (ledger, effects) = Ledger::recover(&mut first_step(), BootId(1), policies.clone(), Snapshot::default());
         let mut rig = Self {
             now: 0,
             wall_synchronised: true,
@@ -87,6 +101,7 @@ impl Rig {
             watch: Watch::default(),
             findings: Findings::default(),
             settings: Settings::default(),
+            journal: None,
             requests: 0,
             requested: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -136,7 +151,15 @@ impl Rig {
         self.now += 2_000;
         let mut step = self.step();
         let snapshot = self.store.snapshot();
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
+        let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
+        let (ledger, effects) = match self.journal {
+            Some(_) => {
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                self.journal = Some(journal);
+                (ledger, effects)
+            }
+            None => Ledger::recover(&mut step, start.boot, start.policies, start.snapshot),
+        };
         self.ledger = ledger;
         self.ledger_due = self.ledger.deadline().map(|at| at.0);
         self.ledger_effects(effects);
@@ -248,7 +271,7 @@ impl Rig {
             let mut step = self.step();
             match todo {
                 Todo::Ledger(input) => {
-                    let effects = self.ledger.handle(&mut step, input);
+                    let effects = journal::handle(&mut self.journal, &mut self.ledger, &mut step, input);
                     self.ledger_due = self.ledger.deadline().map(|at| at.0);
                     self.watch.trace(&effects);
                     self.ledger_effects(effects);
@@ -269,7 +292,7 @@ impl Rig {
         };
         let woken = input == Input::Wake;
         let showed = call.shows;
-        let effects = call.conversation.handle(&mut step, input);
+        let effects = journal::handle(&mut call.journal, &mut call.conversation, &mut step, input);
         call.handled();
         call.watch.shows(showed, call.shows, &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
@@ -279,7 +302,7 @@ impl Rig {
         if woken && self.queue.is_empty() {
             let mut step = self.step();
             let call = &mut self.calls[at];
-            let again = call.conversation.handle(&mut step, Input::Wake);
+            let again = journal::handle(&mut call.journal, &mut call.conversation, &mut step, Input::Wake);
             call.handled();
             let deadline = call.due;
             let rests = again.is_empty() && deadline.is_none_or(|at| at > now);
@@ -377,6 +400,10 @@ impl Rig {
         let at = self.moment();
         self.watch.idle(&self.store, &mut self.calls, at, self.settings.min_quiet_ms, &mut self.findings);
     }
+}
+
+fn first_step() -> Step {
+    Step::new(Time(0), Wall { unix_ms: WALL_START_MS, synchronised: true }, 1)
 }
 
 /// What the wall clock shows at the start (ms since the Unix epoch).

@@ -61,7 +61,15 @@ pub struct World {
 impl World {
     /// A box that has just been set up.
     pub fn new(parameters: &Parameters) -> Self {
-        let mut rig = Rig::new(tools());
+        Self::of(Rig::without_traces(tools()), parameters)
+    }
+
+    /// The same, with traces that are replayed when they end.
+    pub fn with_traces(parameters: &Parameters) -> Self {
+        Self::of(Rig::new(tools()), parameters)
+    }
+
+    fn of(mut rig: Rig, parameters: &Parameters) -> Self {
         rig.findings = Findings::kept();
         rig.link_ms = parameters.link_ms;
         rig.settings.silence_ms = parameters.silence_ms;
@@ -226,7 +234,7 @@ impl World {
     fn ask(&mut self, call: usize, response: ResponseId, tool: u8, argument: u8, same_id: bool) {
         self.tool_calls += 1;
         let call_id = if same_id { "again".to_owned() } else { format!("call-{}", self.tool_calls) };
-        let asked = ToolCall { call_id, tool: name_of(tool).to_owned(), arguments: json!({ "of": argument }) };
+        let asked = ToolCall { call_id, tool: name_of(tool).to_owned(), arguments: json!({ "of": argument }), confirmed: false };
         self.rig.input(call, Input::Model(ModelEvent::ToolCall { response, call: asked }));
     }
 

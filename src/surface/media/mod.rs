@@ -32,4 +32,4 @@ pub use jitter::{JitterCounts, Sound};
 pub use plan::{Command, Direction, MediaEvent, Plan, Remote};
 pub use recording::Recording;
 pub use session::{Counts, Frame, MediaSession, Output};
-pub use thread::{CallCommands, CallEvents, CallMedia, MediaConfig, MediaError, MediaHandle, PortPair};
+pub use thread::{CallCommands, CallEvents, CallMedia, MediaConfig, MediaError, MediaHandle, MediaProgress, PortPair};
