@@ -35,11 +35,13 @@ impl World {
     fn heal(&mut self) {
         self.rig.store.failing = false;
         self.rig.store.delay_ms = 3;
+        self.rig.line.heal();
         for at in 0..self.rig.calls.len() {
             let (call, now) = (&mut self.rig.calls[at], self.rig.now);
             (call.voice.engine.render_ms, call.voice.engine.failing, call.voice.far_end.losing) = (30, 0, 0);
             call.voice.stalled_until = call.voice.stalled_until.min(now);
             call.voice.far_end.rtcp = true;
+            call.voice.far_end.line.heal();
             call.voice.far_end.next_report = call.voice.far_end.next_report.min(now + 5_000);
             if !call.over && call.on_hold {
                 self.rig.hold(at, false);

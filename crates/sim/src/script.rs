@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Answered, Event};
 use crate::random::Random;
+use crate::voice::Line;
 use crate::world::TOOLS;
 
 /// What a simulated box is set up with.
@@ -16,6 +17,8 @@ use crate::world::TOOLS;
 pub struct Parameters {
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
+    /// The network, and the far end's jitter buffer.
+    pub line: Line,
     /// After so much silence the model is asked whether it has something to say (ms); never where there is none.
     pub silence_ms: Option<u64>,
     /// How quiet it must have been before a delivery is announced (ms).
@@ -37,6 +40,7 @@ impl Default for Parameters {
     fn default() -> Self {
         Self {
             link_ms: 0,
+            line: Line::default(),
             silence_ms: None,
             min_quiet_ms: 650,
             render_ms: 30,
@@ -80,6 +84,7 @@ fn parameters(random: &mut Random) -> Parameters {
     let often = random.chance(60);
     Parameters {
         link_ms: random.pick(&[0, 0, 3, 35]),
+        line: line(random),
         silence_ms: random.pick(&[None, None, None, Some(9_000)]),
         min_quiet_ms: random.pick(&[650, 650, 650, 200, 1_500]),
         render_ms: random.pick(&[30, 30, 0, 400]),
@@ -87,6 +92,25 @@ fn parameters(random: &mut Random) -> Parameters {
         rtcp: random.chance(80),
         answer_after_ms: if often { Some(random.pick(&[150, 600, 2_500])) } else { None },
         report_after_ms: random.pick(&[None, None, Some(300), Some(4_000)]),
+    }
+}
+
+/// Lines from which word of a frame that was played out comes back within what the box takes for the far end's buffer.
+fn line(random: &mut Random) -> Line {
+    let even = Line { seed: random.draw(), delay_ms: random.below(25), buffer_ms: random.below(40), ..Line::default() };
+    match random.below(5) {
+        0 => Line::default(),
+        1 | 2 => even,
+        _ => Line {
+            delay_ms: even.delay_ms / 2,
+            buffer_ms: even.buffer_ms / 2,
+            jitter_ms: random.below(12),
+            lost: random.pick(&[0, 5, 20, 39]),
+            repeated: random.pick(&[0, 5]),
+            overtaken: random.pick(&[0, 20]),
+            reports_lost: random.pick(&[0, 50, 300]),
+            ..even
+        },
     }
 }
 

@@ -71,7 +71,7 @@ impl World {
 
     fn of(mut rig: Rig, parameters: &Parameters) -> Self {
         rig.findings = Findings::kept();
-        rig.link_ms = parameters.link_ms;
+        (rig.link_ms, rig.line) = (parameters.link_ms, parameters.line);
         rig.settings.silence_ms = parameters.silence_ms;
         rig.settings.min_quiet_ms = parameters.min_quiet_ms;
         rig.store.delay_ms = parameters.store_delay_ms;

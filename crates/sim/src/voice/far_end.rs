@@ -26,8 +26,6 @@ pub struct FarEnd {
     pub counts: BTreeMap<SegmentRef, Count>,
     /// Copies of packets that came: who counts packets takes them for others that were lost.
     pub repeated: u64,
-    /// On hold, somebody else's music is heard.
-    held: bool,
     on_the_way: VecDeque<Run>,
     reports: VecDeque<(u64, Report)>,
     reception: Option<Reception>,
@@ -49,8 +47,6 @@ pub struct Count {
     pub unseen: u64,
     /// Came too late for the jitter buffer: no report tells of that.
     pub late: u64,
-    /// Sent while the far end had the call on hold.
-    pub held: u64,
     /// In the jitter buffer or on the way when the far end hung up.
     pub cut_off: u64,
     /// Audible.
@@ -60,9 +56,15 @@ pub struct Count {
 }
 
 impl Count {
+    /// How many frames may count as heard: not those that came to a far end that was gone. What a network loses
+    /// is not subtracted: up to a limit, that counts as received.
+    pub fn credit(&self) -> u64 {
+        self.released - self.cut_off
+    }
+
     /// Whether the ear heard it: nine of ten frames of it, those apart of whose end no far end can tell.
     pub fn heard(&self, repeated: u64) -> bool {
-        let missing = (self.frames - self.released + self.lost + self.held + self.cut_off).saturating_sub(repeated);
+        let missing = (self.frames - self.released + self.lost + self.cut_off).saturating_sub(repeated);
         self.frames > 0 && missing * 10 <= self.frames
     }
 }
@@ -100,7 +102,6 @@ impl FarEnd {
             ear: Vec::new(),
             counts: BTreeMap::new(),
             repeated: 0,
-            held: false,
             on_the_way: VecDeque::new(),
             reports: VecDeque::new(),
             reception: None,
@@ -137,7 +138,6 @@ impl FarEnd {
         match arrives {
             None if seen => count.lost += 1,
             None => count.unseen += 1,
-            Some(_) if self.held => count.held += 1,
             Some(arrives) if arrives > plays => count.late += 1,
             Some(_) => {
                 count.audible += 1;
@@ -173,11 +173,6 @@ impl FarEnd {
             self.reception = None;
             self.on_the_way.clear();
         }
-    }
-
-    /// The far end puts the call on hold, or takes it back.
-    pub(super) fn hold(&mut self, on: bool) {
-        self.held = on;
     }
 
     /// The far end hangs up: what it has not played out is heard by nobody.

@@ -2,9 +2,11 @@
 //! that it is the same whenever it is asked.
 
 use recado_voice::FRAME_MS;
+use serde::{Deserialize, Serialize};
 
 /// How a line treats packets. By default it is ideal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Line {
     /// What its accidents are drawn from.
     pub seed: u64,
@@ -36,6 +38,11 @@ impl Line {
     pub fn round_trip_ms(&self) -> u64 {
         let overtaken_ms = if self.overtaken > 0 { OVERTAKEN_MS } else { 0 };
         2 * self.delay_ms + self.jitter_ms + overtaken_ms + self.buffer_ms
+    }
+
+    /// From now on nothing is lost, repeated or overtaken; delays stay.
+    pub fn heal(&mut self) {
+        (self.lost, self.repeated, self.overtaken, self.reports_lost) = (0, 0, 0, 0);
     }
 
     /// Whether every packet takes as long as the other.

@@ -125,7 +125,6 @@ impl Voice {
     /// A re-INVITE puts the call on hold, or takes it back.
     pub fn hold(&mut self, on: bool, now: u64) {
         self.catch_up(now);
-        self.far_end.hold(on);
         self.far_end.renegotiated(false, now);
         self.order.renegotiated(Remote { sends: !on });
         self.pass_on(now);

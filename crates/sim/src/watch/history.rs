@@ -21,7 +21,7 @@ pub struct History {
     begun: BTreeSet<PlaybackId>,
     /// When each playback was told to stop (ms).
     clears: BTreeMap<PlaybackId, u64>,
-    /// Whether any report has ever shown loss: what it is charged to is the core's to say.
+    /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
     lossy: bool,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
@@ -79,7 +79,7 @@ impl History {
                 self.playing.retain(|segment, _| segment.playback != playback);
             }
             PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => {
-                self.lossy |= cumulative_lost > 0;
+                self.lossy |= cumulative_lost != 0;
                 let (lossy, due) = (self.lossy, &mut self.due);
                 self.sent.retain(|segment, sent| {
                     let covered = sent.generation == generation && sent.packet <= highest_packet;
@@ -125,7 +125,7 @@ impl History {
         let text = voice.purposes.get(&heard.segment).map_or("", |(_, text)| text.as_str());
         findings.check(text.starts_with(&heard.text), Invariant::I7, || format!("words that were never said: {heard:?} of {text:?}"));
         let (said, all) = (heard.text.len() as u64, text.len() as u64);
-        let fits = said * count.frames <= count.released * all;
+        let fits = said * count.frames <= count.credit() * all;
         findings.check(fits, Invariant::I7, || format!("{heard:?}, and the ear heard {count:?} of {text:?}"));
         let once = self.heard.insert(heard.segment);
         findings.check(once, Invariant::I7, || format!("a segment is heard twice: {heard:?}"));
