@@ -2,9 +2,11 @@
 //! that it is the same whenever it is asked.
 
 use recado_voice::FRAME_MS;
+use serde::{Deserialize, Serialize};
 
 /// How a line treats packets. By default it is ideal.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Line {
     /// What its accidents are drawn from.
     pub seed: u64,
