@@ -89,7 +89,7 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
         return Ok(());
     }
     if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
+        return Err(not_a_database(path));
     }
     let application_id = number(&header, APPLICATION_ID_AT);
     // Zero as long as the first migration is only in the write-ahead log.
@@ -101,6 +101,16 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
     Ok(())
+}
+
+/// The error for a file at `path` that is no database: a damaged store where one has been before, somebody else's file elsewhere.
+pub(super) fn not_a_database(path: &Path) -> OpenError {
+    let path = path.to_owned();
+    // Only a store of ours has a reserve or a backup beside it.
+    if sibling(&path, super::reserve::SUFFIX).exists() || !super::backup::backups(&path).is_empty() {
+        return OpenError::Corrupt { path, what: "its first page is not a database's".to_owned() };
+    }
+    OpenError::NotAStore { path }
 }
 
 /// The file of this name and `suffix`, beside `path`.
@@ -120,6 +130,11 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// A new file, or an emptied one, that nobody else may read.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+}
+
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
     options.mode(FILE_MODE).open(path).map_err(|error| from_io(&error, path))
 }
@@ -136,7 +151,7 @@ const APPLICATION_ID_AT: usize = 68;
 
 /// The store holds what callers said and a secret: nobody else's.
 const DIRECTORY_MODE: u32 = 0o700;
-pub(super) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
 
 /// A process number and its line end.
