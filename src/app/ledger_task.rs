@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::SessionId;
 use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
 use super::watch::{self, Pulse};
-use crate::admin::HealthState;
+use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
 use crate::telemetry::{Measures, Observation, Seldom};
@@ -43,6 +43,8 @@ pub struct LedgerTask {
     pub measures: Measures,
     pub health: HealthState,
     pub pulse: Pulse,
+    /// Told why the store has to be opened anew, when it has to.
+    pub anew: watch_channel::Sender<Option<String>>,
     pub stop: oneshot::Receiver<()>,
 }
 
@@ -77,6 +79,7 @@ impl LedgerTask {
             measures,
             health,
             pulse,
+            anew,
             mut stop,
         } = self;
         let mut running = Running {
@@ -151,6 +154,11 @@ impl LedgerTask {
                         pulse.beat();
                     }
                     watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest);
+                    running.measures.deliveries(&running.store.deliveries());
+                    if let Some(reason) = running.store.restart_wanted() {
+                        health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                        anew.send_if_modified(|wanted| wanted.replace(reason.clone()).is_none());
+                    }
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool};
+use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -28,6 +28,8 @@ pub struct Config {
     pub model: Model,
     /// `[http]`: callbacks, health and measures.
     pub http: Http,
+    /// `[store]`: how the store keeps itself.
+    pub store: Store,
     /// `[log]`: what is written to stderr.
     pub log: Log,
     /// `[[tools]]`: what callers can ask for.
@@ -73,6 +75,7 @@ impl Config {
         self.gate.check(checker);
         self.model.check(checker);
         self.http.check(checker);
+        self.store.check(checker);
         self.log.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {

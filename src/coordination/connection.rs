@@ -16,9 +16,9 @@ use super::schema;
 ///
 /// Until it is known to be whole, ours, and not newer than this program, nothing is written, not even a checkpoint.
 ///
-/// A file that is `suspect` is checked to the last index entry. Before its schema is changed a backup is made, where `backups` are
+/// One that `has_held_a_store` and holds nothing has lost its log. A file that is `suspect` is checked to the last index entry. Before its schema is changed a backup is made, where `backups` are
 /// kept.
-pub(super) fn open(path: &Path, suspect: bool, backups: u32) -> Result<Connection, OpenError> {
+pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: u32) -> Result<Connection, OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(about)?;
@@ -27,7 +27,7 @@ pub(super) fn open(path: &Path, suspect: bool, backups: u32) -> Result<Connectio
     if connection.is_readonly("main").map_err(about)? {
         return Err(OpenError::ReadOnly { path: path.to_owned() });
     }
-    check(&connection, path, suspect)?;
+    check(&connection, path, has_held_a_store, suspect)?;
     set_up(&connection, path)?;
     let found = schema::version(&connection).map_err(about)?;
     if found != 0
@@ -83,7 +83,7 @@ pub(super) fn open_damaged(copy: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn check(connection: &Connection, path: &Path, suspect: bool) -> Result<(), OpenError> {
+fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: bool) -> Result<(), OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     connection.pragma_update(None, "cell_size_check", true).map_err(about)?;
     // An I/O error in mapped memory would be a signal, not an error.
@@ -93,6 +93,9 @@ fn check(connection: &Connection, path: &Path, suspect: bool) -> Result<(), Open
     let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0)).map_err(about)?;
     if whose != schema::APPLICATION_ID && (whose != 0 || tables != 0) {
         return Err(OpenError::NotAStore { path: path.to_owned() });
+    }
+    if tables == 0 && has_held_a_store {
+        return Err(OpenError::Corrupt { path: path.to_owned(), what: "it is empty, and has not been".to_owned() });
     }
     let found = schema::version(connection).map_err(about)?;
     if found > schema::VERSION {

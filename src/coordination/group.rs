@@ -164,7 +164,7 @@ impl Committer {
     fn reopen(&mut self, reason: CommitError) {
         // Closed first: the new connection must not share the old one's view of the log.
         self.connection = State::Failed { since: Instant::now(), reason };
-        let reopened = connection::open(&self.path, false, 0).map_err(CommitError::from).and_then(|connection| {
+        let reopened = connection::open(&self.path, true, false, 0).map_err(CommitError::from).and_then(|connection| {
             connection::empty_log(&connection)?;
             connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
             let found =

@@ -32,6 +32,7 @@ pub use recovery::Recovered;
 pub use retention::Keep;
 pub use rows::Claim;
 pub use secret::CallbackSecret;
+pub use set_aside::listed as damaged_stores;
 pub use stats::{FLUSHES_KEPT, StoreStats, Tally};
 pub use store::{Options, Store};
 pub use writer::{Answer, Writer};

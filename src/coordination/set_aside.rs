@@ -68,7 +68,7 @@ pub(super) fn done(path: &Path) -> Result<(), OpenError> {
 }
 
 /// The stores that were set aside from `path`, by name.
-pub(super) fn listed(path: &Path) -> Vec<PathBuf> {
+pub fn listed(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Vec::new() };
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
     let is_one = |name_of: &str| {

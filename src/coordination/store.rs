@@ -148,13 +148,13 @@ struct Opened {
 
 impl Opened {
     fn open(path: &Path, options: &Options, damage: Option<(&SetAside, &mut Option<Loss>)>) -> Result<Self, OpenError> {
-        files::inspect(path)?;
+        let has_held_a_store = files::inspect(path)?;
         let restored = match &damage {
             Some(_) => backup::restore_newest(path)?,
             None => None,
         };
         files::create_file(path)?;
-        let connection = connection::open(path, options.suspect, options.backups)?;
+        let connection = connection::open(path, has_held_a_store, options.suspect, options.backups)?;
         let evidence = damage.as_ref().map(|(set_aside, _)| loss::read_evidence(&set_aside.path, path)).unwrap_or_default();
         if let Some((set_aside, noted)) = damage {
             let loss = loss::record(&connection, set_aside, restored, &evidence, options);

@@ -133,6 +133,23 @@ fn a_header_of_garbage_is_a_damaged_store_where_one_has_been() {
 }
 
 #[test]
+fn a_store_that_has_lost_its_log_is_not_taken_for_a_new_one() {
+    for empty in [false, true] {
+        let watched = Watched::new();
+        let path = watched.path();
+        let (mut store, _) = open(&path, 1);
+        assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+        // As after a kill: what was committed is in the log.
+        let bytes = if empty { Vec::new() } else { fs::read(&path).expect("there") };
+        drop(store);
+        drop(fs::remove_file(path.with_file_name("state.db-wal")));
+        fs::write(&path, &bytes[..bytes.len().min(4_096)]).expect("written");
+        let (store, _) = open(&path, 2);
+        assert!(store.loss().is_some_and(|loss| loss.reason.contains("empty")), "{:?}", store.loss());
+    }
+}
+
+#[test]
 fn a_backup_that_is_damaged_itself_is_passed_over() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = damaged(directory.path(), true);
@@ -259,14 +276,13 @@ fn a_backup_comes_before_a_change_of_the_schema() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());
     let older = Connection::open(&path).expect("a database");
-    older.execute_batch(include_str!("../../src/coordination/schema/0001_ledger.sql")).expect("the older schema");
-    older.execute_batch(&format!("PRAGMA application_id = {}; PRAGMA user_version = 1", 0x5243_444f)).expect("the older version");
+    older.execute_batch(include_str!("../../src/coordination/schema/0001_ledger.sql")).expect("the first schema");
+    older.execute_batch("PRAGMA application_id = 0x5243444f; PRAGMA user_version = 1").expect("its marks");
     drop(older);
     drop(open(&path, 2));
     let kept = backups(&path);
     assert_eq!(kept.len(), 1);
-    let version: i64 =
-        Connection::open(&kept[0]).and_then(|old| old.pragma_query_value(None, "user_version", |row| row.get(0))).expect("a version");
+    let version: i64 = Connection::open(&kept[0]).and_then(|old| old.pragma_query_value(None, "user_version", |row| row.get(0))).expect("a version");
     assert_eq!(version, 1);
     drop(open(&path, 3));
     assert_eq!(backups(&path).len(), 1, "there was nothing to change");

@@ -25,7 +25,7 @@ fn a_power_cut_at_any_operation_of_any_commit_loses_nothing_that_was_acknowledge
 fn a_power_cut_while_the_box_recovers_from_a_power_cut_loses_nothing_either() {
     let recorded = story::record();
     let first = cuts(&recorded.events, 0, &[Luck::Torn], 2);
-    for cut in first.iter().rev().step_by(first.len() / 8) {
+    for cut in first.iter().rev().step_by(first.len() / 5) {
         let watched = Watched::with(&cut.files);
         let (store, recovered) = open(&watched.path(), 50);
         let before = contents(&look(&watched.path()));

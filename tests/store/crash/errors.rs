@@ -17,7 +17,7 @@ fn a_disk_error_at_any_operation_costs_at_most_the_commits_that_it_met() {
     for kind in [FaultKind::Broken, FaultKind::Unflushed, FaultKind::Full, FaultKind::Unreadable] {
         // One operation, so many that opening again fails too, and all until the disk is repaired.
         for count in [1, 7, 40] {
-            for from in (0..OPERATIONS).step_by(if count == 1 { 3 } else { 7 }) {
+            for from in (0..OPERATIONS).step_by(if count == 1 { 8 } else { 23 }) {
                 let run = Run::with(Fault { from, count, kind });
                 met += usize::from(run.failed);
                 refused += run.refused.len();
@@ -27,14 +27,14 @@ fn a_disk_error_at_any_operation_costs_at_most_the_commits_that_it_met() {
         }
     }
     println!("{met} faults met something, {refused} commits were refused, {restarts} times the store had to be opened anew");
-    assert!(met > 60 && refused > 60 && restarts > 0, "the faults prove nothing");
+    assert!(met > 60 && refused > 60 && restarts > 3, "the faults prove nothing");
 }
 
 #[test]
 fn a_power_cut_after_a_failed_flush_finds_all_that_was_acknowledged() {
     // A flush that fails is forgotten by the system: what it should have written may never come to the disk.
     for count in [1, 2, 3, 5] {
-        for from in (0..OPERATIONS).step_by(5) {
+        for from in (0..OPERATIONS).step_by(11) {
             let run = Run::with(Fault { from, count, kind: FaultKind::Unflushed });
             if run.failed {
                 run.judge_cuts(&format!("flushes fail from {from}, {count} times"));

@@ -83,7 +83,8 @@ pub fn integrity(connection: &Connection) -> Result<(), String> {
 pub struct Cut {
     /// After how many events.
     pub after: usize,
-    /// Commits that had been acknowledged.
+    /// Whether there was a store that had been opened, and commits of it that had been acknowledged.
+    pub opened: bool,
     pub acknowledged: usize,
     pub luck: Luck,
     pub files: BTreeMap<String, Vec<u8>>,
@@ -92,10 +93,10 @@ pub struct Cut {
 /// The cuts of a run from the event `first` on: after each event, which for a flush is before the next thing is on its way.
 pub fn cuts(events: &[Event], first: usize, lucks: &[Luck], seed: u64) -> Vec<Cut> {
     let (mut image, mut cuts) = (Image::default(), Vec::new());
-    let mut acknowledged = 0;
+    let (mut opened, mut acknowledged) = (first > 0, 0);
     for (number, event) in events.iter().enumerate() {
         if let Event::Acknowledged(commits) = event {
-            acknowledged = *commits;
+            (opened, acknowledged) = (true, *commits);
         }
         image.apply(event);
         if number < first {
@@ -104,9 +105,15 @@ pub fn cuts(events: &[Event], first: usize, lucks: &[Luck], seed: u64) -> Vec<Cu
         // What is certain changes only with a flush, and has to be enough at an acknowledgement; the rest only with a write.
         let settles = matches!(event, Event::Sync { .. } | Event::Acknowledged(_) | Event::Deleted { .. });
         for (turn, &luck) in lucks.iter().enumerate() {
-            if (luck == Luck::Nothing) == settles {
+            let in_turn = match luck {
+                Luck::Nothing => settles,
+                Luck::Everything => !settles && number % 4 == 0,
+                Luck::Some => !settles && number % 2 == 0,
+                Luck::Torn => !settles && (number % 2 == 1 || lucks.len() < 4),
+            };
+            if in_turn {
                 let files = image.after_a_cut(luck, &mut Dice(seed.wrapping_add((number * lucks.len() + turn) as u64)));
-                cuts.push(Cut { after: number, acknowledged, luck, files });
+                cuts.push(Cut { after: number, opened, acknowledged, luck, files });
             }
         }
     }
@@ -123,6 +130,10 @@ pub fn try_all<'a>(cuts: &'a [Cut], check: impl Fn(&'a Cut, &Path) -> Result<(),
             let mut wrong = Vec::new();
             while let Some(cut) = cuts.get(next.fetch_add(1, Ordering::Relaxed)) {
                 put(place.path(), &cut.files);
+                if !cut.opened {
+                    // It is made when a store has been opened, and this cut comes before that.
+                    drop(fs::remove_file(place.path().join("state.db.reserve")));
+                }
                 if let Err(what) = check(cut, &crate::fixtures::path_in(place.path())) {
                     wrong.push(format!("cut after event {}, {:?}, {} acknowledged: {what}", cut.after, cut.luck, cut.acknowledged));
                 }
