@@ -104,9 +104,8 @@ struct Alphabet(RangeInclusive<u32>);
 impl Alphabet {
     fn of(letter: char) -> Self {
         let code = u32::from(letter);
-        let of_its_length = |range: &&RangeInclusive<u32>| {
-            char::from_u32(*range.start()).is_some_and(|first| first.len_utf8() == letter.len_utf8())
-        };
+        let of_its_length =
+            |range: &&RangeInclusive<u32>| char::from_u32(*range.start()).is_some_and(|first| first.len_utf8() == letter.len_utf8());
         let range = RANGES.iter().find(|range| range.contains(&code)).or_else(|| RANGES.iter().find(of_its_length));
         Self(range.cloned().unwrap_or(code..=code))
     }
@@ -140,17 +139,8 @@ const ROUNDS: usize = 6;
 
 /// Digits, Latin letters, those of Western European languages (no sign among them), Greek and Cyrillic, Chinese characters, and
 /// what needs four bytes.
-const RANGES: [RangeInclusive<u32>; 9] = [
-    0x30..=0x39,
-    0x61..=0x7a,
-    0x41..=0x5a,
-    0xdf..=0xf6,
-    0xc0..=0xd6,
-    0xf8..=0xff,
-    0x410..=0x44f,
-    0x4e00..=0x9fff,
-    0x20000..=0x2a6df,
-];
+const RANGES: [RangeInclusive<u32>; 9] =
+    [0x30..=0x39, 0x61..=0x7a, 0x41..=0x5a, 0xdf..=0xf6, 0xc0..=0xd6, 0xf8..=0xff, 0x410..=0x44f, 0x4e00..=0x9fff, 0x20000..=0x2a6df];
 
 /// Below 2^53 every whole number has its own floating-point value.
 const WHOLE_MAX: f64 = 9_007_199_254_740_992.0;

@@ -13,10 +13,10 @@
 //! text is left out of the digests. What can't be kept: a template that says something longer or shorter depending on a
 //! value, so that a closing of more than 200 characters is cut into more or fewer clauses.
 
+use recado_core::PartyId;
 use recado_core::ids::IntentKey;
 use recado_core::ledger::{OperationRecord, intent_key, occurrence};
 use recado_core::policy::ToolPolicy;
-use recado_core::PartyId;
 use serde_json::Value;
 
 use crate::place::{Holds, visit};
@@ -125,7 +125,9 @@ mod tests {
     fn a_failure_of_a_tool_is_its_own_words_and_an_attempts_failure_has_fields() {
         let said = redacted(json!({"Callback": {"result": {"Failed": "no table for Ana"}}}));
         assert!(!said.to_string().contains("Ana"), "{said}");
-        let failed = redacted(json!({"Attempted": {"attempt": 1, "outcome": {"Failed": {"error": "HTTP 500", "executed": "maybe", "retryable": true, "retry_after_ms": 7}}}}));
+        let failed = redacted(
+            json!({"Attempted": {"attempt": 1, "outcome": {"Failed": {"error": "HTTP 500", "executed": "maybe", "retryable": true, "retry_after_ms": 7}}}}),
+        );
         assert_eq!(failed["Attempted"]["outcome"]["Failed"]["executed"], "maybe");
         assert_eq!(failed["Attempted"]["outcome"]["Failed"]["retry_after_ms"], 7);
         assert_ne!(failed["Attempted"]["outcome"]["Failed"]["error"], "HTTP 500");

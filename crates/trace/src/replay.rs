@@ -47,7 +47,9 @@ pub struct Difference {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// It is a further part of a long trace, without the beginning.
-    #[error("it is part {part} of a ledger's trace: give part 0 with it, from where every replay begins; if that has been removed it can only be drawn")]
+    #[error(
+        "it is part {part} of a ledger's trace: give part 0 with it, from where every replay begins; if that has been removed it can only be drawn"
+    )]
     NoBeginning {
         /// Which part.
         part: u32,
@@ -78,7 +80,8 @@ pub fn replay(trace: &Trace) -> Result<Verdict, ReplayError> {
 fn replay_as<S: Subject>(trace: &Trace) -> Result<Verdict, ReplayError> {
     let header = &trace.header;
     let begin = header.begin.as_ref().ok_or(ReplayError::NoBeginning { part: header.part })?;
-    let form = |what: String, error: serde_json::Error| ReplayError::Form { what, reason: error.to_string(), version: header.version.clone() };
+    let form =
+        |what: String, error: serde_json::Error| ReplayError::Form { what, reason: error.to_string(), version: header.version.clone() };
     let start = serde_json::from_value(begin.start.clone()).map_err(|error| form("its beginning".to_owned(), error))?;
     let (mut machine, effects) = S::begin(&mut step(header.now, header.wall, Some(begin.seed)), start);
     let mut compare = Compare { trace, deadline: None };

@@ -353,8 +353,13 @@ impl Conversation {
     }
 
     pub(super) fn accepted(&mut self, cx: &mut Cx, acceptance: ledger::Acceptance) {
-        let ledger::Acceptance { call_id, response, operation, batch, repeated, say } = acceptance;
-        let status = if repeated { ToolStatus::AlreadyRunning } else { ToolStatus::Running };
+        let ledger::Acceptance { call_id, response, operation, batch, repeat, say } = acceptance;
+        let status = match repeat.map(|repeat| repeat.standing) {
+            None => ToolStatus::Running,
+            Some(ledger::Standing::Running) => ToolStatus::AlreadyRunning,
+            Some(ledger::Standing::AboutToBeTold) => ToolStatus::AboutToBeTold,
+            Some(ledger::Standing::Told) => ToolStatus::Told,
+        };
         cx.out.push(Effect::ToolOutput { call_id: call_id.clone(), operation: Some(operation), status });
         let language = self.channel.language;
         let Some(reply) = self.reply_being_answered(response) else { return };

@@ -299,6 +299,7 @@ mod tests {
             maybe_executed: false,
             result: Some(json!(1)),
             error: None,
+            contradiction: None,
             accepted: crate::time::Wall::default(),
         }
     }
