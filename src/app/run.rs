@@ -9,6 +9,9 @@ use recado_core::BootId;
 use recado_core::conversation::Settings;
 use recado_core::ledger::{ClaimRecord, Ledger, Snapshot};
 use recado_core::policy::Language;
+use recado_trace::redact::Key;
+use recado_trace::subject::LedgerStart;
+use recado_trace::{Mode, Redactor};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{info, warn};
 
@@ -21,7 +24,7 @@ use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
-use crate::config::Config;
+use crate::config::{Config, Trace, TraceMode};
 use crate::coordination::{OpenError, Options, Recovered, Store};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
@@ -30,6 +33,7 @@ use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::Speaker;
 use crate::telemetry::{Measures, TelemetryError};
+use crate::traces::{Keeper, Kept, Traced, Traces};
 
 /// Why a box can't run. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +99,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let boot = BootId(random());
     let (store, recovered) = Store::open(&config.this_box.store(), &Options::new(boot, wall()))?;
     let secret = BoxSecret::new(*store.callback_secret().expose());
+    let trace_key = Key::derive(store.callback_secret().expose());
     let http = admin::listen(config.http.listen).await?;
     let http_address = http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
     let callback_base = config.http.callback_base(http_address);
@@ -113,7 +118,9 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         .map_err(|error| AppError::System { what: "a thread for the store", error })?;
     let policies = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
     let found = (recovered.operations.len(), recovered.deliveries.len());
-    let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+    let (keeper, traces) = keep_traces(config, boot, &trace_key, &measures, &health);
+    let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+    let (ledger, recovery) = Traced::<Ledger>::begin(&traces, &boot.to_string(), &mut clock.step(), start);
     let executor = Executor::start(slots, CONCURRENCY, reports);
     let (stop_ledger, ledger_stops) = oneshot::channel();
     // Whatever can fail is done before the ledger's task begins: a box that can't take calls asks for no work either.
@@ -158,6 +165,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         call_ms_max: config.sip.call_ms_max,
         to_ledger,
         measures: measures.clone(),
+        traces,
     });
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
@@ -207,8 +215,32 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         let _ = ledger_task.await;
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
+    if let Some(keeper) = keeper {
+        keeper.join();
+    }
     info!("stopped");
     ended.map_or(Ok(()), |part| Err(AppError::Ended(part)))
+}
+
+/// Begins to keep traces, unless there are to be none. A box that can't keep them takes calls all the same.
+fn keep_traces(config: &Config, boot: BootId, key: &Key, measures: &Measures, health: &HealthState) -> (Option<Keeper>, Traces) {
+    let mode = match config.trace.mode {
+        TraceMode::Off => return (None, Traces::off()),
+        TraceMode::Redacted => Mode::Redacted,
+        TraceMode::Full => Mode::Full,
+    };
+    let directory = config.this_box.traces();
+    let Trace { files_max, bytes_max, file_bytes_max, .. } = config.trace;
+    let kept = Kept { directory: directory.clone(), mode, files_max, bytes_max, file_bytes_max };
+    match Keeper::start(kept, boot, Redactor::new(key.clone()), measures.clone(), health.clone()) {
+        Ok((keeper, traces)) => (Some(keeper), traces),
+        Err(error) => {
+            let directory = directory.display();
+            warn!(%directory, %error, "traces can't be kept");
+            health.raise("traces", Impact::Degrades, format!("{directory} can't be used ({error}): make it writable and start the box again, or set trace.mode = \"off\""));
+            (None, Traces::off())
+        }
+    }
 }
 
 fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool};
+use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -30,6 +30,8 @@ pub struct Config {
     pub http: Http,
     /// `[log]`: what is written to stderr.
     pub log: Log,
+    /// `[trace]`: what is written of what was decided, and why.
+    pub trace: Trace,
     /// `[[tools]]`: what callers can ask for.
     pub tools: Vec<Tool>,
 }
@@ -74,6 +76,7 @@ impl Config {
         self.model.check(checker);
         self.http.check(checker);
         self.log.check(checker);
+        self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
             let free = self.http.listen.port().checked_add(1).unwrap_or(8080);

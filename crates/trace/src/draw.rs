@@ -10,7 +10,7 @@ use recado_core::ledger::OperationState;
 use recado_core::time::Time;
 
 use crate::lanes::{Axis, Span};
-use crate::life::Event;
+use crate::life::{Event, name};
 use crate::story::{DeliveryStory, End, Phase, Story};
 
 /// How it is drawn.
@@ -166,7 +166,7 @@ impl Page {
             let states: Vec<String> = operation
                 .states
                 .iter()
-                .map(|span| format!("{} {}", seconds(span.from.since(story.from), 1), format!("{:?}", span.what).to_lowercase()))
+                .map(|span| format!("{} {}", seconds(span.from.since(story.from), 1), name(span.what)))
                 .collect();
             let _ = writeln!(self.text, "  {}  {tool}: {}", operation.operation, states.join(", "));
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
-use recado_core::ledger::{CommitId, DeliveryState, Input, OperationState, Route};
+use recado_core::ledger::{CommitId, Input, OperationState};
 use recado_core::time::{Time, Wall};
 use serde::Serialize;
 
@@ -119,21 +119,17 @@ fn of_ledger(delivery: DeliveryId, trace: &Trace) -> Vec<Event> {
     };
     let mut events = Vec::new();
     if let Some(record) = start(trace).into_iter().flat_map(|start| start.snapshot.deliveries).find(|record| record.id == delivery) {
-        events.push(event(trace.header.now, format!("the box starts; on record it is {}", state_name(record.state))));
+        events.push(event(trace.header.now, format!("the box starts; on record it is {}", name(record.state))));
     }
     for (now, fact) in durable(trace) {
         match fact {
             Fact::Delivery { delivery: of, state, attempt, superseded_by, .. } if of == delivery => {
                 let by = superseded_by.map_or(String::new(), |by| format!(" by {by}"));
                 let cut = if attempt > 0 { format!(", cut or in doubt {attempt} times") } else { String::new() };
-                events.push(event(now, format!("{}{by}{cut}", state_name(state))));
+                events.push(event(now, format!("{}{by}{cut}", name(state))));
             }
             Fact::Claimed { delivery: of, session, route, .. } if of == delivery => {
-                let how = match route {
-                    Route::Announce => "to announce it",
-                    Route::Ride => "to ride on a response",
-                };
-                events.push(event(now, format!("claimed by {session}, {how}")));
+                events.push(event(now, format!("claimed by {session}, to {}", name(route))));
             }
             _ => {}
         }
@@ -163,7 +159,7 @@ fn start(trace: &Trace) -> Option<LedgerStart> {
     serde_json::from_value(trace.header.begin.as_ref()?.start.clone()).ok()
 }
 
-/// A delivery's state as the contract has it.
-pub fn state_name(state: DeliveryState) -> String {
-    serde_json::to_value(state).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
+/// What the contract calls a state, a route or a blocker.
+pub(crate) fn name(what: impl Serialize) -> String {
+    serde_json::to_value(what).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }

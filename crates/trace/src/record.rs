@@ -39,6 +39,11 @@ impl Taken {
         })
     }
 
+    /// When it was.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
     /// Memory that it occupies, about (bytes).
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.input.len() + self.effects.len() + self.facts.len() * size_of::<Fact>()

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::fact::Fact;
 use crate::lanes::{Span, Track};
-use crate::life::operations_of;
+use crate::life::{name, operations_of};
 use crate::line::{Entry, Outcome};
 use crate::read::Trace;
 use crate::subject::ConversationStart;
@@ -157,19 +157,13 @@ impl Phase {
     /// Its name, for people: a blocker's is the contract's.
     pub fn name(self) -> String {
         match self {
-            Self::Waits(blocker) => blocker_name(blocker),
-            Self::Claim(Route::Announce) => "claim (to announce)".to_owned(),
-            Self::Claim(Route::Ride) => "claim (to ride)".to_owned(),
+            Self::Waits(blocker) => name(blocker),
+            Self::Claim(route) => format!("claim, to {}", name(route)),
             Self::Voice => "the voice".to_owned(),
             Self::Speaking => "speaking".to_owned(),
             Self::Evidence => "evidence".to_owned(),
         }
     }
-}
-
-/// A blocker's name in the contract.
-pub fn blocker_name(blocker: Blocker) -> String {
-    serde_json::to_value(blocker).ok().and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// Follows a trace from line to line.
