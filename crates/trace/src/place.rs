@@ -24,7 +24,7 @@ pub(crate) fn holds(name: &str) -> Holds {
     match name {
         "party" => Holds::Party,
         "intent_key" => Holds::IntentKey,
-        "arguments" | "result" | "error" | "Succeeded" | "Failed" => Holds::Data,
+        "arguments" | "result" | "contradiction" | "digits" | "error" | "Succeeded" | "Failed" => Holds::Data,
         "policies" => Holds::Policies,
         _ if KNOWN.contains(&name) => Holds::Known,
         _ => Holds::Words,
@@ -64,7 +64,7 @@ fn data(value: &mut Value, change: &mut impl FnMut(Holds, &mut Value)) {
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 26] = [
+const KNOWN: [&str; 33] = [
     "",
     "tool",
     "call_id",
@@ -87,6 +87,13 @@ const KNOWN: [&str; 26] = [
     "purpose",
     "answer",
     "blocker",
+    "audience",
+    "standing",
+    "identity",
+    "Identified",
+    "doubt",
+    "back",
+    "from",
     "acoustic",
     "playback",
     "outcome",
