@@ -116,9 +116,9 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
             let _ = answers.blocking_send(answer.into());
         })
         .map_err(|error| AppError::System { what: "a thread for the store", error })?;
-    let policies = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
+    let policies: BTreeMap<_, _> = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
     let found = (recovered.operations.len(), recovered.deliveries.len());
-    let (keeper, traces) = keep_traces(config, boot, &trace_key, &measures, &health);
+    let (keeper, traces) = keep_traces(config, boot, Redactor::of(trace_key, policies.values()), &measures, &health);
     let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
     let (ledger, recovery) = Traced::<Ledger>::begin(&traces, &boot.to_string(), &mut clock.step(), start);
     let executor = Executor::start(slots, CONCURRENCY, reports);
@@ -223,7 +223,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
 }
 
 /// Begins to keep traces, unless there are to be none. A box that can't keep them takes calls all the same.
-fn keep_traces(config: &Config, boot: BootId, key: &Key, measures: &Measures, health: &HealthState) -> (Option<Keeper>, Traces) {
+fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Measures, health: &HealthState) -> (Option<Keeper>, Traces) {
     let mode = match config.trace.mode {
         TraceMode::Off => return (None, Traces::off()),
         TraceMode::Redacted => Mode::Redacted,
@@ -232,12 +232,16 @@ fn keep_traces(config: &Config, boot: BootId, key: &Key, measures: &Measures, he
     let directory = config.this_box.traces();
     let Trace { files_max, bytes_max, file_bytes_max, .. } = config.trace;
     let kept = Kept { directory: directory.clone(), mode, files_max, bytes_max, file_bytes_max };
-    match Keeper::start(kept, boot, Redactor::new(key.clone()), measures.clone(), health.clone()) {
+    match Keeper::start(kept, boot, redactor, measures.clone(), health.clone()) {
         Ok((keeper, traces)) => (Some(keeper), traces),
         Err(error) => {
             let directory = directory.display();
             warn!(%directory, %error, "traces can't be kept");
-            health.raise("traces", Impact::Degrades, format!("{directory} can't be used ({error}): make it writable and start the box again, or set trace.mode = \"off\""));
+            health.raise(
+                "traces",
+                Impact::Degrades,
+                format!("{directory} can't be used ({error}): make it writable and start the box again, or set trace.mode = \"off\""),
+            );
             (None, Traces::off())
         }
     }

@@ -320,7 +320,11 @@ impl Desk {
         if let Some(left_out) = self.failures.happened(Instant::now()) {
             warn!(%directory, %error, left_out, "a trace can't be written");
         }
-        self.health.raise("traces", Impact::Degrades, format!("{directory} can't be written ({error}): free some space on its disk, or set trace.mode = \"off\""));
+        self.health.raise(
+            "traces",
+            Impact::Degrades,
+            format!("{directory} can't be written ({error}): free some space on its disk, or set trace.mode = \"off\""),
+        );
     }
 }
 

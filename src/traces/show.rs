@@ -71,7 +71,8 @@ pub struct Asked {
 pub fn trace(directory: &Path, asked: &Asked, look: Look) -> Result<String, ShowError> {
     let file = asked.name.as_deref().map(Path::new).filter(|path| path.is_file());
     if let Some(path) = file {
-        let library = path.parent().and_then(|beside| Library::open(if beside.as_os_str().is_empty() { Path::new(".") } else { beside }).ok());
+        let library =
+            path.parent().and_then(|beside| Library::open(if beside.as_os_str().is_empty() { Path::new(".") } else { beside }).ok());
         return one(path, read_file(path)?, library.as_ref(), asked, look);
     }
     let library = Library::open(directory)?;
@@ -88,34 +89,45 @@ pub fn trace(directory: &Path, asked: &Asked, look: Look) -> Result<String, Show
     one(&book.path, read_file(&book.path)?, Some(&library), asked, look)
 }
 
-/// Replays these files; parts of one ledger's trace are taken together. The text, and whether today's code decides the same.
-///
-/// # Errors
-/// A file that can't be read or replayed.
-pub fn replay_files(files: &[PathBuf]) -> Result<(String, bool), ShowError> {
-    let mut traces: Vec<(PathBuf, Trace)> = Vec::new();
+/// What a replay of files found.
+#[derive(Debug)]
+pub struct Replayed {
+    /// What it says of those that could be replayed.
+    pub text: String,
+    /// Those that could not.
+    pub errors: Vec<ShowError>,
+    /// Whether today's code decides the same about all of them.
+    pub same: bool,
+}
+
+/// Replays these files; the parts of one ledger's trace are taken together.
+pub fn replay_files(files: &[PathBuf]) -> Replayed {
+    let mut replayed = Replayed { text: String::new(), errors: Vec::new(), same: true };
+    let mut traces: Vec<(&Path, Trace)> = Vec::new();
     for file in files {
-        let trace = read_file(file)?;
-        match traces.iter_mut().find(|(_, before)| before.is_followed_by(&trace)) {
-            Some((_, before)) => before.append(trace),
-            None => traces.push((file.clone(), trace)),
+        match read_file(file) {
+            Ok(trace) => match traces.iter_mut().find(|(_, before)| before.is_followed_by(&trace)) {
+                Some((_, before)) => before.append(trace),
+                None => traces.push((file, trace)),
+            },
+            Err(error) => replayed.errors.push(error.into()),
         }
     }
-    let (mut text, mut same) = (String::new(), true);
     for (path, trace) in traces {
-        let verdict = replay(&trace).map_err(|error| ShowError::Replay { path: path.clone(), error })?;
-        let _ = write!(text, "{}: ", path.display());
-        match verdict {
-            Verdict::Same { inputs, missed } => {
-                let _ = writeln!(text, "decides the same about {inputs} inputs{}.", reach(&trace, missed));
+        let text = &mut replayed.text;
+        match replay(&trace) {
+            Ok(Verdict::Same { inputs, missed }) => {
+                let _ = writeln!(text, "{}: decides the same about {inputs} inputs{}.", path.display(), reach(&trace, missed));
             }
-            Verdict::Differs(difference) => {
-                same = false;
-                differs(&mut text, &trace, &difference);
+            Ok(Verdict::Differs(difference)) => {
+                replayed.same = false;
+                let _ = write!(text, "{}: ", path.display());
+                differs(text, &trace, &difference);
             }
+            Err(error) => replayed.errors.push(ShowError::Replay { path: path.to_owned(), error }),
         }
     }
-    Ok((text, same))
+    replayed
 }
 
 /// How far a trace reaches, where it is not whole.
@@ -132,7 +144,9 @@ fn reach(trace: &Trace, missed: Option<u64>) -> String {
 fn differs(text: &mut String, trace: &Trace, difference: &Difference) {
     let Difference { input, at_ms, told, then, kinds, effects, deadlines } = difference;
     let _ = match told {
-        Some(told) => writeln!(text, "decides otherwise from input {input} on, {} s after the beginning:\n  it is told       {told}", ms(*at_ms)),
+        Some(told) => {
+            writeln!(text, "decides otherwise from input {input} on, {} s after the beginning:\n  it is told       {told}", ms(*at_ms))
+        }
         None => writeln!(text, "decides otherwise from its beginning on:"),
     };
     let list = |kinds: &[String]| if kinds.is_empty() { "nothing".to_owned() } else { kinds.join(", ") };
@@ -145,7 +159,9 @@ fn differs(text: &mut String, trace: &Trace, difference: &Difference) {
         let _ = writeln!(text, "    effect         {effect}");
     });
     if let Some((before, now)) = deadlines {
-        let at = |time: &Option<Time>| time.map_or("never".to_owned(), |time| format!("{} s after the beginning", ms(time.since(trace.header.now))));
+        let at = |time: &Option<Time>| {
+            time.map_or("never".to_owned(), |time| format!("{} s after the beginning", ms(time.since(trace.header.now))))
+        };
         let _ = writeln!(text, "  it wanted to be woken {}, and today {}", at(before), at(now));
     }
     if trace.header.mode == Mode::Redacted {
@@ -208,7 +224,8 @@ fn ledger(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked) -
     let [trace] = traces;
     if asked.json {
         let lives: Vec<Value> = lives.iter().map(|(delivery, events)| json!({ "delivery": delivery, "life": events })).collect();
-        let whole = json!({ "boot": trace.header.boot, "version": trace.header.version, "inputs": trace.entries.len(), "deliveries": lives });
+        let whole =
+            json!({ "boot": trace.header.boot, "version": trace.header.version, "inputs": trace.entries.len(), "deliveries": lives });
         return Ok(serde_json::to_string_pretty(&whole)? + "\n");
     }
     let mut text = format!(

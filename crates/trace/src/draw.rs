@@ -163,11 +163,8 @@ impl Page {
         let _ = writeln!(self.text, "\nOperations");
         for operation in &story.operations {
             let tool = operation.tool.as_deref().unwrap_or("(the ledger's trace of this boot is gone)");
-            let states: Vec<String> = operation
-                .states
-                .iter()
-                .map(|span| format!("{} {}", seconds(span.from.since(story.from), 1), name(span.what)))
-                .collect();
+            let states: Vec<String> =
+                operation.states.iter().map(|span| format!("{} {}", seconds(span.from.since(story.from), 1), name(span.what))).collect();
             let _ = writeln!(self.text, "  {}  {tool}: {}", operation.operation, states.join(", "));
         }
     }
@@ -184,7 +181,12 @@ impl Page {
                 Some(ready) => format!("ready at {}", seconds(ready.since(story.from), 1)),
                 None => "ready before this start of the box".to_owned(),
             };
-            let _ = writeln!(self.text, "  delivery {number}  {}  {ready}, offered at {}", told.delivery, seconds(told.offered.since(story.from), 1));
+            let _ = writeln!(
+                self.text,
+                "  delivery {number}  {}  {ready}, offered at {}",
+                told.delivery,
+                seconds(told.offered.since(story.from), 1)
+            );
             for (phase, ms) in told.totals() {
                 let what = match phase {
                     Phase::Waits(blocker) => format!("waited for {}", meaning(blocker)),
@@ -393,9 +395,7 @@ const COLUMNS_MIN: usize = 60;
 
 const COLUMNS_A_TICK: u64 = 10;
 
-const ROUND_MS: [u64; 16] = [
-    10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000,
-];
+const ROUND_MS: [u64; 16] = [10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 30_000, 60_000, 120_000, 300_000, 600_000];
 
 /// What is shown before and after a delivery that is looked at (ms).
 const AROUND: u64 = 1_000;

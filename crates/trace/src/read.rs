@@ -102,6 +102,7 @@ impl Trace {
             // Drift is counted from the first header.
             let unix_ms = expected(theirs, entry.now).saturating_add(entry.wall_drift_ms);
             entry.wall_drift_ms = unix_ms.saturating_sub(expected(ours, entry.now));
+            entry.synchronised_otherwise ^= ours.1.synchronised != theirs.1.synchronised;
             entry
         }));
         self.missed.extend(next.missed.into_iter().map(|(at, missed)| (before + at, missed)));
@@ -112,7 +113,7 @@ impl Trace {
     /// The wall clock at an entry.
     pub fn wall(&self, entry: &Entry) -> Wall {
         let unix_ms = expected(self.began(), entry.now).saturating_add(entry.wall_drift_ms);
-        Wall { unix_ms, synchronised: !entry.unsynchronised }
+        Wall { unix_ms, synchronised: self.header.wall.synchronised != entry.synchronised_otherwise }
     }
 
     fn began(&self) -> (recado_core::Time, Wall) {

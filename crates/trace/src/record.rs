@@ -104,7 +104,7 @@ impl Scribe {
         line(&Entry {
             now,
             wall_drift_ms: wall.unix_ms.saturating_sub(expected(self.began, now)),
-            unsynchronised: !wall.synchronised,
+            synchronised_otherwise: wall.synchronised != self.began.1.synchronised,
             seed,
             input,
             outcome: self.outcome(taken)?,

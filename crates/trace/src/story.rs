@@ -228,7 +228,7 @@ impl Teller {
     fn input(&mut self, now: Time, input: &Input) {
         match input {
             Input::ChannelOver => self.over = self.over.or(Some(now)),
-            Input::News(News::Offered(envelope)) => {
+            Input::News(News::Offered(envelope) | News::Update { envelope, .. }) => {
                 for operation in &envelope.operations {
                     self.accepted.entry(*operation).or_insert((now, None)).1.get_or_insert(envelope.ready_at.unwrap_or(now));
                 }
