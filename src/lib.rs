@@ -17,3 +17,4 @@ pub mod coordination;
 pub mod demo;
 pub mod surface;
 pub mod telemetry;
+pub mod traces;

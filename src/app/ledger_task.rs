@@ -16,6 +16,7 @@ use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
 use crate::telemetry::{Measures, Observation, Seldom};
+use crate::traces::Traced;
 
 /// What reaches the ledger's task from calls.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum FromCalls {
 /// The task's ends.
 pub struct LedgerTask {
     pub clock: Clock,
-    pub ledger: Ledger,
+    pub ledger: Traced<Ledger>,
     /// Effects of the recovery, to be carried out first.
     pub recovery: Vec<Effect>,
     pub store: Writer,
@@ -174,6 +175,7 @@ impl LedgerTask {
         if let Some(tools_end) = tools_end {
             let _ = tools_end.await;
         }
+        ledger.end();
         match &running.last_failure {
             None => info!("everything is committed"),
             Some(reason) => warn!(reason, "the last commits failed: what they held is found again by what is on record, or is not known"),
@@ -182,7 +184,7 @@ impl LedgerTask {
 }
 
 impl Running {
-    fn handle(&mut self, clock: &Clock, ledger: &mut Ledger, input: Input) {
+    fn handle(&mut self, clock: &Clock, ledger: &mut Traced<Ledger>, input: Input) {
         trace_input(&input);
         if let Input::CommitFailed { commit, reason } = &input
             && let Some(left_out) = self.failures.happened(std::time::Instant::now())

@@ -81,7 +81,7 @@ impl Rig {
         let mut rig = Self::without_traces(policies);
         let mut step = first_step();
         let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
-        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), start);
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), &rig.policies, start);
         (rig.ledger, rig.journal) = (ledger, Some(journal));
         rig
     }
@@ -132,7 +132,7 @@ impl Rig {
         let start = ConversationStart { settings: self.settings.clone(), channel };
         let (conversation, journal, effects) = match self.journal {
             Some(_) => {
-                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
                 (conversation, Some(journal), effects)
             }
             None => {
@@ -310,7 +310,7 @@ impl Rig {
         let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
         let (ledger, effects) = match self.journal {
             Some(_) => {
-                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
                 self.journal = Some(journal);
                 (ledger, effects)
             }

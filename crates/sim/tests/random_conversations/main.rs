@@ -17,7 +17,7 @@ use self::action::{Action, action};
 use self::world::World;
 
 fn play(link_ms: u64, actions: &[Action]) -> World {
-    let mut world = World::new(link_ms);
+    let mut world = World::traced(link_ms);
     world.rig.watch.digest = Some(DefaultHasher::new());
     for action in actions {
         world.act(action.clone());

@@ -42,8 +42,17 @@ pub struct World {
 }
 
 impl World {
+    /// A world without traces, of which many are looked at.
     pub fn new(link_ms: u64) -> Self {
-        let mut rig = Rig::new(tools());
+        Self::of(Rig::without_traces(tools()), link_ms)
+    }
+
+    /// A world whose traces are replayed when it ends.
+    pub fn traced(link_ms: u64) -> Self {
+        Self::of(Rig::new(tools()), link_ms)
+    }
+
+    fn of(mut rig: Rig, link_ms: u64) -> Self {
         rig.link_ms = link_ms;
         // Where events take their time, silence is broken too.
         rig.settings.silence_ms = (link_ms > 0).then_some(9_000);
