@@ -268,7 +268,7 @@ fn seed() -> crate::surface::sip::Seed {
     seed
 }
 
-fn snapshot(recovered: Recovered) -> Snapshot {
+pub(super) fn snapshot(recovered: Recovered) -> Snapshot {
     Snapshot {
         operations: recovered.operations,
         batches: recovered.batches,

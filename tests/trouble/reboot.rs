@@ -77,7 +77,7 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     let (_, ear) = caller.hang_up().await.expect("the box answers");
     let second = Life { asks: None, ear, begins, ends: states(stage.history()) };
     let mut verdict = judge(&[first, second], &stage.history().expect("a store"), &stage.tools.all()).await;
-    let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml"]);
+    let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml", "--set", "box.data_dir=/var/lib/recado"]);
     if !String::from_utf8_lossy(&pending.stdout).contains("Nothing waits and nothing runs.") {
         verdict.faults.push(format!("recado pending says {pending:?}"));
     }
