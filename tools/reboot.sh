@@ -29,6 +29,6 @@ reboot_root() {
     say "making a root file system of $codename from $mirror"
     mkdir -p "$reboot_dir"
     mmdebstrap --quiet --variant=minbase --include=systemd,systemd-sysv,dbus,ca-certificates,espeak-ng \
-        "$codename" "$reboot_dir/root.tar.new" "$mirror"
-    mv "$reboot_dir/root.tar.new" "$reboot_dir/root.tar"
+        "$codename" "$reboot_dir/new-root.tar" "$mirror"
+    mv "$reboot_dir/new-root.tar" "$reboot_dir/root.tar"
 }
