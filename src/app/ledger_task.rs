@@ -364,7 +364,7 @@ mod tests {
         let Rig { task, calls, mut answered, answers, stop, _callbacks } = Rig::start(&file, &tool);
         let (session, response) = (SessionId(1), ResponseId(1));
         let (news, _told) = mpsc::channel(64);
-        let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({ "item": "paella" }) };
+        let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({ "item": "paella" }), confirmed: false };
         let party = Some(PartyId("default/ana".into()));
         calls.send(FromCalls::Begin(session, news)).await.unwrap();
         for input in [

@@ -194,6 +194,8 @@ impl Conversation {
             ledger::News::Withdrawn { delivery } => self.withdrawn(cx, delivery),
             ledger::News::Claimed { delivery, clauses } => self.claimed(cx, delivery, clauses),
             ledger::News::ClaimRefused { delivery } => self.claim_refused(cx.now, delivery),
+            // An update is no obligation, and a wish to cancel is answered by the closing.
+            ledger::News::Update { .. } | ledger::News::Cancelling(_) => {}
         }
     }
 }

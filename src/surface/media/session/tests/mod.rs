@@ -1,7 +1,8 @@
 //! Scenarios of one call in virtual time, by subject.
 
-use recado_core::conversation::{AcousticEpoch, Generation};
+use recado_core::conversation::{Acoustic, AcousticEpoch, Generation, SegmentRef};
 use recado_core::ids::PlaybackId;
+use recado_voice::PlaybackCommand;
 use rtcp_types::{Compound, Packet};
 
 use super::*;

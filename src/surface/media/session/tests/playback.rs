@@ -56,12 +56,12 @@ fn a_voice_that_may_be_the_callers_silences_ours_at_the_next_frame_and_no_sample
     assert!(last_loud < began + 40, "still speaking {} ms after the caller began", last_loud - began);
 
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Resume { playback: PlaybackId(1), epoch: AcousticEpoch(epoch.0 - 1) });
+    rig.command(Command::Playback(PlaybackCommand::Resume { playback: PlaybackId(1), epoch: AcousticEpoch(epoch.0 - 1) }));
     rig.silence(40);
-    rig.command(Command::Resume { playback: PlaybackId(1), epoch });
+    rig.command(Command::Playback(PlaybackCommand::Resume { playback: PlaybackId(1), epoch }));
     rig.silence(2_000);
     let heard: Vec<u8> = rig.sent.iter().filter(|packet| !packet.silent()).flat_map(|packet| packet.payload.clone()).collect();
-    assert_eq!(heard, audio(2_000).to_vec());
+    assert_eq!(heard, audio(2_000).octets.to_vec());
     let events = rig.playback_events();
     let [
         PlaybackEvent::Started { .. },
@@ -85,7 +85,7 @@ fn a_command_to_sound_from_before_the_callers_voice_is_refused() {
     rig.hear(&voice(600));
     assert_eq!(rig.states()[..2], [Acoustic::Suspected, Acoustic::Speaking]);
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Speak { segment: segment(1, 0), codec: Codec::Pcmu, audio: audio(100), last: true, epoch: before });
+    rig.command(Command::Playback(PlaybackCommand::Speak { segment: segment(1, 0), audio: audio(100), last: true, epoch: before }));
     rig.silence(200);
     assert!(rig.sent.iter().all(Sent::silent));
     assert!(rig.playback_events().contains(&PlaybackEvent::Refused { segment: segment(1, 0), epoch }), "{epoch:?}");
@@ -97,16 +97,16 @@ fn a_clear_works_at_once_ends_the_generation_and_late_audio_of_it_is_discarded()
     let mut rig = Rig::new(plan());
     rig.silence(100);
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Speak { segment: segment(1, 0), codec: Codec::Pcmu, audio: audio(400), last: false, epoch });
+    rig.command(Command::Playback(PlaybackCommand::Speak { segment: segment(1, 0), audio: audio(400), last: false, epoch }));
     rig.speak(segment(1, 1), 400);
     rig.silence(60);
-    rig.command(Command::Clear { playback: PlaybackId(1) });
-    rig.command(Command::Append { segment: segment(1, 0), audio: audio(400), last: true });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(1) }));
+    rig.command(Command::Playback(PlaybackCommand::Append { segment: segment(1, 0), audio: audio(400), last: true }));
     rig.silence(200);
     assert_eq!(rig.sent.iter().filter(|packet| !packet.silent()).count(), 3);
     rig.speak(segment(2, 0), 20);
     rig.silence(40);
-    rig.command(Command::Clear { playback: PlaybackId(9) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(9) }));
     let events = rig.playback_events();
     assert!(matches!(events[0], PlaybackEvent::Started { generation: Generation(0), .. }));
     assert!(matches!(events[1], PlaybackEvent::Cleared { playback: PlaybackId(1), cut: Some((0, 60)), .. }), "{events:?}");
@@ -131,7 +131,7 @@ fn on_hold_nothing_is_sent_the_timeline_goes_on_and_the_voice_goes_on_after_it()
     assert_eq!(next.timestamp.wrapping_sub(last.timestamp), 51 * 160);
     assert!(next.marker && !rig.sent[before + 1].marker);
     let heard: Vec<u8> = rig.sent.iter().filter(|packet| !packet.silent()).flat_map(|packet| packet.payload.clone()).collect();
-    assert_eq!(heard, audio(400).to_vec());
+    assert_eq!(heard, audio(400).octets.to_vec());
     let events = rig.playback_events();
     assert!(matches!(events[1], PlaybackEvent::Paused { released_ms: 100, .. }), "{events:?}");
     assert!(matches!(events[2], PlaybackEvent::Resumed { .. }), "{events:?}");
@@ -148,7 +148,8 @@ fn nobody_taking_events_loses_none_about_playback() {
         let now = Nanos::from_ms(rig.ms);
         if rig.session.takes_commands() {
             let epoch = rig.session.listener.epoch();
-            rig.session.command(now, Command::Speak { segment: segment(1, n), codec: Codec::Pcmu, audio: audio(20), last: true, epoch });
+            rig.session
+                .command(now, Command::Playback(PlaybackCommand::Speak { segment: segment(1, n), audio: audio(20), last: true, epoch }));
             accepted += 1;
         }
         let mut digit = packet.clone();

@@ -9,10 +9,10 @@ fn a_receiver_report_comes_in_our_numbering_and_carries_the_generation_of_its_pa
     rig.silence(1_000);
     rig.speak(segment(1, 0), 100);
     rig.silence(200);
-    rig.command(Command::Clear { playback: PlaybackId(1) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(1) }));
     rig.speak(segment(2, 0), 100);
     rig.silence(40);
-    rig.command(Command::Clear { playback: PlaybackId(2) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(2) }));
     rig.silence(200);
     rig.playback_events();
     // 65,500 + 40 is past the wrap; the far end, which began at our first packet, counts one cycle; another might not.

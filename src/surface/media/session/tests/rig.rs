@@ -41,8 +41,8 @@ pub(super) fn segment(playback: u128, index: u32) -> SegmentRef {
 }
 
 /// A sound that is never silence, `ms` long.
-pub(super) fn audio(ms: usize) -> Arc<[u8]> {
-    (0..ms * 8).map(|n| (n % 100) as u8).collect()
+pub(super) fn audio(ms: usize) -> Coded {
+    Coded { codec: Codec::Pcmu, octets: (0..ms * 8).map(|n| (n % 100) as u8).collect() }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -122,7 +122,7 @@ impl Rig {
 
     pub(super) fn speak(&mut self, segment: SegmentRef, ms: usize) {
         let epoch = self.session.listener.epoch();
-        self.command(Command::Speak { segment, codec: Codec::Pcmu, audio: audio(ms), last: true, epoch });
+        self.command(Command::Playback(PlaybackCommand::Speak { segment, audio: audio(ms), last: true, epoch }));
     }
 
     pub(super) fn receive(&mut self, payload_type: u8, marker: bool, sequence: u16, timestamp: u32, payload: &[u8]) {

@@ -28,7 +28,7 @@ fn another_source_begins_anew_without_silence_and_ends_the_generation() {
     rig.sequence = 9;
     rig.timestamp = 77;
     rig.hear(&voice(300));
-    assert_eq!(rig.session.generations.current(), Generation(1));
+    assert_eq!(rig.session.mouth.generation(), Generation(1));
     assert!(rig.states().contains(&Acoustic::Suspected));
     assert_eq!(rig.tick().sound, Sound::Received);
 }

@@ -1,12 +1,10 @@
 //! Small scenarios that random interleavings led to: each was a defect, and stays as a test.
 
-mod rig;
-
 use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
 use recado_core::policy::Localised;
 use recado_core::time::Time;
-use rig::{Rig, policies};
+use recado_sim::{Rig, policies};
 use serde_json::json;
 
 /// What the ear heard to its end in a call, in order.

@@ -13,9 +13,9 @@ use recado_core::ids::{BootId, DeliveryId, PlaybackId, ResponseId, SessionId};
 use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, SpokenClause, Write};
 use recado_core::policy::CanInterrupt;
 
-use super::Call;
-use super::store::Store;
-use super::voice::{FRAME, Released, Voice};
+use crate::rig::Call;
+use crate::store::Store;
+use crate::voice::{FRAME, Released, Voice};
 
 /// What the far end's jitter buffer holds (ms).
 pub const FAR_BUFFER: u64 = 100;

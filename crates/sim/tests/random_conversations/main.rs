@@ -4,8 +4,6 @@
 //! `PROPTEST_CASES=100000 cargo test -p recado-core --test random_conversations` looks longer.
 
 mod action;
-#[path = "../rig/mod.rs"]
-mod rig;
 mod world;
 
 use std::collections::BTreeSet;

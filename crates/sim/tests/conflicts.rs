@@ -1,13 +1,11 @@
 //! The twelve conflicts that every release must survive, by name. Each checks state and effects, not only text.
 
-mod rig;
-
 use recado_core::conversation::{Input, ModelEvent, Purpose};
 use recado_core::gate::{Blocker, DeliveryDecision};
 use recado_core::ids::OperationId;
 use recado_core::ledger::{BatchState, CallbackAnswer, DeliveryState, OperationResult, OperationState};
 use recado_core::policy::Priority;
-use rig::{Rig, policies};
+use recado_sim::{Rig, policies};
 use serde_json::json;
 
 /// What the mission asks of every conflict: one effect, one closing heard, nothing left pending, nothing cancelled.

@@ -7,7 +7,7 @@ use recado_core::policy::{CanInterrupt, Language, Priority, RidePosition, ToolPo
 use serde_json::json;
 
 use crate::action::Action;
-use crate::rig::{self, Rig, policies};
+use recado_sim::{Rig, policies};
 
 const TOOLS: [&str; 8] = ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido"];
 
@@ -207,7 +207,7 @@ impl World {
         self.calls += 1;
         let call_id = if same_id { "again".to_owned() } else { format!("call-{}", self.calls) };
         let tool = TOOLS[usize::from(tool)].to_owned();
-        let asked = ToolCall { call_id, tool, arguments: json!({ "of": argument }) };
+        let asked = ToolCall { call_id, tool, arguments: json!({ "of": argument }), confirmed: false };
         self.rig.input(call, Input::Model(ModelEvent::ToolCall { response, call: asked }));
     }
 
@@ -297,7 +297,7 @@ impl World {
             self.rig.report(operation, attempt, AttemptOutcome::Succeeded(json!({ "value": "a las diez" })));
         }
         for party in ["ana", "bea"] {
-            let hears = |call: &rig::Call| !call.over && call.party.as_ref().is_some_and(|known| known.0 == party);
+            let hears = |call: &recado_sim::Call| !call.over && call.party.as_ref().is_some_and(|known| known.0 == party);
             if !self.rig.calls.iter().any(hears) && self.rig.calls.iter().all(|call| call.over || call.party.is_some()) {
                 let call = self.rig.dial(Some(party));
                 self.current.push(call);

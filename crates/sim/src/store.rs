@@ -15,7 +15,7 @@ pub struct Store {
     pub commits: u64,
     pub delay_ms: u64,
     pub failing: bool,
-    pub(super) in_flight: VecDeque<(u64, CommitId, Vec<Write>)>,
+    pub(crate) in_flight: VecDeque<(u64, CommitId, Vec<Write>)>,
 }
 
 impl Store {
@@ -25,7 +25,7 @@ impl Store {
     }
 
     /// Applies a transaction, checking what the real store's constraints check.
-    pub(super) fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
+    pub(crate) fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
         for write in writes {
             match write {
                 Write::CreateOperation(record) => {
@@ -74,7 +74,7 @@ impl Store {
         Ok(())
     }
 
-    pub(super) fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         Snapshot {
             operations: self.operations.values().cloned().collect(),
             batches: self.batches.values().cloned().collect(),
