@@ -118,7 +118,7 @@ async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble,
         }
         Trouble::MediaHangs => {
             let restarts = machine.unit("NRestarts");
-            let tracer = hangs(machine.box_process(), "recado-media");
+            let tracer = hangs(machine.box_process(), "recado-media").expect("root may trace");
             let begun = Instant::now();
             let health = says_of_itself(stage, "media: no progress").await;
             println!("  the media thread hangs; after {:.1} s /health says: {health}", begun.elapsed().as_secs_f64());
