@@ -348,7 +348,7 @@ pub(super) fn seed() -> crate::surface::sip::Seed {
     seed
 }
 
-fn snapshot(recovered: Recovered) -> Snapshot {
+pub(super) fn snapshot(recovered: Recovered) -> Snapshot {
     Snapshot {
         operations: recovered.operations,
         batches: recovered.batches,
