@@ -290,6 +290,7 @@ mod tests {
     use recado_core::ids::{BootId, PartyId, ResponseId, TurnId};
     use recado_core::ledger::OperationState;
     use recado_core::policy::{Language, ToolPolicy};
+    use recado_trace::subject::LedgerStart;
     use serde_json::json;
     use tokio::task::JoinHandle;
 
@@ -298,6 +299,7 @@ mod tests {
     use super::*;
     use crate::cognition::tools::{AttemptFuture, Sent, Slot, ToolPort};
     use crate::coordination::{Options, Reader, Store};
+    use crate::traces::Traces;
 
     /// A tool that succeeds, and counts how often it was asked.
     #[derive(Default)]
@@ -329,7 +331,8 @@ mod tests {
             let store = store.start(move |answer| drop(told.send(answer.into()))).unwrap();
             // Not idempotent: an attempt whose fate is not known would never be repeated.
             let policies = BTreeMap::from([("order".to_owned(), ToolPolicy::default())]);
-            let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+            let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+            let (ledger, recovery) = Traced::<Ledger>::begin(&Traces::off(), "ledger", &mut clock.step(), start);
             let (reports, from_tools) = mpsc::channel(8);
             let slot = Slot { port: Arc::clone(tool) as Arc<dyn ToolPort>, concurrency: NonZeroUsize::MIN };
             let executor = Executor::start(BTreeMap::from([("order".to_owned(), slot)]), NonZeroUsize::MIN, reports);
@@ -351,6 +354,7 @@ mod tests {
                 health: HealthState::new(Instant::now()),
                 pulse: Pulse::new(clock),
                 stop: stops,
+                anew: watch_channel::Sender::new(None),
             };
             Self { task: tokio::spawn(task.run()), calls, answered, answers, stop, _callbacks: callback_queue }
         }

@@ -210,5 +210,3 @@ fn a_port_that_is_taken_starts_no_work() {
     }
     assert_eq!(stage.tools.all()[0].requests, 1, "a box that can't run asked for work again");
 }
-
-}
