@@ -41,19 +41,25 @@ proptest! {
     }
 }
 
-struct Scene {
+pub struct Scene {
     ledger: Ledger,
-    store: Store,
+    pub store: Store,
     boot: u128,
-    now: u64,
-    operations: Vec<(OperationId, u32)>,
-    deliveries: Vec<DeliveryId>,
+    pub now: u64,
+    pub operations: Vec<(OperationId, u32)>,
+    pub deliveries: Vec<DeliveryId>,
     /// What each claim was given to say.
-    told: BTreeMap<DeliveryId, Vec<u32>>,
+    pub told: BTreeMap<DeliveryId, Vec<u32>>,
+    /// Called after each commit.
+    pub committed: Box<dyn FnMut()>,
 }
 
 impl Scene {
-    fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
+    pub fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
+        Self::watched(store, recovered, boot, now, || {})
+    }
+
+    pub fn watched(store: Store, recovered: Recovered, boot: u128, now: u64, committed: impl FnMut() + 'static) -> Self {
         let snapshot = snapshot(recovered);
         let operations = snapshot.operations.iter().map(|record| (record.id, record.attempt)).collect();
         let deliveries = snapshot.deliveries.iter().map(|record| record.id).collect();
@@ -62,7 +68,8 @@ impl Scene {
             ("effect".to_owned(), ToolPolicy { stale_after_ms: Some(20_000), ..ToolPolicy::default() }),
         ]);
         let (ledger, effects) = Ledger::recover(&mut step(boot, now), BootId(boot), policies, snapshot);
-        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new() };
+        let committed = Box::new(committed);
+        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new(), committed };
         scene.carry_out(effects);
         scene
     }
@@ -123,7 +130,7 @@ impl Scene {
         }
     }
 
-    fn give(&mut self, input: Input) {
+    pub fn give(&mut self, input: Input) {
         let effects = self.ledger.handle(&mut step(self.boot, self.now), input);
         self.carry_out(effects);
     }
@@ -134,6 +141,7 @@ impl Scene {
                 Effect::Persist { commit, writes } => {
                     let outcomes = self.store.commit(&[(commit, writes.clone())]);
                     assert_eq!(outcomes, [Ok(())], "{writes:#?}");
+                    (self.committed)();
                     self.now += 1;
                     self.give(Input::Durable(commit));
                 }

@@ -2,10 +2,13 @@
 
 mod constraints;
 mod conversations;
+mod crash;
+mod damage;
 mod faults;
 mod fixtures;
 mod ledger;
 mod model;
 mod opening;
 mod power;
+mod retention;
 mod writing;

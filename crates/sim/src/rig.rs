@@ -74,7 +74,7 @@ impl Rig {
         let mut rig = Self::without_traces(policies);
         let mut step = first_step();
         let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
-        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), start);
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), &rig.policies, start);
         (rig.ledger, rig.journal) = (ledger, Some(journal));
         rig
     }
@@ -154,7 +154,7 @@ impl Rig {
         let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
         let (ledger, effects) = match self.journal {
             Some(_) => {
-                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
                 self.journal = Some(journal);
                 (ledger, effects)
             }
