@@ -190,7 +190,7 @@ impl Rig {
 
     fn next_event(&self) -> Option<u64> {
         let calls = self.calls.iter().flat_map(|call| {
-            let edge = call.edges.front().map(|(at, ..)| *at);
+            let edge = call.edges.front().map(|(at, ..)| (*at).max(call.voice.stalled_until));
             let event = call.to_conversation.front().map(|(at, _)| *at);
             [edge, event, call.due, call.voice.next(self.now)]
         });
@@ -233,7 +233,7 @@ impl Rig {
     fn media(&mut self, at: usize) {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let call = &mut self.calls[at];
-        while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
+        while !call.voice.stalled(now) && call.edges.front().is_some_and(|(when, ..)| *when <= now) {
             let Some((_, to, dated)) = call.edges.pop_front() else { break };
             let edge = call.voice.edge(to, dated, now);
             // The media path tells the edge before what came of it.
