@@ -105,7 +105,12 @@ impl Bare {
                 effects.iter().find_map(|effect| if let Effect::Respond { response, .. } = effect { Some(*response) } else { None });
             self.carry_out(effects);
             if let Some(response) = asked {
-                let call = ToolCall { call_id: "1".into(), tool: "table".into(), arguments: serde_json::json!({ "turn": epoch }) };
+                let call = ToolCall {
+                    call_id: "1".into(),
+                    tool: "table".into(),
+                    arguments: serde_json::json!({ "turn": epoch }),
+                    confirmed: false,
+                };
                 self.conversation(Input::Model(ModelEvent::ToolCall { response, call }));
                 let content = Content::Text { text: "Muy bien".into(), language: Language::Es };
                 self.conversation(Input::Model(ModelEvent::Clause { response, content }));

@@ -123,6 +123,7 @@ fn put_operation(connection: &Connection, record: &OperationRecord, sql: &str) -
         ":maybe_executed": record.maybe_executed,
         ":result": record.result.as_ref().map(json).transpose()?,
         ":error": record.error,
+        ":contradiction": record.contradiction.as_ref().map(json).transpose()?,
         ":accepted_unix_ms": record.accepted.unix_ms,
         ":accepted_synchronised": record.accepted.synchronised,
     })?;
@@ -158,6 +159,10 @@ fn put_delivery(connection: &Connection, record: &DeliveryRecord, sql: &str) -> 
         ":ride": word(&record.ride)?,
         ":strict": record.strict,
         ":uncertain": word(&record.uncertain)?,
+        ":audience": word(&record.audience)?,
+        ":max_wait_ms": signed(record.max_wait_ms)?,
+        ":min_quiet_ms": record.min_quiet_ms.map(signed).transpose()?,
+        ":hand_off_after_ms": record.hand_off_after_ms.map(signed).transpose()?,
         ":stale_after_ms": record.stale_after_ms.map(signed).transpose()?,
         ":ready_unix_ms": record.ready.unix_ms,
         ":ready_synchronised": record.ready.synchronised,
@@ -182,6 +187,7 @@ fn operation(row: &Row) -> Result<OperationRecord, String> {
         maybe_executed: column(row, "maybe_executed")?,
         result: column::<Option<String>>(row, "result")?.map(|text| from_json(&text)).transpose()?,
         error: column(row, "error")?,
+        contradiction: column::<Option<String>>(row, "contradiction")?.map(|text| from_json(&text)).transpose()?,
         accepted: wall(row, "accepted")?,
     })
 }
@@ -215,6 +221,10 @@ fn delivery(row: &Row) -> Result<DeliveryRecord, String> {
         ride: from_word(&column::<String>(row, "ride")?)?,
         strict: column(row, "strict")?,
         uncertain: from_word(&column::<String>(row, "uncertain")?)?,
+        audience: from_word(&column::<String>(row, "audience")?)?,
+        max_wait_ms: unsigned(column(row, "max_wait_ms")?)?,
+        min_quiet_ms: column::<Option<i64>>(row, "min_quiet_ms")?.map(unsigned).transpose()?,
+        hand_off_after_ms: column::<Option<i64>>(row, "hand_off_after_ms")?.map(unsigned).transpose()?,
         stale_after_ms: column::<Option<i64>>(row, "stale_after_ms")?.map(unsigned).transpose()?,
         ready: wall(row, "ready")?,
         superseded_by: superseded_by.map(|text| text.parse::<DeliveryId>().map_err(|error| error.to_string())).transpose()?,
@@ -291,15 +301,15 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 pub(super) const WAITING: &str = "state NOT IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
 
 const CREATE_OPERATION: &str = "INSERT INTO operation (operation_id, intent_key, batch_id, ordinal, party_id, session_id, turn_id, tool, \
-    arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, :intent_key, \
-    :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :maybe_executed, :result, :error, \
-    :accepted_unix_ms, :accepted_synchronised)";
+    arguments, state, attempt, maybe_executed, result, error, contradiction, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, \
+    :intent_key, :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :maybe_executed, :result, \
+    :error, :contradiction, :accepted_unix_ms, :accepted_synchronised)";
 
 // Rows are whole: what may not change is refused by a trigger, not left out here.
 const UPDATE_OPERATION: &str = "UPDATE operation SET intent_key = :intent_key, batch_id = :batch_id, ordinal = :ordinal, \
     party_id = :party_id, session_id = :session_id, turn_id = :turn_id, tool = :tool, arguments = :arguments, state = :state, \
-    attempt = :attempt, maybe_executed = :maybe_executed, result = :result, error = :error, accepted_unix_ms = :accepted_unix_ms, \
-    accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
+    attempt = :attempt, maybe_executed = :maybe_executed, result = :result, error = :error, contradiction = :contradiction, \
+    accepted_unix_ms = :accepted_unix_ms, accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
 
 const CREATE_BATCH: &str = "INSERT INTO batch (batch_id, session_id, response_id, party_id, language, state) \
     VALUES (:batch_id, :session_id, :response_id, :party_id, :language, :state)";
@@ -308,12 +318,13 @@ const UPDATE_BATCH: &str = "UPDATE batch SET session_id = :session_id, response_
     language = :language, state = :state WHERE batch_id = :batch_id";
 
 const CREATE_DELIVERY: &str = "INSERT INTO delivery (sequence, delivery_id, batch_id, kind, party_id, session_id, state, attempt, clauses, \
-    short, priority, can_interrupt, ride, strict, uncertain, stale_after_ms, ready_unix_ms, ready_synchronised, superseded_by) \
-    VALUES (:sequence, :delivery_id, :batch_id, :kind, :party_id, :session_id, :state, :attempt, :clauses, :short, :priority, \
-    :can_interrupt, :ride, :strict, :uncertain, :stale_after_ms, :ready_unix_ms, :ready_synchronised, :superseded_by)";
+    short, priority, can_interrupt, ride, strict, uncertain, audience, max_wait_ms, min_quiet_ms, hand_off_after_ms, stale_after_ms, \
+    ready_unix_ms, ready_synchronised, superseded_by) VALUES (:sequence, :delivery_id, :batch_id, :kind, :party_id, :session_id, :state, :attempt, :clauses, :short, :priority, \
+    :can_interrupt, :ride, :strict, :uncertain, :audience, :max_wait_ms, :min_quiet_ms, :hand_off_after_ms, :stale_after_ms, :ready_unix_ms, :ready_synchronised, :superseded_by)";
 
 const UPDATE_DELIVERY: &str = "UPDATE delivery SET sequence = :sequence, batch_id = :batch_id, kind = :kind, party_id = :party_id, \
     session_id = :session_id, state = :state, attempt = :attempt, clauses = :clauses, short = :short, priority = :priority, \
-    can_interrupt = :can_interrupt, ride = :ride, strict = :strict, uncertain = :uncertain, stale_after_ms = :stale_after_ms, \
+    can_interrupt = :can_interrupt, ride = :ride, strict = :strict, uncertain = :uncertain, audience = :audience, max_wait_ms = :max_wait_ms, \
+    min_quiet_ms = :min_quiet_ms, hand_off_after_ms = :hand_off_after_ms, stale_after_ms = :stale_after_ms, \
     ready_unix_ms = :ready_unix_ms, ready_synchronised = :ready_synchronised, superseded_by = :superseded_by \
     WHERE delivery_id = :delivery_id";

@@ -9,7 +9,7 @@ use recado_core::ledger::{
     BatchRecord, BatchState, ClauseRecord, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
     Write,
 };
-use recado_core::policy::{CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
+use recado_core::policy::{Audience, CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
 use recado_core::time::Wall;
 use serde_json::json;
 
@@ -77,6 +77,7 @@ pub fn operation(number: u128, batch: u128) -> OperationRecord {
         maybe_executed: false,
         result: None,
         error: None,
+        contradiction: None,
         accepted: wall(1_000),
     }
 }
@@ -98,6 +99,10 @@ pub fn delivery(number: u128, batch: u128) -> DeliveryRecord {
         ride: RidePosition::First,
         strict: false,
         uncertain: UncertainPolicy::Check,
+        audience: Audience::SameParty,
+        max_wait_ms: 10_000,
+        min_quiet_ms: None,
+        hand_off_after_ms: None,
         stale_after_ms: Some(60_000),
         ready: wall(2_000),
         superseded_by: None,

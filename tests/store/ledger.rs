@@ -87,7 +87,12 @@ impl Scene {
             (1, ..) => Some(Input::SessionOver { session }),
             (2..=4, ..) => {
                 let tool = if how < 2 { "query" } else { "effect" };
-                let call = ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": which, "x": 0.1 + 0.2 }) };
+                let call = ToolCall {
+                    call_id: "c".to_owned(),
+                    tool: tool.to_owned(),
+                    arguments: json!({ "n": which, "x": 0.1 + 0.2 }),
+                    confirmed: false,
+                };
                 Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
             }
             (5, ..) => Some(Input::Seal { session, response }),

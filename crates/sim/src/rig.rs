@@ -2,8 +2,6 @@
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`watch`]).
 
-
-
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
@@ -182,7 +180,10 @@ impl Rig {
     pub fn ask(&mut self, call: usize, tool: &str, arguments: serde_json::Value) {
         let response = self.last_response(call);
         let call_id = format!("call-{tool}");
-        self.input(call, Input::Model(ModelEvent::ToolCall { response, call: ToolCall { call_id, tool: tool.into(), arguments } }));
+        self.input(
+            call,
+            Input::Model(ModelEvent::ToolCall { response, call: ToolCall { call_id, tool: tool.into(), arguments, confirmed: false } }),
+        );
     }
 
     /// The caller asks for something: a turn, and a response that asks for these tools.

@@ -339,4 +339,8 @@ pub struct ToolCall {
     pub tool: String,
     /// Its arguments, validated against the tool's schema.
     pub arguments: Value,
+    /// Whether the caller has confirmed that it is to be done once more. It counts only where the ledger asked for that in an
+    /// earlier turn.
+    #[serde(default)]
+    pub confirmed: bool,
 }

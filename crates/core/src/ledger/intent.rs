@@ -287,6 +287,7 @@ mod tests {
             maybe_executed: false,
             result: Some(json!(1)),
             error: None,
+            contradiction: None,
             accepted: crate::time::Wall::default(),
         }
     }

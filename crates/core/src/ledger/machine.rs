@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
 use super::effect::{CallbackAnswer, Effect, News};
-use super::input::{CommitId, Input, OperationResult, RequestId};
+use super::input::{CommitId, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
 use super::record::DeliveryRecord;
-use super::say::{Sayer, Standing};
+use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
@@ -190,7 +190,7 @@ impl Ledger {
                 self.put(lane, Work::Repeat { ask, operation }, step, effects);
             }
             Judgement::Told(known) => {
-                let told = accepted_again(&ask, known.operation, known.batch, Standing::Told, &self.world);
+                let told = accepted_again(&ask, known.operation, known.batch, (Standing::Told, None), &self.world);
                 self.emit(told, effects);
             }
             Judgement::New(occurrence) => self.create(ask, base, occurrence, step, effects),

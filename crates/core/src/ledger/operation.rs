@@ -295,6 +295,7 @@ mod tests {
             maybe_executed: false,
             result: None,
             error: None,
+            contradiction: None,
             accepted: Wall::default(),
         };
         let deadline = Time(300_000);

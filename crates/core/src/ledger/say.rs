@@ -6,6 +6,7 @@
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
+use super::input::Standing;
 use super::record::{OperationRecord, OperationState};
 use crate::policy::{Language, Localised, ToolPolicy};
 
@@ -20,17 +21,6 @@ pub fn say_refused(language: Language) -> String {
 /// The template engine's own words on what is wrong, and in which line.
 pub fn check_template(template: &str) -> Result<(), String> {
     environment().template_from_str(template).map(|_| ()).map_err(|error| error.to_string())
-}
-
-/// How far an operation is that is asked for again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It runs.
-    Running,
-    /// It is settled, and its closing waits to be told.
-    Settled,
-    /// Its closing is over.
-    Told,
 }
 
 /// Renders sayings.
@@ -54,7 +44,7 @@ impl Sayer {
     pub fn repeated(&self, standing: Standing, language: Language) -> String {
         let which = match standing {
             Standing::Running => Phrase::AlreadyRunning,
-            Standing::Settled => Phrase::ResultWaits,
+            Standing::AboutToBeTold => Phrase::ResultWaits,
             Standing::Told => Phrase::AlreadyTold,
         };
         phrase(which, None).text(language).unwrap_or_default().to_owned()
@@ -320,6 +310,7 @@ mod tests {
             maybe_executed: false,
             result,
             error: Some("HTTP 500".into()),
+            contradiction: None,
             accepted: Wall::default(),
         }
     }

@@ -242,7 +242,7 @@ impl Rig {
 
     pub fn ask(&mut self, session: SessionId, turn: u128, response: u128, tool: &str, arguments: Value) {
         self.calls += 1;
-        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments };
+        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments, confirmed: false };
         self.give(Input::Accept { session, turn: TurnId(turn), response: ResponseId(response), call });
     }
 

@@ -207,7 +207,7 @@ impl World {
         self.calls += 1;
         let call_id = if same_id { "again".to_owned() } else { format!("call-{}", self.calls) };
         let tool = TOOLS[usize::from(tool)].to_owned();
-        let asked = ToolCall { call_id, tool, arguments: json!({ "of": argument }) };
+        let asked = ToolCall { call_id, tool, arguments: json!({ "of": argument }), confirmed: false };
         self.rig.input(call, Input::Model(ModelEvent::ToolCall { response, call: asked }));
     }
 

@@ -140,7 +140,7 @@ impl Held {
             let party = self.opening.party.as_ref().map_or("", |party| party.0.as_str());
             let caller = party.split_once('/').map_or(party, |(_, number)| number);
             let arguments = call.arguments(Facts { caller, turn: self.turns, digit });
-            let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments };
+            let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments, confirmed: false };
             events.push_back(ModelEvent::ToolCall { response, call });
         }
         if step.hang_up {
@@ -209,8 +209,12 @@ mod tests {
     fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
         let mut held = held("");
         let events = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '7' });
-        let expected =
-            ToolCall { call_id: "call_1".into(), tool: "order".into(), arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }) };
+        let expected = ToolCall {
+            call_id: "call_1".into(),
+            tool: "order".into(),
+            arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
+            confirmed: false,
+        };
         assert_eq!(events[0], ModelEvent::CancelIntent { tool: Some("order".into()) });
         assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
         assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
