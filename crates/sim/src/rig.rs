@@ -416,9 +416,8 @@ impl Rig {
             may => may,
         };
         let woken = input == Input::Wake;
-        let showed = call.conversation.clocks().playback;
         let effects = call.conversation.handle(&mut step, input);
-        call.watch.shows(showed, call.conversation.clocks().playback);
+        call.watch.took(call.conversation.edges());
         call.watch.effects(&may, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
@@ -489,7 +488,11 @@ impl Rig {
                     watch::heard_no_more_than_the_ear(call, &heard);
                     call.history.push(heard);
                 }
-                other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
+                other @ (Effect::ToolOutput { .. }
+                | Effect::Measured(_)
+                | Effect::Update { .. }
+                | Effect::Cancelling(_)
+                | Effect::Doubted { .. }) => call.outputs.push(other),
             }
         }
         // With no way between them, the voice obeys at once.

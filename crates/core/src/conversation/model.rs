@@ -168,8 +168,12 @@ impl Conversation {
         }
         let piece = Piece { purpose: Purpose::Cancellation, content: Content::Text { text, language: self.channel.language } };
         match self.reply.as_mut() {
-            // Before what the model says next, and before its own words if it has said none.
-            Some(reply) => reply.queue.push_front(Queued::Piece(piece)),
+            // Once, and before what the model says next.
+            Some(reply) => {
+                if !std::mem::replace(&mut reply.cancelled, true) {
+                    reply.queue.push_front(Queued::Piece(piece));
+                }
+            }
             None => self.deferred.push_back(piece),
         }
     }

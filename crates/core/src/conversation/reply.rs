@@ -57,6 +57,8 @@ pub(super) struct Reply {
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
     pub(super) refused: bool,
+    /// Whether it has been said what a wish to cancel came to.
+    pub(super) cancelled: bool,
     /// Whether the place of an answer was given up before the ledger had given it: it is said when it comes.
     pub(super) answers_given_up: bool,
     /// Whether the call should end after it.
@@ -80,8 +82,6 @@ pub(super) enum Asked {
     Accept(String),
     /// For the closing of what is asked for again.
     Closing(DeliveryId),
-    /// To cancel.
-    Cancel,
 }
 
 impl Queued {
@@ -119,6 +119,7 @@ impl Reply {
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,
+            cancelled: false,
             answers_given_up: false,
             hang_up: false,
         }
