@@ -129,7 +129,8 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     })?;
     let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
     let listening = sip.address();
-    let (ledger_pulse, calls_pulse) = (Pulse::new(clock), Pulse::new(clock));
+    let (ledger_pulse, calls_pulse, media_pulse) = (Pulse::new(clock), Pulse::new(clock), Pulse::new(clock));
+    let media_progress = media.progress();
     let ledger_task = LedgerTask {
         clock,
         ledger,
@@ -181,7 +182,8 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let mut beside = tokio::task::JoinSet::new();
-    beside.spawn(watch::feed_watchdog(vec![("ledger", ledger_pulse), ("calls", calls_pulse)]));
+    beside.spawn(watch::follow_media(media_progress, media_pulse.clone()));
+    beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
     beside.spawn(watch::count_deliveries(config.this_box.store(), measures.clone()));
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health));

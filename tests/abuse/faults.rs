@@ -7,9 +7,9 @@ use std::time::Duration;
 use recado_core::ledger::{DeliveryState, OperationState};
 
 use crate::box_process::command;
+use crate::http_peers::{SUCCEEDED, bad_service, report};
 use crate::phone::{ACCEPTED, DONE, FAILED, Phone, UNKNOWN, WORDS};
 use crate::stage::{Stage, patiently, tool};
-use crate::tool_service::SUCCEEDED;
 
 #[test]
 fn each_broken_answer_of_a_tool_ends_in_one_truthful_closing() {
@@ -17,13 +17,14 @@ fn each_broken_answer_of_a_tool_ends_in_one_truthful_closing() {
     let stage = Stage::set(&[]);
     let limits = "timeout_ms = 1000\ndeadline_ms = 4000\nretry = { attempts_max = 2, backoff_ms = 100, backoff_ms_max = 100 }\n";
     let mut names: Vec<&str> = broken.to_vec();
+    let service = bad_service();
     for name in broken {
-        stage.configures(&tool(name, &format!("http://{}/{name}", stage.tools.address), limits));
+        stage.configures(&tool(name, &format!("http://{service}/{name}"), limits));
     }
     // Nobody listens there.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port");
     stage.configures(&tool("refused", &format!("http://{free}/"), limits));
-    stage.configures(&tool("no_tls", &format!("https://{}/no_tls", stage.tools.address), limits));
+    stage.configures(&tool("no_tls", &format!("https://{service}/no_tls"), limits));
     names.extend(["refused", "no_tls"]);
     let boxed = {
         let calls: Vec<String> = names.iter().map(|name| format!("{{ tool = {name:?} }}")).collect();
@@ -67,7 +68,7 @@ fn without_a_speech_engine_the_box_answers_works_and_keeps_what_it_owes() {
     phone.hears(WORDS, 1);
     let health = boxed.is("degraded");
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("speech: ")), "{health}");
-    assert_eq!(stage.tools.asked("job", 1).report(SUCCEEDED), 200);
+    assert_eq!(report(&stage.asked("job", 1), SUCCEEDED), 200);
     patiently("the closing", || stage.history().deliveries.first().map(|_| ()));
     let (lines, used) = (boxed.said("").len(), boxed.used());
     std::thread::sleep(Duration::from_secs(3));
@@ -93,11 +94,11 @@ fn a_speech_engine_that_hangs_or_fails_holds_up_neither_start_nor_stop_nor_other
     stage.writes("hang", "");
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     boxed.is("degraded");
     std::fs::remove_file(stage.path("hang")).expect("removed");
     stage.writes("fail", "");
-    assert_eq!(asked.report(SUCCEEDED), 200);
+    assert_eq!(report(&asked, SUCCEEDED), 200);
     std::thread::sleep(Duration::from_millis(500));
     std::fs::remove_file(stage.path("fail")).expect("removed");
     let other = Phone::dial(boxed.sip, "bob");
@@ -161,7 +162,7 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
     phone.hears(ACCEPTED, 1);
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     disk.fill();
     // New work is refused, aloud, and what there is of the disk goes to what was promised.
     patiently("the disk's end to be felt", || {
@@ -173,7 +174,7 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     let health = boxed.is("degraded");
     println!("{health}");
     phone.hears(FAILED, 1);
-    let during = asked.report(SUCCEEDED);
+    let during = report(&asked, SUCCEEDED);
     println!("a callback with a full disk: {during}");
     assert!([200, 503].contains(&during), "{during}");
     let frames = phone.heard().frames.len();
@@ -183,7 +184,7 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     println!("{} lines in 2 s of a full disk; {} in all", boxed.said("").len() - lines, lines);
     assert!(boxed.said("").len() - lines < 60, "{:?}", boxed.said("").last());
     disk.empty();
-    patiently("callbacks to work again", || (asked.report(SUCCEEDED) == 200).then_some(()));
+    patiently("callbacks to work again", || (report(&asked, SUCCEEDED) == 200).then_some(()));
     phone.hears(DONE, 1);
     patiently("the reserve to be back", || (boxed.health()["status"] == "ok").then_some(()));
     phone.hang_up();
@@ -234,7 +235,7 @@ fn a_port_that_is_taken_starts_no_work() {
     let stage = Stage::set(&["job"]);
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
-    stage.tools.asked("job", 1);
+    stage.asked("job", 1);
     drop(phone);
     boxed.kill();
     let holder = std::net::UdpSocket::bind(("127.0.0.1", 0)).expect("a port");

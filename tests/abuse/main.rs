@@ -8,7 +8,6 @@ mod box_process;
 mod configuration;
 mod faults;
 mod http;
-mod kills;
+mod http_peers;
 mod phone;
 mod stage;
-mod tool_service;

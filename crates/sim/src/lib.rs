@@ -3,6 +3,7 @@
 //!
 //! No I/O, no clock and no randomness of its own enters here: what happens is decided by who drives it.
 
+pub mod journal;
 pub mod rig;
 pub mod store;
 pub mod voice;

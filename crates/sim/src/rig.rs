@@ -12,8 +12,10 @@ use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, Turn
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
+use recado_trace::subject::{ConversationStart, LedgerStart};
 use serde_json::json;
 
+use crate::journal::{self, Journal};
 use crate::store::Store;
 use crate::voice::{FRAME, Voice};
 use crate::watch::{self, CallWatch, May, Watch};
@@ -35,6 +37,8 @@ pub struct Rig {
     pub watch: Watch,
     /// What new calls are held with.
     pub settings: Settings,
+    /// The ledger's trace.
+    journal: Option<Journal<Ledger>>,
     requests: u64,
     requested: BTreeMap<RequestId, OperationId>,
     queue: VecDeque<Todo>,
@@ -66,12 +70,25 @@ pub struct Call {
     pub floor_held: bool,
     pub over: bool,
     pub watch: CallWatch,
+    /// The conversation's trace.
+    journal: Option<Journal<Conversation>>,
 }
 
 impl Rig {
+    /// A box whose machines all leave redacted traces, which are replayed when their lives end: redaction changes no
+    /// decision, and a replay decides the same.
     pub fn new(policies: BTreeMap<String, ToolPolicy>) -> Self {
-        let mut step = Step::new(Time(0), Wall { unix_ms: 1_000_000, synchronised: true }, 1);
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(1), policies.clone(), Snapshot::default());
+        let mut rig = Self::without_traces(policies);
+        let mut step = first_step();
+        let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), start);
+        (rig.ledger, rig.journal) = (ledger, Some(journal));
+        rig
+    }
+
+    /// The same without traces, which is quicker.
+    pub fn without_traces(policies: BTreeMap<String, ToolPolicy>) -> Self {
+        let (ledger, effects) = Ledger::recover(&mut first_step(), BootId(1), policies.clone(), Snapshot::default());
         let mut rig = Self {
             now: 0,
             wall_synchronised: true,
@@ -86,6 +103,7 @@ impl Rig {
             link_ms: 0,
             watch: Watch::default(),
             settings: Settings::default(),
+            journal: None,
             requests: 0,
             requested: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -111,7 +129,17 @@ impl Rig {
             best: Evidence::Received,
             far_buffer_ms: watch::FAR_BUFFER,
         };
-        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
+        let start = ConversationStart { settings: self.settings.clone(), channel };
+        let (conversation, journal, effects) = match self.journal {
+            Some(_) => {
+                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                (conversation, Some(journal), effects)
+            }
+            None => {
+                let (conversation, effects) = Conversation::begin(&mut step, start.settings, start.channel);
+                (conversation, None, effects)
+            }
+        };
         self.calls.push(Call {
             session,
             conversation,
@@ -132,6 +160,7 @@ impl Rig {
             floor_held: false,
             over: false,
             watch: CallWatch::new(self.now),
+            journal,
         });
         let call = self.calls.len() - 1;
         let begun = &mut self.calls[call];
@@ -278,7 +307,15 @@ impl Rig {
         self.now += 2_000;
         let mut step = self.step();
         let snapshot = self.store.snapshot();
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
+        let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
+        let (ledger, effects) = match self.journal {
+            Some(_) => {
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                self.journal = Some(journal);
+                (ledger, effects)
+            }
+            None => Ledger::recover(&mut step, start.boot, start.policies, start.snapshot),
+        };
         self.ledger = ledger;
         self.ledger_effects(effects);
         self.drain();
@@ -397,7 +434,7 @@ impl Rig {
             let mut step = self.step();
             match todo {
                 Todo::Ledger(input) => {
-                    let effects = self.ledger.handle(&mut step, input);
+                    let effects = journal::handle(&mut self.journal, &mut self.ledger, &mut step, input);
                     self.watch.trace(&effects);
                     self.ledger_effects(effects);
                 }
@@ -416,7 +453,7 @@ impl Rig {
             may => may,
         };
         let woken = input == Input::Wake;
-        let effects = call.conversation.handle(&mut step, input);
+        let effects = journal::handle(&mut call.journal, &mut call.conversation, &mut step, input);
         call.watch.took(call.conversation.edges());
         call.watch.effects(&may, &effects, &call.voice, call.over);
         self.watch.trace(&effects);
@@ -424,7 +461,7 @@ impl Rig {
         if woken && self.queue.is_empty() {
             let mut step = self.step();
             let call = &mut self.calls[at];
-            let again = call.conversation.handle(&mut step, Input::Wake);
+            let again = journal::handle(&mut call.journal, &mut call.conversation, &mut step, Input::Wake);
             assert!(again.is_empty(), "a second wake at the same time has effects: {again:?}");
             let deadline = call.conversation.deadline();
             assert!(deadline.is_none_or(|at| at.0 > now), "busy loop: at {now} the deadline is {deadline:?}: {:?}", call.conversation);
@@ -552,6 +589,10 @@ impl Call {
     fn silent_from(&self, now: u64) -> u64 {
         self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))
     }
+}
+
+fn first_step() -> Step {
+    Step::new(Time(0), Wall { unix_ms: 1_000_000, synchronised: true }, 1)
 }
 
 /// Tools whose closings are told apart by their words.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::input::{Acoustic, AcousticEpoch, Content, Evidence, SegmentRef};
 use super::playback::PlaybackState;
 use super::reply::GenerationState;
-use crate::gate::{Blocker, DeliveryDecision};
+use crate::gate::{Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, TurnId};
 use crate::ledger;
 use crate::time::Time;
@@ -196,6 +196,8 @@ pub struct Decision {
     pub answer: DeliveryDecision,
     /// What it waits for, where it waits.
     pub blocker: Option<Blocker>,
+    /// What the gate saw.
+    pub snapshot: ChannelSnapshot,
     /// When it was asked.
     pub at: Time,
 }

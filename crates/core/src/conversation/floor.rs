@@ -44,6 +44,7 @@ impl Conversation {
     /// Begins to collect keys.
     pub(super) fn collect_digits(&mut self, now: Time, digits_max: u8, end: Option<char>, wait_ms: u64) {
         let digits_max = usize::from(digits_max).clamp(1, DIGITS_MAX);
+        let end = end.filter(|end| matches!(end, '*' | '#'));
         let collecting = Collecting { digits: String::new(), digits_max, end, wait_ms: wait_ms.max(WAIT_MS_MIN), last_key: None };
         self.floor = Some(Floor { since: now, collecting: Some(collecting) });
         self.window_since = None;

@@ -290,7 +290,7 @@ pub enum ModelEvent {
         response: ResponseId,
         /// So many keys are all (1 to 32).
         digits_max: u8,
-        /// The key that ends them before.
+        /// The key that ends them before: `*` or `#`.
         end: Option<char>,
         /// How long a pause may be, from the end of what we say or from the last key (ms).
         wait_ms: u64,

@@ -81,12 +81,13 @@ impl Conversation {
             let Some(offer) = self.offers.get_mut(&sequence) else { continue };
             offer.not_before = offer.not_before.filter(|at| *at > cx.now);
             let (envelope, since, waits) = (offer.envelope.clone(), offer.since, offer.not_before.is_some());
-            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &envelope, since), &self.snapshot(cx.now));
+            let snapshot = self.snapshot(cx.now);
+            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &envelope, since), &snapshot);
             let speaks = matches!(answer, DeliveryDecision::DeliverNow { .. } | DeliveryDecision::AttachToNextResponse);
             if speaks && (self.delivery_active(&answer) || waits) {
                 (answer, blocker) = (DeliveryDecision::QueueAfterPlayback, Some(Blocker::DeliveryActive));
             }
-            self.record(cx, sequence, answer, blocker);
+            self.record(cx, sequence, Decision { delivery: envelope.delivery, answer, blocker, snapshot, at: cx.now });
             match answer {
                 DeliveryDecision::SuppressAndPersist => {
                     self.offers.remove(&sequence);
@@ -100,10 +101,11 @@ impl Conversation {
         }
     }
 
-    fn record(&mut self, cx: &mut Cx, sequence: u64, answer: DeliveryDecision, blocker: Option<Blocker>) {
+    fn record(&mut self, cx: &mut Cx, sequence: u64, decision: Decision) {
         let Some(offer) = self.offers.get_mut(&sequence) else { return };
-        if offer.answered.replace((answer, blocker)) != Some((answer, blocker)) {
-            cx.out.push(Effect::Decided(Decision { delivery: offer.envelope.delivery, answer, blocker, at: cx.now }));
+        let answered = (decision.answer, decision.blocker);
+        if offer.answered.replace(answered) != Some(answered) {
+            cx.out.push(Effect::Decided(decision));
         }
     }
 
@@ -126,8 +128,9 @@ impl Conversation {
                 return self.ask_ledger(cx, ledger::Input::Release { session, delivery });
             }
         };
-        let (answer, blocker) = gate::decide(&self.asked(cx, &claim.envelope, claim.offered), &self.snapshot(cx.now));
-        cx.out.push(Effect::Decided(Decision { delivery, answer, blocker, at: cx.now }));
+        let snapshot = self.snapshot(cx.now);
+        let (answer, blocker) = gate::decide(&self.asked(cx, &claim.envelope, claim.offered), &snapshot);
+        cx.out.push(Effect::Decided(Decision { delivery, answer, blocker, snapshot, at: cx.now }));
         let granted = match (claim.route, answer) {
             (Route::Announce, DeliveryDecision::DeliverNow { interrupt }) => {
                 if interrupt {
@@ -295,7 +298,8 @@ impl Conversation {
     pub(super) fn tell_updates(&mut self, cx: &mut Cx) {
         let patience_ms = self.ms(Timer::ProgressMax);
         for update in std::mem::take(&mut self.updates) {
-            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &update.envelope, update.since), &self.snapshot(cx.now));
+            let snapshot = self.snapshot(cx.now);
+            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &update.envelope, update.since), &snapshot);
             if self.delivery_active(&answer) {
                 (answer, blocker) = (DeliveryDecision::Drop, Some(Blocker::DeliveryActive));
             }
@@ -307,7 +311,7 @@ impl Conversation {
                 }
                 _ => answer = DeliveryDecision::Drop,
             }
-            cx.out.push(Effect::Decided(Decision { delivery: update.envelope.delivery, answer, blocker, at: cx.now }));
+            cx.out.push(Effect::Decided(Decision { delivery: update.envelope.delivery, answer, blocker, snapshot, at: cx.now }));
         }
     }
 

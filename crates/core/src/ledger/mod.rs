@@ -26,7 +26,7 @@ mod work;
 
 pub use effect::{CallbackAnswer, Cancellation, DeliveryEnvelope, Dispatch, Effect, LedgerMeasure, News, SpokenClause, Write};
 pub use input::{Acceptance, AttemptOutcome, CommitId, Executed, Input, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
-pub use intent::{CLOSED_OPERATIONS_MAX, occurrence};
+pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
 pub use machine::Ledger;
 pub use record::{
     BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,

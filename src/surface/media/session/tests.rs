@@ -4,8 +4,9 @@ use super::*;
 use crate::surface::listen::Profile;
 use crate::surface::listen::voice::voice;
 use crate::surface::media::plan::Direction;
-use recado_core::conversation::{AcousticEpoch, Generation};
+use recado_core::conversation::{Acoustic, AcousticEpoch, Generation, SegmentRef};
 use recado_core::ids::PlaybackId;
+use recado_voice::PlaybackCommand;
 use rtcp_types::{Compound, Packet};
 use rtp_rs::{RtpPacketBuilder, Seq};
 
@@ -46,8 +47,8 @@ fn segment(playback: u128, index: u32) -> SegmentRef {
 }
 
 /// A sound that is never silence, `ms` long.
-fn audio(ms: usize) -> Arc<[u8]> {
-    (0..ms * 8).map(|n| (n % 100) as u8).collect()
+fn audio(ms: usize) -> Coded {
+    Coded { codec: Codec::Pcmu, octets: (0..ms * 8).map(|n| (n % 100) as u8).collect() }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -127,7 +128,7 @@ impl Rig {
 
     fn speak(&mut self, segment: SegmentRef, ms: usize) {
         let epoch = self.session.listener.epoch();
-        self.command(Command::Speak { segment, codec: Codec::Pcmu, audio: audio(ms), last: true, epoch });
+        self.command(Command::Playback(PlaybackCommand::Speak { segment, audio: audio(ms), last: true, epoch }));
     }
 
     fn receive(&mut self, payload_type: u8, marker: bool, sequence: u16, timestamp: u32, payload: &[u8]) {
@@ -237,12 +238,12 @@ fn a_voice_that_may_be_the_callers_silences_ours_at_the_next_frame_and_no_sample
     assert!(last_loud < began + 40, "still speaking {} ms after the caller began", last_loud - began);
 
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Resume { playback: PlaybackId(1), epoch: AcousticEpoch(epoch.0 - 1) });
+    rig.command(Command::Playback(PlaybackCommand::Resume { playback: PlaybackId(1), epoch: AcousticEpoch(epoch.0 - 1) }));
     rig.silence(40);
-    rig.command(Command::Resume { playback: PlaybackId(1), epoch });
+    rig.command(Command::Playback(PlaybackCommand::Resume { playback: PlaybackId(1), epoch }));
     rig.silence(2_000);
     let heard: Vec<u8> = rig.sent.iter().filter(|packet| !packet.silent()).flat_map(|packet| packet.payload.clone()).collect();
-    assert_eq!(heard, audio(2_000).to_vec());
+    assert_eq!(heard, audio(2_000).octets.to_vec());
     let events = rig.playback_events();
     let [
         PlaybackEvent::Started { .. },
@@ -266,7 +267,7 @@ fn a_command_to_sound_from_before_the_callers_voice_is_refused() {
     rig.hear(&voice(600));
     assert_eq!(rig.states()[..2], [Acoustic::Suspected, Acoustic::Speaking]);
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Speak { segment: segment(1, 0), codec: Codec::Pcmu, audio: audio(100), last: true, epoch: before });
+    rig.command(Command::Playback(PlaybackCommand::Speak { segment: segment(1, 0), audio: audio(100), last: true, epoch: before }));
     rig.silence(200);
     assert!(rig.sent.iter().all(Sent::silent));
     assert!(rig.playback_events().contains(&PlaybackEvent::Refused { segment: segment(1, 0), epoch }), "{epoch:?}");
@@ -278,16 +279,16 @@ fn a_clear_works_at_once_ends_the_generation_and_late_audio_of_it_is_discarded()
     let mut rig = Rig::new(plan());
     rig.silence(100);
     let epoch = rig.session.listener.epoch();
-    rig.command(Command::Speak { segment: segment(1, 0), codec: Codec::Pcmu, audio: audio(400), last: false, epoch });
+    rig.command(Command::Playback(PlaybackCommand::Speak { segment: segment(1, 0), audio: audio(400), last: false, epoch }));
     rig.speak(segment(1, 1), 400);
     rig.silence(60);
-    rig.command(Command::Clear { playback: PlaybackId(1) });
-    rig.command(Command::Append { segment: segment(1, 0), audio: audio(400), last: true });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(1) }));
+    rig.command(Command::Playback(PlaybackCommand::Append { segment: segment(1, 0), audio: audio(400), last: true }));
     rig.silence(200);
     assert_eq!(rig.sent.iter().filter(|packet| !packet.silent()).count(), 3);
     rig.speak(segment(2, 0), 20);
     rig.silence(40);
-    rig.command(Command::Clear { playback: PlaybackId(9) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(9) }));
     let events = rig.playback_events();
     assert!(matches!(events[0], PlaybackEvent::Started { generation: Generation(0), .. }));
     assert!(matches!(events[1], PlaybackEvent::Cleared { playback: PlaybackId(1), cut: Some((0, 60)), .. }), "{events:?}");
@@ -312,7 +313,7 @@ fn on_hold_nothing_is_sent_the_timeline_goes_on_and_the_voice_goes_on_after_it()
     assert_eq!(next.timestamp.wrapping_sub(last.timestamp), 51 * 160);
     assert!(next.marker && !rig.sent[before + 1].marker);
     let heard: Vec<u8> = rig.sent.iter().filter(|packet| !packet.silent()).flat_map(|packet| packet.payload.clone()).collect();
-    assert_eq!(heard, audio(400).to_vec());
+    assert_eq!(heard, audio(400).octets.to_vec());
     let events = rig.playback_events();
     assert!(matches!(events[1], PlaybackEvent::Paused { released_ms: 100, .. }), "{events:?}");
     assert!(matches!(events[2], PlaybackEvent::Resumed { .. }), "{events:?}");
@@ -342,10 +343,10 @@ fn a_receiver_report_comes_in_our_numbering_and_carries_the_generation_of_its_pa
     rig.silence(1_000);
     rig.speak(segment(1, 0), 100);
     rig.silence(200);
-    rig.command(Command::Clear { playback: PlaybackId(1) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(1) }));
     rig.speak(segment(2, 0), 100);
     rig.silence(40);
-    rig.command(Command::Clear { playback: PlaybackId(2) });
+    rig.command(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(2) }));
     rig.silence(200);
     rig.playback_events();
     // 65,500 + 40 is past the wrap; the far end, which began at our first packet, counts one cycle; another might not.
@@ -376,7 +377,7 @@ fn another_source_begins_anew_without_silence_and_ends_the_generation() {
     rig.sequence = 9;
     rig.timestamp = 77;
     rig.hear(&voice(300));
-    assert_eq!(rig.session.generations.current(), Generation(1));
+    assert_eq!(rig.session.mouth.generation(), Generation(1));
     assert!(rig.states().contains(&Acoustic::Suspected));
     assert_eq!(rig.tick().sound, Sound::Received);
 }
@@ -471,7 +472,8 @@ fn nobody_taking_events_loses_none_about_playback() {
         let now = Nanos::from_ms(rig.ms);
         if rig.session.takes_commands() {
             let epoch = rig.session.listener.epoch();
-            rig.session.command(now, Command::Speak { segment: segment(1, n), codec: Codec::Pcmu, audio: audio(20), last: true, epoch });
+            rig.session
+                .command(now, Command::Playback(PlaybackCommand::Speak { segment: segment(1, n), audio: audio(20), last: true, epoch }));
             accepted += 1;
         }
         let mut digit = packet.clone();

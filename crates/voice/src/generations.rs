@@ -6,7 +6,7 @@ use recado_core::conversation::Generation;
 
 /// The generations of a call and the packets that they begin with.
 #[derive(Debug)]
-pub(super) struct Generations {
+pub(crate) struct Generations {
     known: VecDeque<Known>,
 }
 
@@ -22,20 +22,20 @@ struct Known {
 }
 
 impl Generations {
-    pub(super) fn new(first_packet: u64) -> Self {
+    pub(crate) fn new(first_packet: u64) -> Self {
         let mut known = VecDeque::with_capacity(KNOWN_MAX);
         known.push_back(Known { generation: Generation::default(), first_packet, same_receiver: false, closed: false });
         Self { known }
     }
 
     /// The generation now.
-    pub(super) fn current(&self) -> Generation {
+    pub(crate) fn current(&self) -> Generation {
         self.known.back().map_or_else(Generation::default, |known| known.generation)
     }
 
     /// Another begins with `first_packet`. Its receiver is the same as before after a clear; after a re-INVITE or an SSRC
     /// change it may be anybody.
-    pub(super) fn begin(&mut self, first_packet: u64, same_receiver: bool) {
+    pub(crate) fn begin(&mut self, first_packet: u64, same_receiver: bool) {
         let generation = Generation(self.current().0.wrapping_add(1));
         if self.known.len() >= KNOWN_MAX {
             self.known.pop_front();
@@ -45,7 +45,7 @@ impl Generations {
 
     /// A report says that packets up to `highest` were received. Tells, oldest first, the generations that it is about and the
     /// highest packet of each: that of its own, and to their ends those before it that the same receiver got.
-    pub(super) fn report(&mut self, highest: u64, mut about: impl FnMut(Generation, u64)) {
+    pub(crate) fn report(&mut self, highest: u64, mut about: impl FnMut(Generation, u64)) {
         let Some(own) = self.known.iter().rposition(|known| known.first_packet <= highest) else { return };
         let mut from = own;
         while from > 0 && self.known.get(from).is_some_and(|known| known.same_receiver) {
