@@ -7,8 +7,8 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use recado_core::conversation::{
-    Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose, SegmentRef,
-    Standing,
+    Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose,
+    SegmentRef, Standing,
 };
 use recado_core::ids::{BootId, DeliveryId, PlaybackId, ResponseId, SessionId};
 use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, SpokenClause, Write};
@@ -156,7 +156,9 @@ impl CallWatch {
     pub fn took(&mut self, edges: &[Edge]) {
         for edge in edges {
             match edge {
-                Edge::Playback { from: PlaybackState::Playing, to: PlaybackState::Drained, .. } => self.edges.insert(("Playing", "Drained")),
+                Edge::Playback { from: PlaybackState::Playing, to: PlaybackState::Drained, .. } => {
+                    self.edges.insert(("Playing", "Drained"))
+                }
                 Edge::Playback { from: PlaybackState::Drained, to: PlaybackState::Finished { .. }, .. } => {
                     self.edges.insert(("Drained", "Finished"))
                 }

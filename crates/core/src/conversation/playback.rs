@@ -122,7 +122,16 @@ pub(super) enum Stage {
 
 impl Playback {
     pub(super) fn new(id: PlaybackId, of: Of, priority: Priority) -> Self {
-        Self { id, of, priority, state: PlaybackState::Queued, segments: Vec::new(), to_give: VecDeque::new(), heard_ms: 0, told_to_resume: None }
+        Self {
+            id,
+            of,
+            priority,
+            state: PlaybackState::Queued,
+            segments: Vec::new(),
+            to_give: VecDeque::new(),
+            heard_ms: 0,
+            told_to_resume: None,
+        }
     }
 
     /// Takes it to another state.
@@ -139,7 +148,16 @@ impl Playback {
     /// Adds a piece, and names the segment that it became.
     pub(super) fn give(&mut self, piece: Piece, now: Time, epoch: AcousticEpoch) -> SegmentRef {
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None, stuck: false, mark_too_soon: false });
+        self.segments.push(Segment {
+            piece,
+            stage: Stage::Given,
+            given_at: now,
+            epoch,
+            audio: None,
+            started: None,
+            stuck: false,
+            mark_too_soon: false,
+        });
         SegmentRef { playback: self.id, index }
     }
 
