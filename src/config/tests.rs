@@ -76,7 +76,7 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "[gate]\ncolour = \"red\"\n",
-            "recado.toml:2:1: gate.colour: there is no such setting; write instead: one of min_quiet_ms, min_quiet_ms_en, min_quiet_ms_es, progress_min_quiet_ms",
+            "recado.toml:2:1: gate.colour: there is no such setting; write instead: one of min_quiet_ms, min_quiet_ms_es, min_quiet_ms_en, progress_min_quiet_ms",
         ),
         // Types.
         (

@@ -5,13 +5,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
-    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
+    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Identity, Input,
+    ModelEvent, PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
 };
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
+use recado_core::timers::Timers;
 use recado_trace::subject::{ConversationStart, LedgerStart};
 use serde_json::json;
 
@@ -37,6 +38,8 @@ pub struct Rig {
     pub watch: Watch,
     /// What new calls are held with.
     pub settings: Settings,
+    /// The strongest evidence that new calls' channels give.
+    pub best: Evidence,
     /// The ledger's trace.
     journal: Option<Journal<Ledger>>,
     requests: u64,
@@ -68,8 +71,13 @@ pub struct Call {
     pub hung_up: bool,
     pub on_hold: bool,
     pub floor_held: bool,
+    /// Who is on the line, as far as the conversation has been told.
+    pub identity: Identity,
+    pub voicemail: bool,
     pub over: bool,
     pub watch: CallWatch,
+    /// The conversation's timers.
+    pub timers: Timers,
     /// The conversation's trace.
     journal: Option<Journal<Conversation>>,
 }
@@ -103,6 +111,7 @@ impl Rig {
             link_ms: 0,
             watch: Watch::default(),
             settings: Settings::default(),
+            best: Evidence::Received,
             journal: None,
             requests: 0,
             requested: BTreeMap::new(),
@@ -126,7 +135,7 @@ impl Rig {
             session,
             party: party.map(|party| PartyId(party.into())),
             language: Language::Es,
-            best: Evidence::Received,
+            best: self.best,
             far_buffer_ms: watch::FAR_BUFFER,
         };
         let start = ConversationStart { settings: self.settings.clone(), channel };
@@ -158,8 +167,11 @@ impl Rig {
             hung_up: false,
             on_hold: false,
             floor_held: false,
+            identity: if party.is_some() { Identity::CallersWord } else { Identity::Unknown },
+            voicemail: false,
             over: false,
             watch: CallWatch::new(self.now),
+            timers: self.settings.timers.clone(),
             journal,
         });
         let call = self.calls.len() - 1;
@@ -179,6 +191,11 @@ impl Rig {
     }
 
     pub fn input(&mut self, call: usize, input: Input) {
+        match input {
+            Input::Identified(identity) => self.calls[call].identity = identity,
+            Input::Voicemail => self.calls[call].voicemail = true,
+            _ => {}
+        }
         self.queue.push_back(Todo::Call(call, input));
         self.drain();
     }

@@ -20,7 +20,11 @@ pub struct Voice {
     paused_by_hold: bool,
     /// The media path's own acoustic clock: ahead of the conversation's by the time that an event takes.
     pub acoustic: Acoustic,
+    /// Since when it stands so.
+    pub acoustic_since: u64,
     pub epoch: u64,
+    /// So many of the next commands to go on are lost.
+    pub deaf: u32,
     pub purposes: BTreeMap<SegmentRef, (Purpose, String)>,
     pub rtcp: bool,
     /// Packets lost, as the far end counts them.
@@ -92,7 +96,9 @@ impl Voice {
             held: false,
             paused_by_hold: false,
             acoustic: Acoustic::Quiet,
+            acoustic_since: now,
             epoch: 0,
+            deaf: 0,
             purposes: BTreeMap::new(),
             rtcp: true,
             lost: 0,
@@ -152,7 +158,7 @@ impl Voice {
     /// The acoustic clock moves; suspicion pauses what there is to pause.
     pub fn edge(&mut self, to: Acoustic, now: u64) -> Option<PlaybackEvent> {
         self.epoch += 1;
-        self.acoustic = to;
+        (self.acoustic, self.acoustic_since) = (to, now);
         if to != Acoustic::Suspected {
             return None;
         }
@@ -181,6 +187,10 @@ impl Voice {
     }
 
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch, now: u64) -> Option<PlaybackEvent> {
+        if self.deaf > 0 {
+            self.deaf -= 1;
+            return None;
+        }
         let head = self.mouth.front().map(|head| head.segment).filter(|segment| segment.playback == playback);
         if epoch.0 != self.epoch {
             let segment = head.unwrap_or(SegmentRef { playback, index: 0 });

@@ -7,12 +7,13 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use recado_core::conversation::{
-    Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, HeardText, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose,
+    Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, HeardText, Identity, Input, ModelEvent, PlaybackEvent, PlaybackState, Purpose,
     SegmentRef, Standing,
 };
 use recado_core::ids::{BootId, DeliveryId, PlaybackId, ResponseId, SessionId};
 use recado_core::ledger::{self, DeliveryKind, DeliveryRecord, DeliveryState, SpokenClause, Write};
-use recado_core::policy::CanInterrupt;
+use recado_core::policy::{Audience, CanInterrupt};
+use recado_core::timers::Timer;
 
 use crate::rig::Call;
 use crate::store::Store;
@@ -33,6 +34,8 @@ pub struct Watch {
     /// Deliveries that have been uncertain since they were last heard whole.
     doubted: BTreeSet<DeliveryId>,
     ended: BTreeMap<DeliveryId, u64>,
+    /// When each delivery became durable.
+    made: BTreeMap<DeliveryId, u64>,
     /// When the store last failed or was slow.
     pub unwell: Option<u64>,
     /// Everything that was wanted, as one number (I15); only where it is asked for.
@@ -64,6 +67,8 @@ pub struct CallWatch {
     /// Whether the model has been heard of since the response was asked for.
     generating: bool,
     playbacks: BTreeMap<PlaybackId, &'static str>,
+    /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
+    collecting: bool,
 }
 
 /// What an input may lead to.
@@ -97,6 +102,7 @@ impl CallWatch {
             edges: BTreeSet::new(),
             generating: false,
             playbacks: BTreeMap::new(),
+            collecting: false,
         }
     }
 
@@ -120,6 +126,8 @@ impl CallWatch {
                     }
                 }
             }
+            // Keys that are collected are answered together.
+            Input::Digit(_) if self.collecting => May::Anything,
             Input::Digit(_) => May::Answer,
             // Without a voice, nobody is answered.
             Input::Hold(_) | Input::ChannelOver | Input::Playback(PlaybackEvent::Failed { .. }) => {
@@ -187,6 +195,7 @@ impl CallWatch {
                 self.open = None;
             }
             ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(),
+            ModelEvent::CollectDigits { response, .. } if self.open == Some(*response) => self.collecting = true,
             ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(self.now),
             _ => {}
         }
@@ -208,7 +217,8 @@ impl CallWatch {
                 Effect::Respond { response, cause } => {
                     assert_eq!(self.open, None, "I18: one generation at a time");
                     self.open = Some(*response);
-                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. });
+                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });
+                    self.collecting &= !matches!(cause, Cause::Digit { .. } | Cause::Digits { .. });
                     (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
                 Effect::CancelResponse { .. } if *may == May::OnlyWait => {
@@ -248,6 +258,7 @@ impl Watch {
     pub fn committed(&mut self, store: &Store, writes: &[Write], now: u64) {
         for write in writes {
             let (Write::CreateDelivery(record) | Write::UpdateDelivery(record)) = write else { continue };
+            self.made.entry(record.id).or_insert(now);
             if record.state == DeliveryState::Uncertain {
                 self.doubted.insert(record.id);
             }
@@ -276,11 +287,16 @@ impl Watch {
     /// A frame has left the box.
     pub fn released(&mut self, store: &Store, call: &mut Call, released: &Released, now: u64, link_ms: u64) {
         call.watch.owed_since = None;
+        if let Purpose::Progress { batch, .. } = released.purpose {
+            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let ready = closing.and_then(|closing| self.made.get(&closing.id));
+            assert!(ready.is_none_or(|made| now <= made + 2 * link_ms + FRAME), "I19: progress is heard, and its closing is ready");
+        }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let record = &store.deliveries[&delivery];
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
         assert!(
-            call.voice.acoustic == Acoustic::Quiet || over_caller,
+            call.voice.acoustic == Acoustic::Quiet || over_caller || disbelieved(call, now),
             "I9: a delivery's frame while the caller is {:?}",
             call.voice.acoustic
         );
@@ -382,9 +398,26 @@ fn name(acoustic: Acoustic) -> &'static str {
     }
 }
 
+/// Whether the caller's clock has stood still for so long that it is not believed any more.
+fn disbelieved(call: &Call, now: u64) -> bool {
+    let timer = match call.voice.acoustic {
+        Acoustic::Quiet => return false,
+        Acoustic::Suspected => Timer::SuspectedMax,
+        Acoustic::Speaking => Timer::SpeakingMax,
+        Acoustic::Trailing => Timer::TrailingMax,
+    };
+    now >= call.voice.acoustic_since + call.timers.ms(timer)
+}
+
 /// I14: whether what belongs to a party or a conversation is for this call's ears.
 fn may_be_told(call: &Call, record: &DeliveryRecord) -> bool {
-    record.session == call.session || (record.party.is_some() && record.party == call.party)
+    let theirs = record.party.is_some() && record.party == call.party;
+    match record.audience {
+        _ if call.voicemail => false,
+        Audience::SameCall => record.session == call.session,
+        Audience::SameParty => (record.session == call.session || theirs) && (call.party.is_none() || call.identity != Identity::Unknown),
+        Audience::VerifiedParty => (record.session == call.session || theirs) && call.identity == Identity::Verified,
+    }
 }
 
 /// R4: the claim is durable, and this conversation's, before it is spoken.
@@ -397,16 +430,15 @@ pub fn claimed_before_spoken(store: &Store, call: &Call, delivery: DeliveryId, b
 
 /// I7: settled history has no word more than the ear heard, and none twice.
 pub fn heard_no_more_than_the_ear(call: &mut Call, heard: &HeardText) {
-    if heard.standing == Standing::Uncertain {
-        return; // It may not have been.
-    }
     let (_, text) = &call.voice.purposes[&heard.segment];
     let count = call.voice.counts[&heard.segment];
     assert!(text.starts_with(&heard.text), "I7: words that were never said: {heard:?} of {text}");
+    if !matches!(heard.standing, Standing::Settled(_)) {
+        return; // By the send clock, which a media thread that is held up is behind; or in doubt.
+    }
     let (said, all) = (heard.text.len() as u64, text.len() as u64);
     assert!(said * count.frames <= count.released * all, "I7: {heard:?}, and the ear heard {count:?} of {text}");
-    let settled = matches!(heard.standing, Standing::Settled(_));
-    assert!(!settled || call.watch.heard.insert(heard.segment), "I7: a segment is heard twice: {heard:?}");
+    assert!(call.watch.heard.insert(heard.segment), "I7: a segment is heard twice: {heard:?}");
 }
 
 /// After the store failed or was slow, what it was owed is tried again within so many milliseconds.
