@@ -263,6 +263,8 @@ impl Look {
             PlaybackState::Playing => self.pick('█', '#'),
             PlaybackState::Paused => self.pick('‖', '='),
             PlaybackState::Drained => self.pick('·', '.'),
+            PlaybackState::Finished { .. } => self.pick('─', '-'),
+            PlaybackState::Cleared { .. } | PlaybackState::Lost => 'x',
         }
     }
 
@@ -339,10 +341,12 @@ fn generation_weight(state: GenerationState) -> u8 {
 
 fn playback_weight(state: PlaybackState) -> u8 {
     match state {
-        PlaybackState::Drained => 0,
-        PlaybackState::Queued => 1,
-        PlaybackState::Playing => 2,
-        PlaybackState::Paused => 3,
+        PlaybackState::Finished { .. } => 0,
+        PlaybackState::Drained => 1,
+        PlaybackState::Queued => 2,
+        PlaybackState::Playing => 3,
+        PlaybackState::Paused => 4,
+        PlaybackState::Cleared { .. } | PlaybackState::Lost => 5,
     }
 }
 
