@@ -32,9 +32,12 @@ pub fn backups(path: &Path) -> Vec<PathBuf> {
 /// synchronised nobody knows, and `running_for`, how long the box has run since its last one, decides.
 pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
     let Some((_, newest)) = numbered(path).into_iter().next() else { return true };
-    let made = fs::metadata(&newest).and_then(|found| found.modified()).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    let made =
+        fs::metadata(&newest).and_then(|found| found.modified()).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     match made.and_then(|made| i64::try_from(made.as_millis()).ok()) {
-        Some(made_ms) if now.synchronised => now.unix_ms.saturating_sub(made_ms) >= i64::try_from(BACKUP_EVERY.as_millis()).unwrap_or(i64::MAX),
+        Some(made_ms) if now.synchronised => {
+            now.unix_ms.saturating_sub(made_ms) >= i64::try_from(BACKUP_EVERY.as_millis()).unwrap_or(i64::MAX)
+        }
         _ => running_for >= BACKUP_EVERY,
     }
 }
@@ -93,9 +96,8 @@ pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> 
 /// Whether a backup is whole, ours, and not newer than this program.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
     files::inspect(file).map_err(|error| error.to_string())?;
-    let opened = connection::open_unchanging(file).and_then(|connection| {
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0))
-    });
+    let opened = connection::open_unchanging(file)
+        .and_then(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0)));
     match opened {
         Ok(verdict) if verdict == "ok" => Ok(()),
         Ok(verdict) => Err(verdict),
@@ -113,8 +115,8 @@ fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {
 }
 
 const INFIX: &str = ".backup-";
-const MAKING: &str = ".backup-new";
-const RESTORING: &str = ".restoring";
+pub(super) const MAKING: &str = ".backup-new";
+pub(super) const RESTORING: &str = ".restoring";
 
 /// How old the newest may become.
 const BACKUP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

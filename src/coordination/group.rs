@@ -167,7 +167,8 @@ impl Committer {
         let reopened = connection::open(&self.path, true, false, 0).map_err(CommitError::from).and_then(|connection| {
             connection::empty_log(&connection)?;
             connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
-            let found = self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || rows::hold(&connection, writes)?))?;
+            let found =
+                self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || rows::hold(&connection, writes)?))?;
             Ok((connection, found))
         });
         match reopened {

@@ -57,7 +57,8 @@ pub(super) fn read_evidence(set_aside: &Path, beside: &Path) -> Evidence {
     let mut evidence = Evidence::default();
     if copied && let Ok(connection) = connection::open_damaged(&copy) {
         evidence.batches = all_readable(&connection, "batch", |sql| rows::batches(&connection, sql, []), |batch| batch.id);
-        evidence.operations = all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id);
+        evidence.operations =
+            all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id);
         evidence.secret = connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok();
     }
     remove();
@@ -157,7 +158,7 @@ fn all_readable<T, I: Ord>(
     found
 }
 
-const EXAMINED: &str = ".examined";
+pub(super) const EXAMINED: &str = ".examined";
 
 /// What is said of an operation that the loss concerns.
 const REASON: &str = "the store was damaged, and what happened last is not on record";

@@ -39,7 +39,8 @@ pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Resul
         batches: rows::batches(connection, &kept_rows("batch"), [])?,
         deliveries: rows::deliveries(connection, &kept_rows("delivery"), [])?,
         claims: rows::claims(connection, "SELECT * FROM claim ORDER BY delivery_id", [])?,
-        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?.max(delivery_floor.saturating_add(1)),
+        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?
+            .max(delivery_floor.saturating_add(1)),
         occurrence_floor: u32::try_from(rows::number(connection, OCCURRENCE_FLOOR)?.max(occurrence_floor)).unwrap_or(u32::MAX),
     };
     connection.execute_batch("DROP TABLE temp.kept")?;

@@ -76,9 +76,13 @@ impl Retention {
 
 fn remove(connection: &Connection, batch: &str) -> Result<Vec<Move>, CommitError> {
     connection.prepare_cached(RAISE_FLOORS)?.execute([batch])?;
-    let states: Vec<String> =
-        connection.prepare_cached("SELECT state FROM delivery WHERE batch_id = ?")?.query_map([batch], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    for sql in ["DELETE FROM delivery WHERE batch_id = ?", "DELETE FROM operation WHERE batch_id = ?", "DELETE FROM batch WHERE batch_id = ?"] {
+    let states: Vec<String> = connection
+        .prepare_cached("SELECT state FROM delivery WHERE batch_id = ?")?
+        .query_map([batch], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    for sql in
+        ["DELETE FROM delivery WHERE batch_id = ?", "DELETE FROM operation WHERE batch_id = ?", "DELETE FROM batch WHERE batch_id = ?"]
+    {
         connection.prepare_cached(sql)?.execute([batch])?;
     }
     let moved = |word: String| super::rows::from_word::<DeliveryState>(&word).map(|state| (Some(state), None)).map_err(CommitError::Value);
@@ -87,9 +91,8 @@ fn remove(connection: &Connection, batch: &str) -> Result<Vec<Move>, CommitError
 
 /// What must not be given out again although the rows that used it are gone: occurrence and delivery sequence.
 pub(super) fn floors(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
-    let found: Option<(i64, i64)> = connection
-        .query_row("SELECT occurrence, delivery_sequence FROM floor", [], |row| Ok((row.get(0)?, row.get(1)?)))
-        .optional()?;
+    let found: Option<(i64, i64)> =
+        connection.query_row("SELECT occurrence, delivery_sequence FROM floor", [], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
     let (occurrence, sequence) = found.unwrap_or_default();
     Ok((u64::try_from(occurrence).unwrap_or_default(), u64::try_from(sequence).unwrap_or_default()))
 }

@@ -92,8 +92,7 @@ impl Store {
             }
         };
         let Opened { connection, callback_secret, recovered, tally } = opened;
-        let committer =
-            Committer::new(path.to_owned(), lock, connection, tally, options.keep.map(Retention::new), options.reopen_after);
+        let committer = Committer::new(path.to_owned(), lock, connection, tally, options.keep.map(Retention::new), options.reopen_after);
         Ok((Self { committer, callback_secret, loss }, recovered))
     }
 

@@ -282,7 +282,8 @@ fn a_backup_comes_before_a_change_of_the_schema() {
     drop(open(&path, 2));
     let kept = backups(&path);
     assert_eq!(kept.len(), 1);
-    let version: i64 = Connection::open(&kept[0]).and_then(|old| old.pragma_query_value(None, "user_version", |row| row.get(0))).expect("a version");
+    let version: i64 =
+        Connection::open(&kept[0]).and_then(|old| old.pragma_query_value(None, "user_version", |row| row.get(0))).expect("a version");
     assert_eq!(version, 1);
     drop(open(&path, 3));
     assert_eq!(backups(&path).len(), 1, "there was nothing to change");

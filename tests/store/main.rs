@@ -3,6 +3,7 @@
 mod constraints;
 mod crash;
 mod damage;
+mod doctor;
 mod faults;
 mod fixtures;
 mod ledger;

@@ -57,7 +57,8 @@ fn what_has_been_over_for_long_goes_and_what_is_owed_or_young_or_not_known_stays
     // Over, and young.
     let mut writes = over(303);
     writes[1] = Write::CreateOperation(OperationRecord { accepted: later(), ..operation(303, 303) });
-    let done = OperationRecord { state: OperationState::Succeeded, result: Some(json!(1)), attempt: 1, accepted: later(), ..operation(303, 303) };
+    let done =
+        OperationRecord { state: OperationState::Succeeded, result: Some(json!(1)), attempt: 1, accepted: later(), ..operation(303, 303) };
     writes[2] = Write::UpdateOperation(done);
     assert_eq!(commit(&mut store, writes), Ok(()));
     let tally = |store: Store| {
@@ -106,8 +107,13 @@ fn what_was_accepted_while_the_clock_was_wrong_is_as_old_as_what_came_after_it()
         let unset = Wall { unix_ms: 40 * DAY_MS, synchronised: false };
         let mut writes = over(number);
         writes[1] = Write::CreateOperation(OperationRecord { accepted: unset, ..operation(number, number) });
-        let done =
-            OperationRecord { state: OperationState::Succeeded, result: Some(json!(1)), attempt: 1, accepted: unset, ..operation(number, number) };
+        let done = OperationRecord {
+            state: OperationState::Succeeded,
+            result: Some(json!(1)),
+            attempt: 1,
+            accepted: unset,
+            ..operation(number, number)
+        };
         writes[2] = Write::UpdateOperation(done);
         assert_eq!(commit(&mut store, writes), Ok(()));
         if number == 1 {

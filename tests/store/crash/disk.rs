@@ -17,14 +17,35 @@ pub struct FileId(usize);
 #[derive(Debug, Clone)]
 pub enum Event {
     /// A file was there before anybody looked: it is durable.
-    Found { file: FileId, name: String, bytes: Vec<u8> },
-    Created { file: FileId, name: String },
-    Write { file: FileId, at: usize, bytes: Vec<u8> },
-    Truncate { file: FileId, size: usize },
-    Sync { file: FileId },
+    Found {
+        file: FileId,
+        name: String,
+        bytes: Vec<u8>,
+    },
+    Created {
+        file: FileId,
+        name: String,
+    },
+    Write {
+        file: FileId,
+        at: usize,
+        bytes: Vec<u8>,
+    },
+    Truncate {
+        file: FileId,
+        size: usize,
+    },
+    Sync {
+        file: FileId,
+    },
     /// A flush failed: the system forgot what it could not write, and will call the next flush a success.
-    SyncFailed { file: FileId },
-    Deleted { name: String, directory_synced: bool },
+    SyncFailed {
+        file: FileId,
+    },
+    Deleted {
+        name: String,
+        directory_synced: bool,
+    },
     /// A commit was acknowledged: so many are, in all.
     Acknowledged(usize),
 }

@@ -112,7 +112,8 @@ impl Run {
         let cuts = cuts(&self.watched.disk.events(), self.first, &LUCKS[..1], 7);
         let wrong = try_all(&cuts, |cut, path| {
             let found = found(path)?;
-            let lost: Vec<&u128> = self.acknowledged.iter().filter(|number| **number <= cut.acknowledged as u128 && !found.contains(number)).collect();
+            let lost: Vec<&u128> =
+                self.acknowledged.iter().filter(|number| **number <= cut.acknowledged as u128 && !found.contains(number)).collect();
             if lost.is_empty() { Ok(()) } else { Err(format!("{lost:?} are lost")) }
         });
         assert!(wrong.is_empty(), "{what}: {:#?}", &wrong[..wrong.len().min(3)]);

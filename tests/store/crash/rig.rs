@@ -74,7 +74,8 @@ pub fn contents(connection: &Connection) -> String {
 /// What is wrong with the file, by the engine's own full check.
 pub fn integrity(connection: &Connection) -> Result<(), String> {
     let verdict: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(|error| error.to_string())?;
-    let orphans = connection.prepare("PRAGMA foreign_key_check").and_then(|mut check| check.exists([])).map_err(|error| error.to_string())?;
+    let orphans =
+        connection.prepare("PRAGMA foreign_key_check").and_then(|mut check| check.exists([])).map_err(|error| error.to_string())?;
     if verdict != "ok" || orphans { Err(format!("{verdict}; rows without what they refer to: {orphans}")) } else { Ok(()) }
 }
 

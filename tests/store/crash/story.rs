@@ -147,7 +147,8 @@ fn ask(scene: &mut Scene, session: SessionId, tool: &str, number: u64) {
 
 fn call(scene: &mut Scene, session: SessionId, tool: &str, number: u64, response: u64) {
     scene.now += 10;
-    let call = ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": number, "x": 0.1 + 0.2 }), confirmed: false };
+    let call =
+        ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": number, "x": 0.1 + 0.2 }), confirmed: false };
     scene.give(Input::Accept { session, turn: TurnId(u128::from(number)), response: ResponseId(u128::from(response)), call });
 }
 

@@ -85,9 +85,7 @@ impl Endpoint {
                 Some(status) => Answer::status(status, tag),
                 // As an INVITE would be answered (section 11.2): who asks takes its calls elsewhere.
                 None => match self.admission {
-                    Admission::Refuse { retry_after_s } => {
-                        Answer::status(503, tag).with(name::RETRY_AFTER, retry_after_s.to_string())
-                    }
+                    Admission::Refuse { retry_after_s } => Answer::status(503, tag).with(name::RETRY_AFTER, retry_after_s.to_string()),
                     Admission::Open => options_answer(tag),
                 },
             },
