@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use recado::coordination::Writer;
 use recado_core::ids::DeliveryId;
-use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write,
-};
+use recado_core::ledger::{BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use tempfile::TempDir;
 
 #[allow(dead_code)]

@@ -77,7 +77,7 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
         }
     }
     if backups_kept > 0 && found.backups.is_empty() && found.contents.is_some() {
-        remarks.push("There is no backup yet: the box makes one a minute after its start, and then one a day.".to_owned());
+        remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
     }
     for file in &found.set_aside {
         remarks

@@ -27,6 +27,7 @@ mod store;
 mod writer;
 
 pub use backup::{backups, is_backup_due, make_backup};
+pub use connection::find_damage;
 pub use error::{BackupError, CommitError, OpenError, ReadError};
 pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
 pub use loss::Loss;
