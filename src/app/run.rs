@@ -9,6 +9,9 @@ use recado_core::BootId;
 use recado_core::conversation::Settings;
 use recado_core::ledger::{ClaimRecord, Ledger, Snapshot};
 use recado_core::policy::Language;
+use recado_trace::redact::Key;
+use recado_trace::subject::LedgerStart;
+use recado_trace::{Mode, Redactor};
 use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{info, warn};
 
@@ -23,7 +26,7 @@ use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
-use crate::config::Config;
+use crate::config::{Config, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
@@ -32,6 +35,7 @@ use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::Speaker;
 use crate::telemetry::{Measures, TelemetryError};
+use crate::traces::{Keeper, Kept, Traced, Traces};
 
 /// Why a box can't run. Each says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -115,6 +119,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
         return Ok(Ended::Told);
     };
     let secret = BoxSecret::new(*store.callback_secret().expose());
+    let trace_key = Key::derive(store.callback_secret().expose());
     let http = admin::listen(config.http.listen).await?;
     let http_address = http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
     let callback_base = config.http.callback_base(http_address);
@@ -131,9 +136,11 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
             let _ = answers.blocking_send(answer.into());
         })
         .map_err(|error| AppError::System { what: "a thread for the store", error })?;
-    let policies = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
+    let policies: BTreeMap<_, _> = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
     let found = (recovered.operations.len(), recovered.deliveries.len());
-    let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+    let (keeper, traces) = keep_traces(config, boot, Redactor::of(trace_key, policies.values()), &measures, &health);
+    let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+    let (ledger, recovery) = Traced::<Ledger>::begin(&traces, &boot.to_string(), &mut clock.step(), start);
     let executor = Executor::start(slots, CONCURRENCY, reports);
     let (stop_ledger, ledger_stops) = oneshot::channel();
     let (anew, mut wanted_anew) = watch_channel::channel(None);
@@ -181,6 +188,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
         call_ms_max: config.sip.call_ms_max,
         to_ledger,
         measures: measures.clone(),
+        traces,
     });
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
@@ -238,6 +246,9 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
         let _ = ledger_task.await;
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
+    if let Some(keeper) = keeper {
+        keeper.join();
+    }
     info!("stopped");
     ended
 }
@@ -253,6 +264,31 @@ async fn to_be_opened_anew(wanted: &mut watch_channel::Receiver<Option<String>>,
     let mut looks = watch::beats();
     while health.calls_up() > 0 && Instant::now() < until {
         looks.tick().await;
+    }
+}
+
+/// Begins to keep traces, unless there are to be none. A box that can't keep them takes calls all the same.
+fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Measures, health: &HealthState) -> (Option<Keeper>, Traces) {
+    let mode = match config.trace.mode {
+        TraceMode::Off => return (None, Traces::off()),
+        TraceMode::Redacted => Mode::Redacted,
+        TraceMode::Full => Mode::Full,
+    };
+    let directory = config.this_box.traces();
+    let Trace { files_max, bytes_max, file_bytes_max, .. } = config.trace;
+    let kept = Kept { directory: directory.clone(), mode, files_max, bytes_max, file_bytes_max };
+    match Keeper::start(kept, boot, redactor, measures.clone(), health.clone()) {
+        Ok((keeper, traces)) => (Some(keeper), traces),
+        Err(error) => {
+            let directory = directory.display();
+            warn!(%directory, %error, "traces can't be kept");
+            health.raise(
+                "traces",
+                Impact::Degrades,
+                format!("{directory} can't be used ({error}): make it writable and start the box again, or set trace.mode = \"off\""),
+            );
+            (None, Traces::off())
+        }
     }
 }
 
@@ -313,7 +349,7 @@ pub(super) fn seed() -> crate::surface::sip::Seed {
     seed
 }
 
-fn snapshot(recovered: Recovered) -> Snapshot {
+pub(super) fn snapshot(recovered: Recovered) -> Snapshot {
     Snapshot {
         operations: recovered.operations,
         batches: recovered.batches,

@@ -75,15 +75,23 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
 }
 
 /// Watches over the parts of the house: health names the one that is stuck, and the service manager's watchdog, where there is
-/// one, is fed only while none is. Runs until it is dropped.
+/// one, is fed only while none is. A part that stays stuck has the box started again without waiting for the watchdog's time,
+/// which is there for the case that nobody looks any more. Runs until it is dropped.
 pub async fn watch_over(pulses: Vec<(&'static str, Pulse)>, health: HealthState) {
     let watchdog = sd_notify::watchdog_enabled();
     let mut looks = every(watchdog.map_or(BEAT, |within| BEAT.min(within / 3)));
+    let mut stuck_looks = 0;
     loop {
         looks.tick().await;
-        if look(&pulses, &health) && watchdog.is_some() {
+        stuck_looks = if look(&pulses, &health) { 0 } else { stuck_looks + 1 };
+        let state = match stuck_looks {
+            0 => sd_notify::NotifyState::Watchdog,
+            STUCK_LOOKS.. => sd_notify::NotifyState::WatchdogTrigger,
+            _ => continue,
+        };
+        if watchdog.is_some() {
             // A service manager that is gone needs no feeding.
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            let _ = sd_notify::notify(&[state]);
         }
     }
 }
@@ -127,6 +135,9 @@ const BEAT: Duration = Duration::from_secs(1);
 
 /// A part that has shown nothing for so long is stuck: none ever waits for anybody.
 const PULSE_MS_MAX: u64 = 5_000;
+
+/// A whole machine that was suspended finds all parts silent at its first look, and alive at the next ones.
+const STUCK_LOOKS: u32 = 3;
 
 #[cfg(test)]
 mod tests {

@@ -26,6 +26,7 @@ mod summary;
 mod this_box;
 pub mod tool;
 mod tool_check;
+mod trace;
 mod tree;
 mod wording;
 
@@ -46,5 +47,6 @@ pub use sip::Sip;
 pub use source::Sources;
 pub use speech::{Engine, Speech, Voices};
 pub use store::Store;
-pub use this_box::{STORE_FILE, ThisBox};
+pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;
+pub use trace::{Trace, TraceMode};

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool};
+use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Config {
     pub store: Store,
     /// `[log]`: what is written to stderr.
     pub log: Log,
+    /// `[trace]`: what is written of what was decided, and why.
+    pub trace: Trace,
     /// `[[tools]]`: what callers can ask for.
     pub tools: Vec<Tool>,
 }
@@ -77,6 +79,7 @@ impl Config {
         self.http.check(checker);
         self.store.check(checker);
         self.log.check(checker);
+        self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
             let free = self.http.listen.port().checked_add(1).unwrap_or(8080);

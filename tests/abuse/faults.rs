@@ -210,24 +210,3 @@ fn a_port_that_is_taken_starts_no_work() {
     }
     assert_eq!(stage.tools.all()[0].requests, 1, "a box that can't run asked for work again");
 }
-
-#[test]
-fn the_service_managers_watchdog_is_fed() {
-    let stage = Stage::set(&[]);
-    let manager = std::os::unix::net::UnixDatagram::bind(stage.path("notify")).expect("a socket");
-    manager.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
-    let mut service = command(&stage.config());
-    let environment = [("NOTIFY_SOCKET", stage.path("notify").into_os_string()), ("WATCHDOG_USEC", "600000".into())];
-    let mut boxed = service.envs(environment).stderr(std::process::Stdio::null()).spawn().expect("the box starts");
-    let mut told = Vec::new();
-    while told.iter().filter(|message| *message == "WATCHDOG=1").count() < 4 {
-        let mut buffer = [0; 256];
-        let Ok(length) = manager.recv(&mut buffer) else { break };
-        told.push(String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
-    }
-    boxed.kill().and_then(|()| boxed.wait()).expect("ended");
-    // Fed while the store is opened, too.
-    told.dedup();
-    assert!(told.len() >= 2 && told.contains(&"READY=1\nSTATUS=taking calls".to_owned()), "{told:?}");
-    assert_eq!(told.last().map(String::as_str), Some("WATCHDOG=1"));
-}
