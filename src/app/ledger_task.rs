@@ -7,15 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::SessionId;
 use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
 use super::watch::{self, Pulse};
-use crate::admin::HealthState;
+use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
 use crate::telemetry::{Measures, Observation, Seldom};
+use crate::traces::Traced;
 
 /// What reaches the ledger's task from calls.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum FromCalls {
 /// The task's ends.
 pub struct LedgerTask {
     pub clock: Clock,
-    pub ledger: Ledger,
+    pub ledger: Traced<Ledger>,
     /// Effects of the recovery, to be carried out first.
     pub recovery: Vec<Effect>,
     pub store: Writer,
@@ -43,6 +44,8 @@ pub struct LedgerTask {
     pub measures: Measures,
     pub health: HealthState,
     pub pulse: Pulse,
+    /// Told why the store has to be opened anew, when it has to.
+    pub anew: watch_channel::Sender<Option<String>>,
     pub stop: oneshot::Receiver<()>,
 }
 
@@ -77,6 +80,7 @@ impl LedgerTask {
             measures,
             health,
             pulse,
+            anew,
             mut stop,
         } = self;
         let mut running = Running {
@@ -151,6 +155,11 @@ impl LedgerTask {
                         pulse.beat();
                     }
                     watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest);
+                    running.measures.deliveries(&running.store.deliveries());
+                    if let Some(reason) = running.store.restart_wanted() {
+                        health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                        anew.send_if_modified(|wanted| wanted.replace(reason.clone()).is_none());
+                    }
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;
@@ -166,6 +175,7 @@ impl LedgerTask {
         if let Some(tools_end) = tools_end {
             let _ = tools_end.await;
         }
+        ledger.end();
         match &running.last_failure {
             None => info!("everything is committed"),
             Some(reason) => warn!(reason, "the last commits failed: what they held is found again by what is on record, or is not known"),
@@ -174,7 +184,7 @@ impl LedgerTask {
 }
 
 impl Running {
-    fn handle(&mut self, clock: &Clock, ledger: &mut Ledger, input: Input) {
+    fn handle(&mut self, clock: &Clock, ledger: &mut Traced<Ledger>, input: Input) {
         trace_input(&input);
         if let Input::CommitFailed { commit, reason } = &input
             && let Some(left_out) = self.failures.happened(std::time::Instant::now())
@@ -280,6 +290,7 @@ mod tests {
     use recado_core::ids::{BootId, PartyId, ResponseId, TurnId};
     use recado_core::ledger::OperationState;
     use recado_core::policy::{Language, ToolPolicy};
+    use recado_trace::subject::LedgerStart;
     use serde_json::json;
     use tokio::task::JoinHandle;
 
@@ -288,6 +299,7 @@ mod tests {
     use super::*;
     use crate::cognition::tools::{AttemptFuture, Sent, Slot, ToolPort};
     use crate::coordination::{Options, Reader, Store};
+    use crate::traces::Traces;
 
     /// A tool that succeeds, and counts how often it was asked.
     #[derive(Default)]
@@ -319,7 +331,8 @@ mod tests {
             let store = store.start(move |answer| drop(told.send(answer.into()))).unwrap();
             // Not idempotent: an attempt whose fate is not known would never be repeated.
             let policies = BTreeMap::from([("order".to_owned(), ToolPolicy::default())]);
-            let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+            let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+            let (ledger, recovery) = Traced::<Ledger>::begin(&Traces::off(), "ledger", &mut clock.step(), start);
             let (reports, from_tools) = mpsc::channel(8);
             let slot = Slot { port: Arc::clone(tool) as Arc<dyn ToolPort>, concurrency: NonZeroUsize::MIN };
             let executor = Executor::start(BTreeMap::from([("order".to_owned(), slot)]), NonZeroUsize::MIN, reports);
@@ -341,6 +354,7 @@ mod tests {
                 health: HealthState::new(Instant::now()),
                 pulse: Pulse::new(clock),
                 stop: stops,
+                anew: watch_channel::Sender::new(None),
             };
             Self { task: tokio::spawn(task.run()), calls, answered, answers, stop, _callbacks: callback_queue }
         }

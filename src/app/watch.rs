@@ -1,18 +1,16 @@
 //! Whether the box makes progress: what feeds health and measures, and the service manager's watchdog.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
-use tracing::{debug, error};
+use tracing::error;
 
 use super::clock::Clock;
 use crate::admin::{HealthState, Impact, StoreHealth};
-use crate::coordination::{ReadError, Reader, StoreStats};
+use crate::coordination::StoreStats;
 use crate::surface::media::MediaProgress;
-use crate::telemetry::Measures;
 
 /// The pulse of a task: it says every [`BEAT`] that it still takes what comes.
 #[derive(Debug, Clone)]
@@ -62,12 +60,15 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     });
     if !(stats.open && stats.writable) {
         let reason = last_failure.unwrap_or("the disk failed");
-        health.raise("store", Impact::Degrades, format!("{reason}: check the disk (df, dmesg); new operations are refused"));
+        health.raise("store", Impact::Refuses, format!("{reason}: check the disk (df, dmesg); new calls and operations are refused"));
+    } else if stats.full {
+        let text = "the disk is full: free some space on it; new calls and operations are refused, what was promised is still recorded";
+        health.raise("store", Impact::Refuses, text);
     } else if oldest > SLOW {
         let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
         health.raise("store", Impact::Degrades, text);
     } else if !stats.reserve_held {
-        health.raise("store", Impact::Degrades, "the disk is full or nearly so: free some space on it");
+        health.raise("store", Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
     } else {
         health.clear("store");
     }
@@ -126,21 +127,6 @@ pub async fn follow_media(mut progress: MediaProgress, pulse: Pulse) {
     }
 }
 
-/// Counts the store's deliveries for the measures. Runs until it is dropped.
-pub async fn count_deliveries(store: PathBuf, measures: Measures) {
-    let mut ticks = every(COUNT_EVERY);
-    loop {
-        ticks.tick().await;
-        let store = store.clone();
-        let counted = tokio::task::spawn_blocking(move || Reader::open(&store)?.counts()).await;
-        match counted.unwrap_or_else(|error| Err(ReadError::Io(error.to_string()))) {
-            Ok(counts) => measures.deliveries(&counts.deliveries),
-            // The writer meets the same fault, and health says so.
-            Err(error) => debug!(%error, "the deliveries can't be counted"),
-        }
-    }
-}
-
 /// A commit that takes longer is worth telling.
 const SLOW: Duration = Duration::from_secs(3);
 
@@ -152,9 +138,6 @@ const PULSE_MS_MAX: u64 = 5_000;
 
 /// A whole machine that was suspended finds all parts silent at its first look, and alive at the next ones.
 const STUCK_LOOKS: u32 = 3;
-
-/// Scrapers ask every quarter of a minute; a count reads the whole table of deliveries.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
