@@ -112,6 +112,11 @@ impl Rig {
         rig
     }
 
+    /// The ledger's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
     fn step(&mut self) -> Step {
         self.seed += 1 << 64;
         let wall = Wall { unix_ms: 1_000_000 + i64::try_from(self.now).unwrap_or(0), synchronised: self.wall_synchronised };
@@ -582,6 +587,11 @@ impl Rig {
 }
 
 impl Call {
+    /// The conversation's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
     /// When the caller has said what they are about to say.
     fn silent_from(&self, now: u64) -> u64 {
         self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))
