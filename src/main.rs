@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use recado::config::{Config, Sources};
 use recado::demo::{self, Options};
-use recado::{app, telemetry, traces};
+use recado::{app, simulate, telemetry, traces};
 use recado_core::DeliveryId;
 use recado_core::policy::Language;
 
@@ -77,6 +77,8 @@ enum Command {
     },
     /// Test the box on this machine in a few seconds; needs no speech engine.
     SelfTest,
+    /// Play conversations in virtual time, with every fault, and check that the contract holds; needs nothing.
+    Sim(simulate::Options),
 }
 
 /// Where the configuration is.
@@ -121,6 +123,7 @@ fn main() -> ExitCode {
         }
         Command::Demo { language, wav, keep } => ended(demo::run(&Options { language, wav, keep })),
         Command::SelfTest => ended(demo::self_test()),
+        Command::Sim(options) => ended(simulate::run(&options).map(|text| print(&text))),
     }
 }
 

@@ -1,10 +1,13 @@
 //! The store on real files: constraints, restarts, kills, full and failing disks.
 
 mod constraints;
+mod crash;
+mod damage;
 mod faults;
 mod fixtures;
 mod ledger;
 mod model;
 mod opening;
 mod power;
+mod retention;
 mod writing;

@@ -8,12 +8,19 @@ use recado_core::ledger::{self, ClaimRecord, CommitId, Route, Snapshot, Write};
 /// A store that keeps what was committed and can be slow, or fail.
 #[derive(Default)]
 pub struct Store {
+    /// Operations on record.
     pub operations: BTreeMap<OperationId, ledger::OperationRecord>,
+    /// Batches on record.
     pub batches: BTreeMap<recado_core::BatchId, ledger::BatchRecord>,
+    /// Deliveries on record.
     pub deliveries: BTreeMap<DeliveryId, ledger::DeliveryRecord>,
+    /// Claims on record.
     pub claims: BTreeMap<DeliveryId, (SessionId, BootId, Route)>,
+    /// Transactions that were kept.
     pub commits: u64,
+    /// How long a commit takes (ms).
     pub delay_ms: u64,
+    /// Whether the disk is full.
     pub failing: bool,
     pub(crate) in_flight: VecDeque<(u64, CommitId, Vec<Write>)>,
 }
