@@ -1,5 +1,5 @@
 //! The traces of `recado demo`: a call with interruptions, the box killed in its middle, started again, and called again. When
-//! a change of what is decided is meant, `./dev record-traces` writes them anew, and the change is seen in the diff.
+//! a change of what is decided is meant, `./dev traces` writes them anew, and the change is seen in the diff.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ fn todays_code_decides_what_was_recorded() {
     let replayed = replay_files(&files);
     assert!(
         replayed.same && replayed.errors.is_empty(),
-        "{}{:#?}\nIs the change meant? Then record them anew: ./dev record-traces",
+        "{}{:#?}\nIs the change meant? Then record them anew: ./dev traces",
         replayed.text,
         replayed.errors
     );
