@@ -7,14 +7,13 @@ use recado::coordination::{Recovered, Store};
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, ClaimRecord, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
-    Snapshot,
+    AttemptOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
 };
 use recado_core::policy::{Language, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
-use crate::fixtures::{open, path_in};
+use crate::fixtures::{open, path_in, snapshot};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -61,15 +60,7 @@ impl Scene {
     }
 
     pub fn watched(store: Store, recovered: Recovered, boot: u128, now: u64, committed: impl FnMut() + 'static) -> Self {
-        let claims = recovered.claims.into_iter();
-        let snapshot = Snapshot {
-            operations: recovered.operations,
-            batches: recovered.batches,
-            deliveries: recovered.deliveries,
-            claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
-            next_sequence: recovered.next_sequence,
-            occurrence_floor: recovered.occurrence_floor,
-        };
+        let snapshot = snapshot(recovered);
         let operations = snapshot.operations.iter().map(|record| (record.id, record.attempt)).collect();
         let deliveries = snapshot.deliveries.iter().map(|record| record.id).collect();
         let policies = BTreeMap::from([

@@ -1,6 +1,7 @@
 //! The store on real files: constraints, restarts, kills, full and failing disks.
 
 mod constraints;
+mod conversations;
 mod crash;
 mod damage;
 mod faults;

@@ -10,7 +10,7 @@ use recado_core::policy::CanInterrupt;
 use super::{Moment, may_be_told};
 use crate::call::Call;
 use crate::edges::Machine;
-use crate::store::Store;
+use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 use crate::voice::{FRAME, Released};
 
@@ -52,7 +52,7 @@ pub(super) struct Claimed {
 
 impl Told {
     /// R4: the claim is durable, and this conversation's, before it is spoken.
-    pub fn speaks(&self, store: &Store, call: &Call, delivery: DeliveryId, boot: BootId, findings: &mut Findings) {
+    pub fn speaks(&self, store: &MemoryStore, call: &Call, delivery: DeliveryId, boot: BootId, findings: &mut Findings) {
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
         findings.check(speaking, Invariant::I16, || format!("R4: {delivery} is spoken before its claim is durable"));
         let owner = store.claims.get(&delivery).map(|(session, owner, _)| (*session, *owner));
@@ -60,7 +60,7 @@ impl Told {
     }
 
     /// A frame has left the box.
-    pub fn released(&mut self, store: &Store, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
+    pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
@@ -133,7 +133,7 @@ impl Told {
 }
 
 /// I4: who is told that something has been done is told so after that is on record.
-fn honest(store: &Store, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
+fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
     let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
