@@ -197,7 +197,9 @@ impl Page {
                 };
                 let _ = writeln!(self.text, "    {:>9} ms  {:<18} {what}", ms, phase.name());
             }
-            let _ = writeln!(self.text, "    at {:>9}  {}", seconds(end_of(told).since(story.from), 1), told.end.sentence());
+            let before = told.cuts - u32::from(told.end == End::Cut);
+            let cuts = if before > 0 { format!("; cut before: {before}") } else { String::new() };
+            let _ = writeln!(self.text, "    at {:>9}  {}{cuts}", seconds(end_of(told).since(story.from), 1), told.end.sentence());
         }
     }
 }
