@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 
-use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Input, PlaybackState};
+use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Identity, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
+use recado_core::timers::Timers;
 
 use crate::journal::Journal;
 use crate::voice::{FRAME, Voice};
@@ -48,8 +49,14 @@ pub struct Call {
     pub on_hold: bool,
     /// Whether the floor is held.
     pub floor_held: bool,
+    /// Who is on the line, as far as the conversation has been told.
+    pub identity: Identity,
+    /// Whether a machine has answered.
+    pub voicemail: bool,
     /// Whether the call is over.
     pub over: bool,
+    /// The conversation's timers.
+    pub timers: Timers,
     /// What was seen of it.
     pub watch: CallWatch,
     /// The conversation's trace.
@@ -74,6 +81,11 @@ impl Call {
     pub(crate) fn quiet(&self) -> bool {
         let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
         still && self.watch.open.is_none() && self.voice.acoustic() == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+    }
+
+    /// The conversation's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
     }
 
     /// When the caller has said what they are about to say.

@@ -44,6 +44,10 @@ pub struct Voice {
     /// Segments that the ear heard to their end, and when the last frame left.
     heard: Vec<(u64, SegmentRef)>,
     closed: bool,
+    /// Since when the caller's acoustic state stands as it does (ms).
+    pub acoustic_since: u64,
+    /// So many of the next commands to go on are lost.
+    pub deaf: u32,
 }
 
 /// What a re-INVITE agreed on.
@@ -85,6 +89,8 @@ impl Voice {
             released_at: None,
             heard: Vec::new(),
             closed: false,
+            acoustic_since: now,
+            deaf: 0,
         }
     }
 
@@ -100,6 +106,10 @@ impl Voice {
 
     /// Goes on with a paused playback.
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch, now: u64) {
+        if self.deaf > 0 {
+            self.deaf -= 1;
+            return;
+        }
         self.order.resume(playback, epoch);
         self.pass_on(now);
     }
@@ -140,6 +150,7 @@ impl Voice {
     /// The caller's acoustic clock moves, as the media path sees it; `at` is when the sound was.
     pub fn edge(&mut self, to: Acoustic, at: u64, now: u64) -> AcousticEdge {
         let edge = AcousticEdge { to, epoch: AcousticEpoch(self.mouth.epoch().0 + 1), at: Time(at) };
+        self.acoustic_since = now;
         let Self { mouth, told, .. } = self;
         mouth.edge(edge, Time(now), &mut |event| told.push_back(event));
         edge

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Effect, Input, ModelEvent, PlaybackEvent, PlaybackState};
+use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Input, ModelEvent, PlaybackEvent, PlaybackState};
 use recado_core::ids::{PlaybackId, ResponseId};
 use recado_core::ledger;
 
@@ -28,6 +28,8 @@ pub struct CallWatch {
     /// Whether the model has been heard of since the response was asked for.
     generating: bool,
     playbacks: BTreeMap<PlaybackId, &'static str>,
+    /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
+    collecting: bool,
     /// What left the box.
     pub frames: Frames,
     /// What counts as heard.
@@ -78,6 +80,8 @@ impl CallWatch {
                     }
                 }
             }
+            // Keys that are collected are answered together.
+            Input::Digit(_) if self.collecting => May::Anything,
             Input::Digit(_) => May::Answer,
             Input::Hold(_) | Input::ChannelOver => {
                 self.owed_since = None;
@@ -114,14 +118,16 @@ impl CallWatch {
         findings.edge(Machine::Playback, from, to, || playback.to_string());
     }
 
-    /// What the conversation's own clock shows before and after an input: that evidence is awaited, and that none is.
-    pub fn shows(&mut self, before: Option<PlaybackState>, after: Option<PlaybackState>, findings: &mut Findings) {
-        let edge = match (before, after) {
-            (Some(PlaybackState::Playing), Some(PlaybackState::Drained)) => ("Playing", "Drained"),
-            (Some(PlaybackState::Drained), None) => ("Drained", "Finished"),
-            _ => return,
-        };
-        findings.edge(Machine::Playback, edge.0, edge.1, String::new);
+    /// What the conversation's own clock did, where it can't be seen from outside: that evidence is awaited, and settled.
+    pub fn took(&mut self, taken: &[Edge], findings: &mut Findings) {
+        for edge in taken {
+            let (from, to) = match edge {
+                Edge::Playback { from: PlaybackState::Playing, to: PlaybackState::Drained, .. } => ("Playing", "Drained"),
+                Edge::Playback { from: PlaybackState::Drained, to: PlaybackState::Finished { .. }, .. } => ("Drained", "Finished"),
+                _ => continue,
+            };
+            findings.edge(Machine::Playback, from, to, || format!("{edge:?}"));
+        }
     }
 
     fn generates(&mut self, to: &'static str, findings: &mut Findings) {
@@ -143,6 +149,7 @@ impl CallWatch {
                 self.open = None;
             }
             ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(findings),
+            ModelEvent::CollectDigits { response, .. } if self.open == Some(*response) => self.collecting = true,
             ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(findings.now),
             _ => {}
         }
@@ -165,7 +172,8 @@ impl CallWatch {
                     findings
                         .check(self.open.is_none(), Invariant::I18, || format!("{response} is asked for while {:?} is open", self.open));
                     self.open = Some(*response);
-                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. });
+                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });
+                    self.collecting &= !matches!(cause, Cause::Digit { .. } | Cause::Digits { .. });
                     (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
                 Effect::CancelResponse { .. } if may == May::OnlyWait => {

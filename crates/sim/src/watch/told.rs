@@ -6,6 +6,7 @@ use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
 use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
 use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
 use recado_core::policy::CanInterrupt;
+use recado_core::timers::Timer;
 
 use super::{Moment, may_be_told};
 use crate::call::Call;
@@ -27,6 +28,8 @@ pub struct Told {
     pub(super) doubted: BTreeSet<DeliveryId>,
     /// When a delivery came to its end, as the store has it.
     pub(super) ended: BTreeMap<DeliveryId, u64>,
+    /// When each delivery became durable.
+    pub(super) made: BTreeMap<DeliveryId, u64>,
     /// The latest claim of each delivery.
     pub(super) claims: BTreeMap<DeliveryId, Claimed>,
 }
@@ -61,12 +64,18 @@ impl Told {
 
     /// A frame has left the box.
     pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
+        if let Purpose::Progress { batch, .. } = released.purpose {
+            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let made = closing.and_then(|closing| self.made.get(&closing.id));
+            let in_time = made.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
+            findings.check(in_time, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready"));
+        }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
         };
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
-        findings.check(call.voice.acoustic() == Acoustic::Quiet || over_caller, Invariant::I9, || {
+        findings.check(call.voice.acoustic() == Acoustic::Quiet || over_caller || disbelieved(call, at.now), Invariant::I9, || {
             format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic())
         });
         // What the core has ended still sounds until its command has come to the voice.
@@ -130,6 +139,17 @@ impl Told {
             sounded.retain(|sounded| sounded.session != call.session || call.voice.hears(sounded.segment) || !sounded.heard);
         }
     }
+}
+
+/// Whether the caller's clock has stood still for so long that it is not believed any more.
+fn disbelieved(call: &Call, now: u64) -> bool {
+    let timer = match call.voice.acoustic() {
+        Acoustic::Quiet => return false,
+        Acoustic::Suspected => Timer::SuspectedMax,
+        Acoustic::Speaking => Timer::SpeakingMax,
+        Acoustic::Trailing => Timer::TrailingMax,
+    };
+    now >= call.voice.acoustic_since + call.timers.ms(timer)
 }
 
 /// I4: who is told that something has been done is told so after that is on record.
