@@ -9,6 +9,7 @@ use recado_core::ids::{BootId, OperationId};
 use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
+use recado_core::timers::Timer;
 use recado_trace::subject::LedgerStart;
 
 use crate::call::Call;
@@ -291,10 +292,9 @@ impl Rig {
             may => may,
         };
         let woken = input == Input::Wake;
-        let showed = call.shows;
         let effects = journal::handle(&mut call.journal, &mut call.conversation, &mut step, input);
         call.handled();
-        call.watch.shows(showed, call.shows, &mut self.findings);
+        call.watch.took(call.conversation.edges(), &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
         call.watch.history.settles(&effects, &call.voice, &mut self.findings);
         self.watch.trace(&effects);
@@ -376,11 +376,16 @@ impl Rig {
                 Effect::Ledger(input) => self.queue.push_back(Todo::Ledger(*input)),
                 Effect::HangUp => {
                     call.hung_up = true;
-                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), &mut self.findings);
+                    let within_ms = self.settings.timers.ms(Timer::HangUpMax);
+                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), within_ms, &mut self.findings);
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
-                other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
+                other @ (Effect::ToolOutput { .. }
+                | Effect::Measured(_)
+                | Effect::Update { .. }
+                | Effect::Cancelling(_)
+                | Effect::Doubted { .. }) => call.outputs.push(other),
             }
         }
         self.calls[at].tells(self.now + self.link_ms);
@@ -398,7 +403,7 @@ impl Rig {
             self.findings.check(sounds, Invariant::I20, || format!("it plays without frames since {since:?}"));
         }
         let at = self.moment();
-        self.watch.idle(&self.store, &mut self.calls, at, self.settings.min_quiet_ms, &mut self.findings);
+        self.watch.idle(&self.store, &mut self.calls, at, &self.settings.timers, &mut self.findings);
     }
 }
 

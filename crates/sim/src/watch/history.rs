@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recado_core::conversation::{Effect, Generation, HeardText, PlaybackEvent, SegmentRef};
+use recado_core::conversation::{Effect, Generation, HeardText, PlaybackEvent, SegmentRef, Standing};
 use recado_core::ids::PlaybackId;
 
 use super::FAR_BUFFER;
@@ -18,7 +18,6 @@ pub struct History {
     playing: BTreeMap<SegmentRef, Playing>,
     /// Segments whose last frame has left, and that no report has covered yet.
     sent: BTreeMap<SegmentRef, Sent>,
-    begun: BTreeSet<PlaybackId>,
     /// When each playback was told to stop (ms).
     clears: BTreeMap<PlaybackId, u64>,
     /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
@@ -47,11 +46,6 @@ enum Due {
 }
 
 impl History {
-    /// Whether a frame of this playback has left, as far as the conversation knows.
-    pub(super) fn begun(&self, playback: PlaybackId) -> bool {
-        self.begun.contains(&playback)
-    }
-
     pub(super) fn clears(&mut self, playback: PlaybackId, now: u64) {
         self.clears.insert(playback, now);
     }
@@ -60,7 +54,6 @@ impl History {
     pub(super) fn told(&mut self, event: &PlaybackEvent, now: u64) {
         match *event {
             PlaybackEvent::Started { segment, generation, .. } => {
-                self.begun.insert(segment.playback);
                 self.playing.insert(segment, Playing { generation });
             }
             PlaybackEvent::Sent { segment, packet, generation, .. } => {
@@ -96,7 +89,10 @@ impl History {
     /// The conversation has taken an input in: what it counts as heard from now on, and what it had to.
     pub fn settles(&mut self, effects: &[Effect], voice: &Voice, findings: &mut Findings) {
         for effect in effects {
-            if let Effect::Heard(heard) = effect {
+            // What is uncertain may not have been heard.
+            if let Effect::Heard(heard) = effect
+                && heard.standing != Standing::Uncertain
+            {
                 self.no_more_than_the_ear(heard, voice, findings);
             }
         }
@@ -127,7 +123,8 @@ impl History {
         let (said, all) = (heard.text.len() as u64, text.len() as u64);
         let fits = said * count.frames <= count.credit() * all;
         findings.check(fits, Invariant::I7, || format!("{heard:?}, and the ear heard {count:?} of {text:?}"));
-        let once = self.heard.insert(heard.segment);
+        let settled = matches!(heard.standing, Standing::Settled(_));
+        let once = !settled || self.heard.insert(heard.segment);
         findings.check(once, Invariant::I7, || format!("a segment is heard twice: {heard:?}"));
     }
 }
