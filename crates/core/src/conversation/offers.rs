@@ -9,6 +9,7 @@ use super::playback::{Of, Piece, Playback};
 use super::reply::Queued;
 use super::speaking::give_next;
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId};
 use crate::ledger::{self, DeliveryEnvelope, DeliveryKind, Route, SpokenClause};
@@ -58,6 +59,9 @@ impl Offer {
 impl Conversation {
     pub(super) fn offered(&mut self, cx: &mut Cx, envelope: DeliveryEnvelope) {
         self.drop_updates(cx, |purpose| matches!(purpose, Purpose::Progress { batch, .. } if *batch == envelope.batch));
+        if fault(Fault::DroppedWhileSpeaking) && !self.acoustic.quiet() {
+            return;
+        }
         let since = cx.now;
         self.offers.insert(envelope.sequence, Offer { envelope, since, answered: None, not_before: None });
     }
@@ -151,13 +155,16 @@ impl Conversation {
     }
 
     pub(super) fn claim_refused(&mut self, now: Time, delivery: DeliveryId) {
+        if fault(Fault::ClaimLatched) {
+            return;
+        }
         if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
             self.put_off(now, &claim);
         }
     }
 
     pub(super) fn give_back_overdue_claim(&mut self, cx: &mut Cx) {
-        let claim_max = self.ms(Timer::ClaimMax);
+        let claim_max = if fault(Fault::ClaimLatched) { u64::MAX } else { self.ms(Timer::ClaimMax) };
         if let Some(claim) = self.claim.take_if(|claim| cx.now.since(claim.since) >= claim_max) {
             // Should it be granted after all, it is given back then.
             self.put_off(cx.now, &claim);
@@ -187,7 +194,7 @@ impl Conversation {
         let asked_for = self.reply.as_ref().is_some_and(|reply| reply.asks_for(envelope.delivery));
         Asked {
             terminal: false,
-            stale: matches!((envelope.stale_after_ms, age_ms), (Some(limit), Some(age)) if age > limit),
+            stale: matches!((envelope.stale_after_ms, age_ms), (Some(limit), Some(age)) if age > limit && !fault(Fault::StaleTold)),
             priority: envelope.priority,
             can_interrupt: envelope.can_interrupt,
             ride_only: envelope.ride_only,
