@@ -100,7 +100,7 @@ faults! {
     HangsUpOverReady,
     /// A playback whose next segment is late still counts as playing.
     StarvedStillPlays,
-    /// A reply is mixed into an announcement.
+    /// A reply is said in the playback of an announcement.
     Mixed,
     /// A stale command to sound is obeyed.
     StaleCommandObeyed,
@@ -112,7 +112,7 @@ faults! {
     ResumeRepeatsAFrame,
     /// What was cleared is still said to its end.
     ClearIgnored,
-    /// Something random enters a decision.
+    /// Something random enters the wait before another attempt.
     Random,
 }
 

@@ -5,8 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::faults::{Fault, fault, unexplained};
-
 /// Why a text is not an identifier of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an identifier of the form `{prefix}_` and 32 hexadecimal digits")]
@@ -130,7 +128,7 @@ impl FreshIds {
 
     /// The next identifier's value.
     pub fn draw(&mut self) -> u128 {
-        let drawn = if fault(Fault::Random) { self.next ^ (u128::from(unexplained()) << 64) } else { self.next };
+        let drawn = self.next;
         // An odd step visits every value before it repeats one.
         self.next = self.next.wrapping_add(STEP);
         drawn

@@ -348,10 +348,10 @@ impl Rig {
         for effect in effects {
             let now = self.now;
             let call = &mut self.calls[at];
+            if let Effect::Speak { segment, purpose, .. } = &effect {
+                self.watch.told.speaks(&self.store, call, segment.playback, purpose, BootId(self.boot), &mut self.findings);
+            }
             match &effect {
-                Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    self.watch.told.speaks(&self.store, call, *delivery, BootId(self.boot), &mut self.findings);
-                }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));

@@ -164,7 +164,7 @@ impl Conversation {
     }
 
     pub(super) fn give_back_overdue_claim(&mut self, cx: &mut Cx) {
-        let claim_max = if fault(Fault::ClaimLatched) { u64::MAX } else { self.ms(Timer::ClaimMax) };
+        let claim_max = self.ms(Timer::ClaimMax);
         if let Some(claim) = self.claim.take_if(|claim| cx.now.since(claim.since) >= claim_max) {
             // Should it be granted after all, it is given back then.
             self.put_off(cx.now, &claim);

@@ -49,7 +49,7 @@ impl Delivery {
 
     /// When it will be too old, on the monotonic clock.
     pub fn stale_at(&self) -> Option<Time> {
-        Some(self.ready_at?.plus(self.record.stale_after_ms?.saturating_add(1)))
+        Some(self.ready_at?.plus(self.record.stale_after_ms.filter(|_| !fault(Fault::StaleTold))?.saturating_add(1)))
     }
 
     /// What the gate needs to know of it.

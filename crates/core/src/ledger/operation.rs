@@ -9,7 +9,7 @@ use super::input::{AttemptOutcome, Executed, OperationResult};
 use super::intent::{record_digest, result_digest};
 use super::record::{OperationRecord, OperationState};
 use super::say::clean;
-use crate::faults::{Fault, fault};
+use crate::faults::{Fault, fault, unexplained};
 use crate::ids::FreshIds;
 use crate::policy::{Retry, ToolPolicy};
 use crate::time::{Step, Time};
@@ -260,6 +260,7 @@ pub(super) fn backoff_ms(first_ms: u64, doublings: u32, max_ms: u64) -> u64 {
 pub(super) fn jitter_ms(max_ms: u64, ids: &mut FreshIds) -> u64 {
     // The upper half of a draw: the lower bits of neighbouring draws resemble each other.
     let drawn = u64::try_from(ids.draw() >> 64).unwrap_or_default();
+    let drawn = if fault(Fault::Random) { drawn.wrapping_add(unexplained()) } else { drawn };
     drawn % max_ms.saturating_add(1).max(1)
 }
 

@@ -66,7 +66,8 @@ impl Offers {
                 .collect();
             let had = self.to.remove(&record.id).unwrap_or_default();
             let claimant = delivery.claim.as_ref().map(|claim| claim.session);
-            for &session in had.difference(&may).filter(|&&session| Some(session) != claimant && sessions.contains_key(&session)) {
+            let told = |session: &&SessionId| Some(**session) != claimant && sessions.contains_key(*session);
+            for &session in had.difference(&may).filter(told).filter(|_| !fault(Fault::SupersededGoesOn)) {
                 effects.push(withdrawn(session, record.id));
             }
             for &session in may.difference(&had) {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
-use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
+use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
+use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -27,6 +27,8 @@ pub struct Told {
     pub(super) doubted: BTreeSet<DeliveryId>,
     /// When a delivery came to its end, as the store has it.
     pub(super) ended: BTreeMap<DeliveryId, u64>,
+    /// Playbacks that are announcements, and of what.
+    announcements: BTreeMap<PlaybackId, DeliveryId>,
     /// The latest claim of each delivery.
     pub(super) claims: BTreeMap<DeliveryId, Claimed>,
 }
@@ -51,8 +53,16 @@ pub(super) struct Claimed {
 }
 
 impl Told {
-    /// R4: the claim is durable, and this conversation's, before it is spoken.
-    pub fn speaks(&self, store: &Store, call: &Call, delivery: DeliveryId, boot: BootId, findings: &mut Findings) {
+    /// Something is given to the voice. What is announced is alone in its playback (I8). R4: a claim is durable, and this
+    /// conversation's, before its delivery is spoken.
+    pub fn speaks(&mut self, store: &Store, call: &Call, playback: PlaybackId, what: &Purpose, boot: BootId, findings: &mut Findings) {
+        let of = if let Purpose::Clause { delivery, .. } = what { Some(*delivery) } else { None };
+        let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
+        findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
+        let Some(delivery) = of else { return };
+        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+            self.announcements.entry(playback).or_insert(delivery);
+        }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
         findings.check(speaking, Invariant::I16, || format!("R4: {delivery} is spoken before its claim is durable"));
         let owner = store.claims.get(&delivery).map(|(session, owner, _)| (*session, *owner));
@@ -137,20 +147,24 @@ fn honest(store: &Store, call: &Call, released: &Released, clause: Option<u32>, 
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
     let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
-    let mut done: BTreeMap<&str, BTreeSet<OperationId>> = BTreeMap::new();
+    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 3]> = BTreeMap::new();
     for operation in told {
-        let of_tool = done.entry(&operation.tool).or_default();
-        if matches!(operation.state, OperationState::Succeeded | OperationState::TooLate) {
-            of_tool.insert(operation.id);
-        }
+        let [done, failed, unknown] = ended.entry(&operation.tool).or_default();
+        match operation.state {
+            OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
+            OperationState::Failed => failed.insert(operation.id),
+            OperationState::Unknown => unknown.insert(operation.id),
+            _ => false,
+        };
     }
-    for (tool, done) in done {
-        let claims = claims_of_success(text, tool);
-        findings.check(claims <= done.len(), Invariant::I4, || format!("{text:?} is told, and {} of {tool} succeeded", done.len()));
+    let says = |words: String| text.matches(&words).count();
+    for (tool, [done, failed, unknown]) in ended {
+        let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
+        let truthful = claims <= done.len()
+            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
+            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
+        findings.check(truthful, Invariant::I4, || {
+            format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
+        });
     }
-}
-
-/// How often a text says that a tool has done what it was asked, as [`crate::drive::policies`] has it said.
-fn claims_of_success(text: &str, tool: &str) -> usize {
-    text.matches(&format!("Hecho lo de {tool}:")).count() + text.matches(&format!("Listo {tool}.")).count()
 }
