@@ -18,3 +18,4 @@ pub mod demo;
 pub mod simulate;
 pub mod surface;
 pub mod telemetry;
+pub mod traces;

@@ -30,7 +30,7 @@ impl Rig {
         let start = ConversationStart { settings: self.settings.clone(), channel };
         let (conversation, journal, effects) = match self.journal {
             Some(_) => {
-                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                let (conversation, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
                 (conversation, Some(journal), effects)
             }
             None => {

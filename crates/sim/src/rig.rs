@@ -14,7 +14,7 @@ use recado_trace::subject::LedgerStart;
 
 use crate::call::Call;
 use crate::journal::{self, Journal};
-use crate::store::Store;
+use crate::store::{Disk, Store};
 use crate::tools::Tools;
 use crate::violation::{Findings, Invariant};
 use crate::voice::{FRAME, Line};
@@ -37,7 +37,7 @@ pub struct Rig {
     ledger_due: Option<u64>,
     pub(crate) boot: u128,
     /// What is on record.
-    pub store: Store,
+    pub store: Disk,
     /// The calls of this boot.
     pub calls: Vec<Call>,
     /// Attempts that left the box, in this boot.
@@ -75,7 +75,7 @@ impl Rig {
         let mut rig = Self::without_traces(policies);
         let mut step = first_step();
         let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
-        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), start);
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), &rig.policies, start);
         (rig.ledger, rig.journal) = (ledger, Some(journal));
         rig
     }
@@ -92,7 +92,7 @@ impl Rig {
             ledger_due: ledger.deadline().map(|at| at.0),
             ledger,
             boot: 1,
-            store: Store { delay_ms: 3, ..Store::default() },
+            store: Disk::new(BootId(1)),
             calls: Vec::new(),
             dispatched: Vec::new(),
             tools: Tools::default(),
@@ -151,11 +151,11 @@ impl Rig {
         self.boot += 1;
         self.now += 2_000;
         let mut step = self.step();
-        let snapshot = self.store.snapshot();
+        let snapshot = self.store.restart(BootId(self.boot));
         let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
         let (ledger, effects) = match self.journal {
             Some(_) => {
-                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), start);
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
                 self.journal = Some(journal);
                 (ledger, effects)
             }
@@ -206,7 +206,6 @@ impl Rig {
                 ledger::Input::CommitFailed { commit, reason: "disk full".into() }
             } else {
                 self.commit(&writes);
-                self.store.commits += 1;
                 ledger::Input::Durable(commit)
             };
             self.queue.push_back(Todo::Ledger(answer));

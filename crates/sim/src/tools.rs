@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use recado_core::ids::{IntentKey, OperationId, PartyId, TurnId};
 use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, OperationRecord, OperationResult, OperationState};
 
-use crate::store::Store;
+use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 
 /// What every tool did.
@@ -85,7 +85,7 @@ impl Tools {
     }
 
     /// The box died: what the tools have they carry out, and what was not on record it does not know.
-    pub fn box_died(&mut self, store: &Store, findings: &mut Findings) {
+    pub fn box_died(&mut self, store: &MemoryStore, findings: &mut Findings) {
         for (operation, sent) in &mut self.sent {
             let Some(record) = store.operations.get(operation).filter(|record| !record.state.settled()) else { continue };
             let waits = record.state == OperationState::RetryWait;

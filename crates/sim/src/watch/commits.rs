@@ -9,7 +9,7 @@ use recado_core::policy::{ToolPolicy, UncertainPolicy};
 use super::told::Claimed;
 use super::{Moment, Watch};
 use crate::edges::{self, Machine};
-use crate::store::Store;
+use crate::store::MemoryStore;
 use crate::tools::Tools;
 use crate::violation::{Findings, Invariant};
 
@@ -37,7 +37,7 @@ impl Watch {
     }
 
     /// A transaction is about to be on record.
-    pub fn committing(&mut self, store: &Store, writes: &[Write], at: Moment, tools: &Tools, findings: &mut Findings) {
+    pub fn committing(&mut self, store: &MemoryStore, writes: &[Write], at: Moment, tools: &Tools, findings: &mut Findings) {
         for write in writes {
             match write {
                 Write::CreateOperation(record) => {
@@ -81,7 +81,7 @@ impl Watch {
         }
     }
 
-    fn delivery(&mut self, store: &Store, record: &DeliveryRecord, at: Moment, findings: &mut Findings) {
+    fn delivery(&mut self, store: &MemoryStore, record: &DeliveryRecord, at: Moment, findings: &mut Findings) {
         let Some(known) = store.deliveries.get(&record.id) else { return };
         let claim = self.told.claims.get(&record.id);
         let frames = claim.is_some_and(|claim| claim.frames);
@@ -120,7 +120,7 @@ impl Watch {
     }
 
     /// R3: a result that leaves nothing to wait for makes the closing in the same transaction.
-    fn drains(&self, store: &Store, writes: &[Write], findings: &mut Findings) {
+    fn drains(&self, store: &MemoryStore, writes: &[Write], findings: &mut Findings) {
         for write in writes {
             let Write::UpdateOperation(record) = write else { continue };
             let was = store.operations.get(&record.id).is_none_or(|known| known.state.settled());
@@ -146,7 +146,7 @@ impl Watch {
     }
 
     /// A transaction is on record.
-    pub fn committed(&mut self, store: &Store, writes: &[Write], at: Moment, policies: &Policies, findings: &mut Findings) {
+    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], at: Moment, policies: &Policies, findings: &mut Findings) {
         for write in writes {
             match write {
                 Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
@@ -173,7 +173,7 @@ impl Watch {
     }
 
     /// I2: whether the way in which a delivery ended follows from its rule.
-    fn proven(&self, store: &Store, record: &DeliveryRecord, at: Moment, policies: &Policies) -> bool {
+    fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, at: Moment, policies: &Policies) -> bool {
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
@@ -189,7 +189,7 @@ impl Watch {
 pub type Policies = BTreeMap<String, ToolPolicy>;
 
 /// How an operation goes on.
-fn operation(store: &Store, record: &OperationRecord, tools: &Tools, findings: &mut Findings) {
+fn operation(store: &MemoryStore, record: &OperationRecord, tools: &Tools, findings: &mut Findings) {
     let Some(known) = store.operations.get(&record.id) else { return };
     findings.edge(Machine::Operation, edges::operation(known.state), edges::operation(record.state), || format!("{record:?}"));
     if known.state != record.state && record.state.settled() {
@@ -198,7 +198,7 @@ fn operation(store: &Store, record: &OperationRecord, tools: &Tools, findings: &
 }
 
 /// Whether something else was asked for on the topic of an operation, for the same party.
-fn newer(store: &Store, of: OperationId, policies: &Policies) -> bool {
+fn newer(store: &MemoryStore, of: OperationId, policies: &Policies) -> bool {
     let Some(own) = store.operations.get(&of) else { return false };
     let topic = |tool: &str| policies.get(tool).and_then(|policy| policy.topic.as_deref());
     let same = |other: &&OperationRecord| match &own.party {

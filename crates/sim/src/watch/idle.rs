@@ -8,12 +8,12 @@ use recado_core::timers::{Timer, Timers};
 
 use super::{Moment, Watch, may_be_told};
 use crate::call::Call;
-use crate::store::Store;
+use crate::store::{Disk, MemoryStore};
 use crate::violation::{Findings, Invariant};
 
 impl Watch {
     /// What must hold whenever everything that happened has been taken in.
-    pub fn idle(&mut self, store: &Store, calls: &mut [Call], at: Moment, timers: &Timers, findings: &mut Findings) {
+    pub fn idle(&mut self, store: &Disk, calls: &mut [Call], at: Moment, timers: &Timers, findings: &mut Findings) {
         let now = at.now;
         if store.failing || store.delay_ms > SLOW || store.in_flight.front().is_some_and(|(due, ..)| *due > now + SLOW) {
             self.unwell = Some(now);
@@ -44,7 +44,7 @@ impl Watch {
     }
 
     /// The agent hangs up.
-    pub fn hung_up(&self, store: &Store, call: &Call, at: Moment, within_ms: u64, findings: &mut Findings) {
+    pub fn hung_up(&self, store: &MemoryStore, call: &Call, at: Moment, within_ms: u64, findings: &mut Findings) {
         let now = at.now;
         let waited = call.watch.hang_up_wish.is_some_and(|wish| now >= wish + within_ms);
         if waited || self.unwell(now) {

@@ -10,7 +10,7 @@ use recado_core::policy::CanInterrupt;
 use super::{Moment, may_be_told};
 use crate::call::Call;
 use crate::edges::Machine;
-use crate::store::Store;
+use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 use crate::voice::{FRAME, Released};
 
@@ -55,7 +55,15 @@ pub(super) struct Claimed {
 impl Told {
     /// Something is given to the voice. What is announced is alone in its playback (I8). R4: a claim is durable, and this
     /// conversation's, before its delivery is spoken.
-    pub fn speaks(&mut self, store: &Store, call: &Call, playback: PlaybackId, what: &Purpose, boot: BootId, findings: &mut Findings) {
+    pub fn speaks(
+        &mut self,
+        store: &MemoryStore,
+        call: &Call,
+        playback: PlaybackId,
+        what: &Purpose,
+        boot: BootId,
+        findings: &mut Findings,
+    ) {
         let of = if let Purpose::Clause { delivery, .. } = what { Some(*delivery) } else { None };
         let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
         findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
@@ -70,7 +78,7 @@ impl Told {
     }
 
     /// A frame has left the box.
-    pub fn released(&mut self, store: &Store, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
+    pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
@@ -143,7 +151,7 @@ impl Told {
 }
 
 /// I4: who is told that something has been done is told so after that is on record.
-fn honest(store: &Store, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
+fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
     let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
