@@ -193,7 +193,10 @@ impl Rig {
     pub fn input(&mut self, call: usize, input: Input) {
         match input {
             Input::Identified(identity) => self.calls[call].identity = identity,
-            Input::Voicemail => self.calls[call].voicemail = true,
+            Input::Voicemail => {
+                self.calls[call].voicemail = true;
+                self.watch.machine_heard(&self.calls[call]);
+            }
             _ => {}
         }
         self.queue.push_back(Todo::Call(call, input));

@@ -69,6 +69,8 @@ pub struct CallWatch {
     playbacks: BTreeMap<PlaybackId, &'static str>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
     collecting: bool,
+    /// Whether the response that is being generated answers speech, and wants no keys.
+    answers_speech: bool,
 }
 
 /// What an input may lead to.
@@ -103,6 +105,7 @@ impl CallWatch {
             generating: false,
             playbacks: BTreeMap::new(),
             collecting: false,
+            answers_speech: false,
         }
     }
 
@@ -192,10 +195,15 @@ impl CallWatch {
             }
             ModelEvent::Complete { response } if self.open == Some(*response) => {
                 self.generates("Complete");
+                // What the caller said instead of the keys has its answer.
+                self.collecting &= !self.answers_speech;
                 self.open = None;
             }
             ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(),
-            ModelEvent::CollectDigits { response, .. } if self.open == Some(*response) => self.collecting = true,
+            ModelEvent::CollectDigits { response, .. } if self.open == Some(*response) => {
+                (self.collecting, self.answers_speech) = (true, false);
+            }
+            ModelEvent::TurnWasNoise { .. } => self.answers_speech = false,
             ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(self.now),
             _ => {}
         }
@@ -218,6 +226,7 @@ impl CallWatch {
                     assert_eq!(self.open, None, "I18: one generation at a time");
                     self.open = Some(*response);
                     self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });
+                    self.answers_speech = matches!(cause, Cause::Turn { .. });
                     self.collecting &= !matches!(cause, Cause::Digit { .. } | Cause::Digits { .. });
                     (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
@@ -335,6 +344,17 @@ impl Watch {
         }
     }
 
+    /// It was a machine that heard what was said in a call: nobody did.
+    pub fn machine_heard(&mut self, call: &Call) {
+        for ((delivery, _), sounded) in &mut self.clauses {
+            let before = sounded.len();
+            sounded.retain(|sounded| sounded.session != call.session);
+            if sounded.len() < before {
+                self.doubted.insert(*delivery);
+            }
+        }
+    }
+
     /// The agent hangs up.
     pub fn hung_up(&self, store: &Store, call: &Call, now: u64) {
         let waited = call.watch.hang_up_wish.is_some_and(|wish| now >= wish + 10_000);
@@ -385,7 +405,13 @@ impl Call {
     /// Whether nothing goes on here, seen from outside.
     fn quiet(&self) -> bool {
         let still = self.to_conversation.is_empty() && self.to_voice.is_empty() && self.edges.is_empty() && !self.voice.busy();
-        still && self.watch.open.is_none() && self.voice.acoustic == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+        still
+            && !self.watch.collecting
+            && self.watch.open.is_none()
+            && self.voice.acoustic == Acoustic::Quiet
+            && !self.on_hold
+            && !self.floor_held
+            && !self.hung_up
     }
 }
 
