@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Effect, Input, PlaybackState, Purpose, Settings};
+use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, OperationId};
 use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
@@ -56,6 +56,8 @@ pub struct Rig {
     pub findings: Findings,
     /// What new calls are held with.
     pub settings: Settings,
+    /// The strongest evidence that new calls' channels give.
+    pub best: Evidence,
     /// The ledger's trace.
     pub(crate) journal: Option<Journal<Ledger>>,
     pub(crate) requests: u64,
@@ -102,6 +104,7 @@ impl Rig {
             watch: Watch::default(),
             findings: Findings::default(),
             settings: Settings::default(),
+            best: Evidence::Received,
             journal: None,
             requests: 0,
             requested: BTreeMap::new(),

@@ -116,8 +116,14 @@ impl Conversation {
         let content = Content::Text { text: say, language: self.channel.language };
         let piece = Piece { purpose: Purpose::Acceptance { batch }, content };
         let closing = repeat.filter(|repeat| repeat.answer == RepeatAnswer::Reused).and_then(|repeat| repeat.delivery);
-        if let Some(delivery) = closing.filter(|delivery| self.waits_here(*delivery)) {
-            return self.ask_closing(cx, &call_id, response, delivery, piece);
+        if let Some(delivery) = closing {
+            if self.rides_on(delivery, response) {
+                // The answer is there already.
+                return self.reply.iter_mut().for_each(|reply| reply.resolve_nothing(&Asked::Accept(call_id.clone())));
+            }
+            if self.waits_here(delivery) {
+                return self.ask_closing(cx, &call_id, response, delivery, piece);
+            }
         }
         let Some(reply) = self.reply_being_answered(response) else { return };
         let first = reply.accepted.insert(batch);
@@ -128,10 +134,8 @@ impl Conversation {
     /// The caller asks for something whose closing is about to be told: the closing itself, riding, is the answer.
     fn ask_closing(&mut self, cx: &Cx, call_id: &str, response: ResponseId, delivery: DeliveryId, instead: Piece) {
         let asked = Asked::Accept(call_id.to_owned());
-        let Some(reply) = self.reply.as_mut().filter(|reply| reply.response == response) else {
-            // Its response went without: the closing is told by itself.
-            return;
-        };
+        // Where its response went without, the closing is told by itself.
+        let Some(reply) = self.reply.as_mut().filter(|reply| reply.response == response) else { return };
         let again = reply.asks_for(delivery);
         let place = reply.queue.iter_mut().find(|queued| matches!(queued, Queued::Answer { to, .. } if *to == asked));
         match place {

@@ -6,12 +6,11 @@ use super::barge_in::Why;
 use super::effect::{Decision, Effect, Purpose};
 use super::input::Content;
 use super::playback::{Of, Piece, Playback};
-use super::reply::Queued;
 use super::speaking::give_next;
 use super::{Conversation, Cx};
 use crate::faults::{Fault, fault};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
-use crate::ids::{DeliveryId, PlaybackId};
+use crate::ids::{DeliveryId, PlaybackId, ResponseId};
 use crate::ledger::{self, DeliveryEnvelope, DeliveryKind, Route, SpokenClause};
 use crate::policy::Priority;
 use crate::time::Time;
@@ -179,9 +178,17 @@ impl Conversation {
         self.closing_not_granted(claim.envelope.delivery);
     }
 
-    /// Whether a delivery waits here to be told.
+    /// Whether a delivery waits here to be told, or is being claimed.
     pub(super) fn waits_here(&self, delivery: DeliveryId) -> bool {
         self.offers.values().any(|offer| offer.envelope.delivery == delivery)
+    }
+
+    /// Whether a delivery is being told as a part of this response.
+    pub(super) fn rides_on(&self, delivery: DeliveryId, response: ResponseId) -> bool {
+        let of_it = |purpose: &Purpose| matches!(purpose, Purpose::Clause { delivery: of, .. } if *of == delivery);
+        let waits = self.reply.as_ref().is_some_and(|reply| reply.response == response && reply.waits_to_say(of_it));
+        let sounds = |playback: &Playback| playback.of == Of::Response(response) && playback.says(of_it);
+        waits || self.current.as_ref().is_some_and(sounds)
     }
 
     /// What the gate is asked about a delivery that waits here since `since`.
@@ -241,10 +248,7 @@ impl Conversation {
     /// Whether another delivery is being claimed, waits to be spoken, or is being spoken. An urgent one may cut the latter.
     fn delivery_active(&self, answer: &DeliveryDecision) -> bool {
         let clause = |purpose: &Purpose| matches!(purpose, Purpose::Clause { .. });
-        let waits = self.reply.as_ref().is_some_and(|reply| {
-            reply.tail.iter().any(|piece| clause(&piece.purpose))
-                || reply.queue.iter().any(|queued| matches!(queued, Queued::Piece(piece) if clause(&piece.purpose)))
-        });
+        let waits = self.reply.as_ref().is_some_and(|reply| reply.waits_to_say(clause));
         let speaks = *answer != DeliveryDecision::DeliverNow { interrupt: true }
             && self.current.as_ref().is_some_and(|playback| playback.has_left_to_say(clause));
         self.claim.is_some() || waits || speaks

@@ -234,6 +234,12 @@ impl Playback {
         u32::try_from(at).ok()
     }
 
+    /// Whether any of it, said or not, is for a purpose like this.
+    pub(super) fn says(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
+        let said = self.segments.iter().filter(|segment| segment.stage != Stage::Lost).map(|segment| &segment.piece.purpose);
+        said.chain(self.to_give.iter().map(|piece| &piece.purpose)).any(purpose)
+    }
+
     /// Whether anything that has not left the box is for a purpose like this.
     pub(super) fn has_left_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
         self.segments.iter().any(|segment| !segment.gone() && purpose(&segment.piece.purpose))

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::{Cause, Edge};
+use super::effect::{Cause, Edge, Purpose};
 use super::playback::Piece;
 use crate::ids::{BatchId, DeliveryId, ResponseId};
 use crate::time::Time;
@@ -204,6 +204,15 @@ impl Reply {
     /// Gives up the place of the answer to `asked`: it is answered in another way.
     pub(super) fn resolve_nothing(&mut self, asked: &Asked) {
         self.queue.retain(|queued| !matches!(queued, Queued::Answer { to, .. } if to == asked));
+    }
+
+    /// Whether anything for a purpose like this waits to be given to the voice.
+    pub(super) fn waits_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
+        let queued = self.queue.iter().filter_map(|queued| match queued {
+            Queued::Piece(piece) => Some(piece),
+            Queued::Answer { .. } => None,
+        });
+        queued.chain(&self.tail).any(|piece| purpose(&piece.purpose))
     }
 
     /// Whether a closing that was asked for has its place here.

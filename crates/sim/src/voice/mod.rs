@@ -29,6 +29,10 @@ pub struct Voice {
     pub far_end: FarEnd,
     /// How long a command takes to the media path (ms).
     link_ms: u64,
+    /// So many of the next commands to go on are lost.
+    pub deaf: u32,
+    /// Since when the caller's acoustic clock stands as it does (ms).
+    pub acoustic_since: u64,
     /// Until when the media path has no room for commands (ms).
     pub full_until: u64,
     to_mouth: VecDeque<(u64, Command<Frames, Remote>)>,
@@ -78,6 +82,8 @@ impl Voice {
             engine: Engine::new(),
             far_end: FarEnd::new(now, line),
             link_ms,
+            deaf: 0,
+            acoustic_since: now,
             full_until: 0,
             to_mouth: VecDeque::new(),
             told: VecDeque::new(),
@@ -103,6 +109,10 @@ impl Voice {
 
     /// Goes on with a paused playback.
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch, now: u64) {
+        if self.deaf > 0 {
+            self.deaf -= 1;
+            return;
+        }
         self.order.resume(playback, epoch);
         self.pass_on(now);
     }
@@ -143,6 +153,7 @@ impl Voice {
     /// The caller's acoustic clock moves, as the media path sees it; `at` is when the sound was.
     pub fn edge(&mut self, to: Acoustic, at: u64, now: u64) -> AcousticEdge {
         let edge = AcousticEdge { to, epoch: AcousticEpoch(self.mouth.epoch().0 + 1), at: Time(at) };
+        self.acoustic_since = now;
         let Self { mouth, told, .. } = self;
         mouth.edge(edge, Time(now), &mut |event| told.push_back(event));
         edge

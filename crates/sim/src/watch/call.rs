@@ -23,6 +23,10 @@ pub struct CallWatch {
     pub owed_since: Option<u64>,
     pub(super) hang_up_wish: Option<u64>,
     pub(super) waiting_since: Option<u64>,
+    /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
+    pub(crate) collecting: bool,
+    /// Whether the response that is being generated answers speech, and wants no keys.
+    answers_speech: bool,
     /// Whether the model has been heard of since the response was asked for.
     generating: bool,
     /// What left the box.
@@ -75,6 +79,8 @@ impl CallWatch {
                     }
                 }
             }
+            // Keys that are collected are answered together.
+            Input::Digit(_) if self.collecting => May::Anything,
             Input::Digit(_) => May::Answer,
             Input::Hold(_) | Input::ChannelOver => {
                 self.owed_since = None;
@@ -111,9 +117,15 @@ impl CallWatch {
             }
             ModelEvent::Complete { response } if self.open == Some(*response) => {
                 self.generates("Complete", findings);
+                // What the caller said instead of the keys has its answer.
+                self.collecting &= !self.answers_speech;
                 self.open = None;
             }
             ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(findings),
+            ModelEvent::CollectDigits { response, .. } if self.open == Some(*response) => {
+                (self.collecting, self.answers_speech) = (true, false);
+            }
+            ModelEvent::TurnWasNoise { .. } => self.answers_speech = false,
             ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(findings.now),
             _ => {}
         }
@@ -136,7 +148,9 @@ impl CallWatch {
                     findings
                         .check(self.open.is_none(), Invariant::I18, || format!("{response} is asked for while {:?} is open", self.open));
                     self.open = Some(*response);
-                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. });
+                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });
+                    self.answers_speech = matches!(cause, Cause::Turn { .. });
+                    self.collecting &= !matches!(cause, Cause::Digit { .. } | Cause::Digits { .. });
                     (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
                 Effect::CancelResponse { .. } if may == May::OnlyWait => {

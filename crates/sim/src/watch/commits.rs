@@ -54,6 +54,7 @@ impl Watch {
                 }
                 Write::CreateDelivery(record) => {
                     self.commits.deliveries.entry(record.batch).or_default().push(record.id);
+                    self.told.made.insert(record.id, at.now);
                     findings.edge(Machine::Delivery, "Ready", edges::delivery(record.state), || format!("{record:?}"));
                     self.waits(record, at.now);
                 }

@@ -27,6 +27,8 @@ pub struct Told {
     pub(super) doubted: BTreeSet<DeliveryId>,
     /// When a delivery came to its end, as the store has it.
     pub(super) ended: BTreeMap<DeliveryId, u64>,
+    /// When a delivery became durable (ms).
+    pub(super) made: BTreeMap<DeliveryId, u64>,
     /// Playbacks that are announcements, and of what.
     announcements: BTreeMap<PlaybackId, DeliveryId>,
     /// The latest claim of each delivery.
@@ -79,14 +81,19 @@ impl Told {
 
     /// A frame has left the box.
     pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
+        if let Purpose::Progress { batch, .. } = released.purpose {
+            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let ready = closing.and_then(|closing| self.made.get(&closing.id));
+            let before = ready.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
+            findings.check(before, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready since {ready:?}"));
+        }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
         };
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
-        findings.check(call.voice.acoustic() == Acoustic::Quiet || over_caller, Invariant::I9, || {
-            format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic())
-        });
+        let may = call.voice.acoustic() == Acoustic::Quiet || over_caller || call.disbelieved(at.now);
+        findings.check(may, Invariant::I9, || format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic()));
         // What the core has ended still sounds until its command has come to the voice.
         let grace = 2 * link_ms + FRAME;
         let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
@@ -139,6 +146,17 @@ impl Told {
             findings.check(clause.heard.is_some(), Invariant::I16, || format!("R5: spoken without evidence: {record:?}"));
             let heard = sounded.into_iter().any(|sounded| sounded.heard || clause.heard == Some(Evidence::Sent));
             findings.check(heard, Invariant::I6, || format!("clause {at} of {record:?} is spoken, and the ear did not hear it"));
+        }
+    }
+
+    /// It was a machine that heard what was said in a call: nobody did.
+    pub fn machine_heard(&mut self, call: &Call) {
+        for ((delivery, _), sounded) in &mut self.clauses {
+            let before = sounded.len();
+            sounded.retain(|sounded| sounded.session != call.session);
+            if sounded.len() < before {
+                self.doubted.insert(*delivery);
+            }
         }
     }
 
