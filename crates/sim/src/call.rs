@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Identity, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
-use recado_core::timers::Timers;
+
+use recado_core::timers::{Timer, Timers};
 
 use crate::journal::Journal;
 use crate::voice::{FRAME, Voice};
@@ -53,10 +54,10 @@ pub struct Call {
     pub identity: Identity,
     /// Whether a machine has answered.
     pub voicemail: bool,
-    /// Whether the call is over.
-    pub over: bool,
     /// The conversation's timers.
     pub timers: Timers,
+    /// Whether the call is over.
+    pub over: bool,
     /// What was seen of it.
     pub watch: CallWatch,
     /// The conversation's trace.
@@ -80,7 +81,24 @@ impl Call {
     /// Whether nothing goes on here, seen from outside.
     pub(crate) fn quiet(&self) -> bool {
         let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
-        still && self.watch.open.is_none() && self.voice.acoustic() == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+        still
+            && !self.watch.collecting
+            && self.watch.open.is_none()
+            && self.voice.acoustic() == Acoustic::Quiet
+            && !self.on_hold
+            && !self.floor_held
+            && !self.hung_up
+    }
+
+    /// Whether the caller's clock has stood still for so long that it is not believed any more.
+    pub(crate) fn disbelieved(&self, now: u64) -> bool {
+        let timer = match self.voice.acoustic() {
+            Acoustic::Quiet => return false,
+            Acoustic::Suspected => Timer::SuspectedMax,
+            Acoustic::Speaking => Timer::SpeakingMax,
+            Acoustic::Trailing => Timer::TrailingMax,
+        };
+        now >= self.voice.acoustic_since + self.timers.ms(timer)
     }
 
     /// The conversation's trace so far, where it leaves one.

@@ -60,8 +60,8 @@ impl Rig {
             floor_held: false,
             identity: if party.is_some() { Identity::CallersWord } else { Identity::Unknown },
             voicemail: false,
-            over: false,
             timers: self.settings.timers.clone(),
+            over: false,
             watch: CallWatch::default(),
             journal,
         });
@@ -86,7 +86,10 @@ impl Rig {
     pub fn input(&mut self, call: usize, input: Input) {
         match input {
             Input::Identified(identity) => self.calls[call].identity = identity,
-            Input::Voicemail => self.calls[call].voicemail = true,
+            Input::Voicemail => {
+                self.calls[call].voicemail = true;
+                self.watch.told.machine_heard(&self.calls[call]);
+            }
             _ => {}
         }
         self.queue.push_back(Todo::Call(call, input));

@@ -199,7 +199,7 @@ impl Rig {
 
     fn next_event(&self) -> Option<u64> {
         let calls = self.calls.iter().flat_map(|call| {
-            let edge = call.edges.front().map(|(at, ..)| (*at).max(call.voice.stalled_until));
+            let edge = call.edges.front().map(|(at, ..)| *at);
             let event = call.to_conversation.front().map(|(at, _)| *at);
             [edge, event, call.due, call.voice.next(self.now)]
         });
@@ -242,7 +242,7 @@ impl Rig {
     fn media(&mut self, at: usize) {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let call = &mut self.calls[at];
-        while !call.voice.stalled(now) && call.edges.front().is_some_and(|(when, ..)| *when <= now) {
+        while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
             let Some((_, to, dated)) = call.edges.pop_front() else { break };
             let edge = call.voice.edge(to, dated, now);
             // The media path tells the edge before what came of it.
@@ -355,10 +355,10 @@ impl Rig {
         for effect in effects {
             let now = self.now;
             let call = &mut self.calls[at];
+            if let Effect::Speak { segment, purpose, .. } = &effect {
+                self.watch.told.speaks(&self.store, call, segment.playback, purpose, BootId(self.boot), &mut self.findings);
+            }
             match &effect {
-                Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    self.watch.told.speaks(&self.store, call, *delivery, BootId(self.boot), &mut self.findings);
-                }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
@@ -383,7 +383,8 @@ impl Rig {
                 Effect::Ledger(input) => self.queue.push_back(Todo::Ledger(*input)),
                 Effect::HangUp => {
                     call.hung_up = true;
-                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), &mut self.findings);
+                    let within_ms = self.settings.timers.ms(Timer::HangUpMax);
+                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), within_ms, &mut self.findings);
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
@@ -409,7 +410,7 @@ impl Rig {
             self.findings.check(sounds, Invariant::I20, || format!("it plays without frames since {since:?}"));
         }
         let at = self.moment();
-        self.watch.idle(&self.store, &mut self.calls, at, self.settings.timers.ms(Timer::MinQuiet), &mut self.findings);
+        self.watch.idle(&self.store, &mut self.calls, at, &self.settings.timers, &mut self.findings);
     }
 }
 
