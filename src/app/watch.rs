@@ -1,18 +1,16 @@
 //! Whether the box makes progress: what feeds health and measures, and the service manager's watchdog.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
-use tracing::{debug, error};
+use tracing::error;
 
 use super::clock::Clock;
 use crate::admin::{HealthState, Impact, StoreHealth};
-use crate::coordination::{ReadError, Reader, StoreStats};
+use crate::coordination::StoreStats;
 use crate::surface::media::MediaProgress;
-use crate::telemetry::Measures;
 
 /// The pulse of a task: it says every [`BEAT`] that it still takes what comes.
 #[derive(Debug, Clone)]
@@ -62,27 +60,38 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     });
     if !(stats.open && stats.writable) {
         let reason = last_failure.unwrap_or("the disk failed");
-        health.raise("store", Impact::Degrades, format!("{reason}: check the disk (df, dmesg); new operations are refused"));
+        health.raise("store", Impact::Refuses, format!("{reason}: check the disk (df, dmesg); new calls and operations are refused"));
+    } else if stats.full {
+        let text = "the disk is full: free some space on it; new calls and operations are refused, what was promised is still recorded";
+        health.raise("store", Impact::Refuses, text);
     } else if oldest > SLOW {
         let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
         health.raise("store", Impact::Degrades, text);
     } else if !stats.reserve_held {
-        health.raise("store", Impact::Degrades, "the disk is full or nearly so: free some space on it");
+        health.raise("store", Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
     } else {
         health.clear("store");
     }
 }
 
 /// Watches over the parts of the house: health names the one that is stuck, and the service manager's watchdog, where there is
-/// one, is fed only while none is. Runs until it is dropped.
+/// one, is fed only while none is. A part that stays stuck has the box started again without waiting for the watchdog's time,
+/// which is there for the case that nobody looks any more. Runs until it is dropped.
 pub async fn watch_over(pulses: Vec<(&'static str, Pulse)>, health: HealthState) {
     let watchdog = sd_notify::watchdog_enabled();
     let mut looks = every(watchdog.map_or(BEAT, |within| BEAT.min(within / 3)));
+    let mut stuck_looks = 0;
     loop {
         looks.tick().await;
-        if look(&pulses, &health) && watchdog.is_some() {
+        stuck_looks = if look(&pulses, &health) { 0 } else { stuck_looks + 1 };
+        let state = match stuck_looks {
+            0 => sd_notify::NotifyState::Watchdog,
+            STUCK_LOOKS.. => sd_notify::NotifyState::WatchdogTrigger,
+            _ => continue,
+        };
+        if watchdog.is_some() {
             // A service manager that is gone needs no feeding.
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
+            let _ = sd_notify::notify(&[state]);
         }
     }
 }
@@ -118,21 +127,6 @@ pub async fn follow_media(mut progress: MediaProgress, pulse: Pulse) {
     }
 }
 
-/// Counts the store's deliveries for the measures. Runs until it is dropped.
-pub async fn count_deliveries(store: PathBuf, measures: Measures) {
-    let mut ticks = every(COUNT_EVERY);
-    loop {
-        ticks.tick().await;
-        let store = store.clone();
-        let counted = tokio::task::spawn_blocking(move || Reader::open(&store)?.counts()).await;
-        match counted.unwrap_or_else(|error| Err(ReadError::Io(error.to_string()))) {
-            Ok(counts) => measures.deliveries(&counts.deliveries),
-            // The writer meets the same fault, and health says so.
-            Err(error) => debug!(%error, "the deliveries can't be counted"),
-        }
-    }
-}
-
 /// A commit that takes longer is worth telling.
 const SLOW: Duration = Duration::from_secs(3);
 
@@ -142,8 +136,8 @@ const BEAT: Duration = Duration::from_secs(1);
 /// A part that has shown nothing for so long is stuck: none ever waits for anybody.
 const PULSE_MS_MAX: u64 = 5_000;
 
-/// Scrapers ask every quarter of a minute; a count reads the whole table of deliveries.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
+/// A whole machine that was suspended finds all parts silent at its first look, and alive at the next ones.
+const STUCK_LOOKS: u32 = 3;
 
 #[cfg(test)]
 mod tests {

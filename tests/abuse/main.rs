@@ -6,8 +6,10 @@
 mod bad_input;
 mod box_process;
 mod configuration;
+mod disk;
 mod faults;
 mod http;
 mod http_peers;
 mod phone;
 mod stage;
+mod store_trouble;

@@ -3,8 +3,9 @@
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// Stops the thread `name` of a process, until that process ends. Join it to be rid of what is left of the thread.
-pub fn hangs(process: u32, name: &str) -> JoinHandle<()> {
+/// Stops the thread `name` of a process, until that process ends; none where ptrace is not permitted. Join what is given to be
+/// rid of what is left of the thread.
+pub fn hangs(process: u32, name: &str) -> Option<JoinHandle<()>> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).expect("a process").flatten();
     let is_it = |path: &std::path::Path| std::fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);
     let thread = threads.map(|entry| entry.path()).find(|path| is_it(path)).expect("its thread");
@@ -12,14 +13,16 @@ pub fn hangs(process: u32, name: &str) -> JoinHandle<()> {
     let (stopped_tx, stopped) = mpsc::channel();
     // A tracer is a thread, not a process: this one stays until the traced thread is gone.
     let tracer = std::thread::spawn(move || {
-        assert!(seize(thread), "ptrace is not permitted: {}", std::io::Error::last_os_error());
-        wait(thread);
-        stopped_tx.send(()).expect("waited for");
+        let seized = seize(thread) && wait(thread);
+        stopped_tx.send(seized).expect("waited for");
         // Whoever traces a thread has to take its end, or its process can't end either.
-        while wait(thread) {}
+        while seized && wait(thread) {}
     });
-    stopped.recv().expect("the thread is stopped");
-    tracer
+    if !stopped.recv().expect("it is tried") {
+        println!("skipped: ptrace is not permitted here");
+        return None;
+    }
+    Some(tracer)
 }
 
 #[allow(unsafe_code)]

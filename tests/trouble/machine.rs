@@ -1,6 +1,6 @@
 //! A machine for the box: systemd as PID 1 in systemd-nspawn, on this host's network, with our unit as it is shipped.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,6 @@ use crate::story::program;
 
 /// A machine that is up. Its power is cut when dropped.
 pub struct Machine {
-    root: PathBuf,
     nspawn: Child,
     /// Its PID 1, as the host counts.
     leader: u32,
@@ -45,12 +44,7 @@ impl Machine {
             let pid = nspawn.id();
             std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).ok()?.split_whitespace().next()?.parse().ok()
         });
-        Self { root: root.to_owned(), nspawn, leader }
-    }
-
-    /// Where a path of the machine is on the host.
-    pub fn path(&self, inside: &str) -> PathBuf {
-        self.root.join(inside.trim_start_matches('/'))
+        Self { nspawn, leader }
     }
 
     /// Runs a command inside.
@@ -96,15 +90,8 @@ impl Machine {
     }
 
     /// The power goes: every process of the machine is killed at once.
-    pub fn loses_power(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        // nspawn ends with its PID 1, and the kernel ends whatever that had started.
-        let _ = Command::new("kill").args(["-9", &self.leader.to_string()]).status();
-        let _ = self.nspawn.wait();
-        remove_empty_groups();
+    pub fn loses_power(self) {
+        drop(self);
     }
 }
 
@@ -113,7 +100,10 @@ impl Drop for Machine {
         if std::thread::panicking() {
             eprintln!("{}", self.journal());
         }
-        self.end();
+        // nspawn ends with its PID 1, and the kernel ends whatever that had started.
+        let _ = Command::new("kill").args(["-9", &self.leader.to_string()]).status();
+        let _ = self.nspawn.wait();
+        remove_empty_groups();
     }
 }
 

@@ -11,3 +11,4 @@ mod random;
 mod reboot;
 mod reports;
 mod story;
+mod watchdog;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use recado::coordination::History;
 use recado::demo::{Asked, Caller, Ear};
 use recado::surface::speech::wav;
 use recado_core::ledger::DeliveryState;
@@ -76,12 +77,22 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     caller.line.hears_silence(1_500).await;
     let (_, ear) = caller.hang_up().await.expect("the box answers");
     let second = Life { asks: None, ear, begins, ends: states(stage.history()) };
-    let mut verdict = judge(&[first, second], &stage.history().expect("a store"), &stage.tools.all()).await;
-    let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml"]);
+    let (history, asked) = of_case(stage, number);
+    let mut verdict = judge(&[first, second], &history, &asked).await;
+    let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml", "--set", "box.data_dir=/var/lib/recado"]);
     if !String::from_utf8_lossy(&pending.stdout).contains("Nothing waits and nothing runs.") {
         verdict.faults.push(format!("recado pending says {pending:?}"));
     }
     (machine, verdict, (ready_us - struck_us) / 1_000)
+}
+
+/// What is on record, and what the tools were asked, of what this case asked for.
+fn of_case(stage: &Stage, number: usize) -> (History, Vec<Asked>) {
+    let is_of_case = |told: &str| sentences(number).contains(&told);
+    let mut history = stage.history().expect("a store");
+    history.operations.retain(|operation| operation.arguments["told"].as_str().is_some_and(is_of_case));
+    history.deliveries.retain(|delivery| history.operations.iter().any(|operation| operation.batch == delivery.batch));
+    (history, stage.tools.all().into_iter().filter(|asked| is_of_case(told(asked))).collect())
 }
 
 /// A call up to where the caller is speaking, one operation runs, and one closing waits until the caller has spoken.
@@ -118,7 +129,7 @@ async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble,
         }
         Trouble::MediaHangs => {
             let restarts = machine.unit("NRestarts");
-            let tracer = hangs(machine.box_process(), "recado-media");
+            let tracer = hangs(machine.box_process(), "recado-media").expect("root may trace");
             let begun = Instant::now();
             let health = says_of_itself(stage, "media: no progress").await;
             println!("  the media thread hangs; after {:.1} s /health says: {health}", begun.elapsed().as_secs_f64());

@@ -1,9 +1,11 @@
 //! The trace that a simulated machine leaves, as a box writes it: redacted. When the machine's life ends, the trace is read
 //! back and replayed, and today's code must decide about the redacted inputs what it decided about the real ones.
 
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
 use recado_core::ids::BootId;
+use recado_core::policy::ToolPolicy;
 use recado_core::time::Step;
 use recado_trace::redact::Key;
 use recado_trace::{Mode, Moment, Redactor, Scribe, Subject, Taken, Trace, Verdict, record, replay};
@@ -18,11 +20,11 @@ pub struct Journal<S> {
 
 impl<S: Subject> Journal<S> {
     /// Begins the machine, and its trace.
-    pub fn begin(step: &mut Step, boot: BootId, start: S::Start) -> (S, Self, Vec<S::Effect>) {
+    pub fn begin(step: &mut Step, boot: BootId, policies: &BTreeMap<String, ToolPolicy>, start: S::Start) -> (S, Self, Vec<S::Effect>) {
         let (moment, start_json) = (Moment::of(step), record::json(&start).expect("a start is JSON"));
         let (machine, effects) = S::begin(step, start);
         let taken = Taken::of(&machine, moment, start_json, &effects).expect("effects are JSON");
-        let mut scribe = Scribe::new(S::KIND, boot, "sim", Mode::Redacted, Redactor::new(Key::derive(&[5; 32])), moment);
+        let mut scribe = Scribe::new(S::KIND, boot, "sim", Mode::Redacted, Redactor::of(Key::derive(&[5; 32]), policies.values()), moment);
         let text = scribe.begin::<S>(&taken).expect("a first line");
         (machine, Self { scribe, text, of: PhantomData }, effects)
     }
@@ -49,6 +51,7 @@ impl<S> Drop for Journal<S> {
             return;
         }
         let trace = Trace::read(&self.text).expect("a trace reads back");
+        // Where it can't, a new field of states is taken for words: `recado_trace`'s `place` lists those that are not.
         match replay(&trace).expect("a trace can be replayed") {
             Verdict::Same { inputs, missed: None } => assert_eq!(inputs, trace.entries.len() + 1),
             other => panic!("redacted, it is decided otherwise: {other:#?}"),

@@ -32,7 +32,7 @@ fn turn(rig: &mut Rig, call: usize) {
 }
 
 fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect()
+    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
 }
 
 fn told_once(rig: &Rig) {
@@ -59,7 +59,7 @@ fn a_reply_that_ends_while_the_caller_speaks_leaves_the_result_to_the_next_momen
     let (mut rig, call, ops) = running();
     turn(&mut rig, call);
     rig.reply(call, &["Muy bien"]);
-    rig.run_until("it is nearly over", |rig| rig.calls[call].voice.ear.iter().filter(|(at, _)| *at > rig.now - 400).count() > 15);
+    rig.run_until("it is nearly over", |rig| rig.calls[call].voice.far_end.ear.iter().filter(|(at, _)| *at > rig.now - 400).count() > 15);
     done(&mut rig, ops[0]);
     rig.caller_speaks(call, 900);
     rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() == 4);
@@ -118,7 +118,7 @@ fn marks_that_a_clear_brings_back_count_for_nothing() {
     let mut rig = Rig::new(policies());
     rig.best = Evidence::Marked;
     let call = rig.dial(Some("ana"));
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     rig.reply(call, &["Hola"]);
     rig.run(4_000);
     let ops = rig.request(call, &["mesa", "taxi"]);
@@ -148,14 +148,14 @@ fn marks_that_come_too_soon_or_were_never_sent_are_doubted() {
     let mut rig = Rig::new(policies());
     rig.best = Evidence::Marked;
     let call = rig.dial(Some("ana"));
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     rig.reply(call, &["Hola"]);
     rig.run(4_000);
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
     done(&mut rig, ops[0]);
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 10);
-    let segment = rig.calls[call].voice.ear.last().unwrap().1;
+    let segment = rig.calls[call].voice.far_end.ear.last().unwrap().1;
     let at = Time(rig.now);
     let mark = |segment| Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Played, at });
     rig.input(call, mark(segment));
@@ -177,7 +177,7 @@ fn the_agent_hangs_up_only_after_its_last_words_have_been_heard() {
     rig.run(300);
     done(&mut rig, ops[0]);
     rig.run_until("it hangs up", |rig| rig.calls[call].hung_up);
-    let last = rig.calls[call].voice.ear.last().unwrap().0;
+    let last = rig.calls[call].voice.far_end.ear.last().unwrap().0;
     assert!(rig.now >= last + 500, "the far end still plays: {} after {last}", rig.now);
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."], "and not over what is due");
 }
@@ -212,7 +212,7 @@ fn a_call_on_hold_stays_and_is_told_nothing_until_it_is_taken_back() {
 #[test]
 fn what_was_on_its_way_when_the_call_was_put_on_hold_is_not_credited_without_a_report() {
     let (mut rig, call, ops) = running();
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     done(&mut rig, ops[0]);
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
     rig.run(20);
@@ -284,7 +284,7 @@ fn nothing_that_was_queued_sounds_after_a_barge_in() {
     let spoke_at = rig.now;
     rig.caller_speaks(call, 600);
     rig.run(3_000);
-    let last = rig.calls[call].voice.ear.last().unwrap().0;
+    let last = rig.calls[call].voice.far_end.ear.last().unwrap().0;
     assert!(last <= spoke_at + 300, "heard until {last}, the caller spoke at {spoke_at}");
 }
 
@@ -342,14 +342,14 @@ fn a_reply_right_after_a_clear_is_heard_from_its_first_frame() {
     rig.run(10_000);
     assert_eq!(*said(&rig, call).last().unwrap(), "Le escucho ahora mismo");
     let voice = &rig.calls[call].voice;
-    let segment = voice.purposes.iter().find(|(_, (_, text))| text == "Le escucho ahora mismo").unwrap().0;
-    assert_eq!(voice.counts[segment].released, voice.counts[segment].frames);
+    let segment = *voice.purposes.iter().find(|(_, (_, text))| text == "Le escucho ahora mismo").unwrap().0;
+    assert_eq!(voice.count(segment).released, voice.count(segment).frames);
 }
 
 #[test]
 fn a_closing_whose_audio_can_not_be_made_is_never_heard_and_is_tried_again() {
     let (mut rig, call, ops) = running();
-    rig.calls[call].voice.failing = 1;
+    rig.calls[call].voice.engine.failing = 1;
     done(&mut rig, ops[0]);
     rig.run(1_000);
     assert!(rig.deliveries() != [DeliveryState::Spoken]);

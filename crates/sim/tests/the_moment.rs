@@ -37,7 +37,7 @@ fn turn(rig: &mut Rig, call: usize) {
 }
 
 fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect()
+    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
 }
 
 fn blocked_by(rig: &Rig, call: usize, blocker: Blocker) -> bool {
@@ -107,7 +107,7 @@ fn a_first_key_cuts_what_asks_for_it_and_noise_ends_no_collecting() {
     rig.run(600);
     rig.input(call, Input::Digit('1'));
     rig.run(100);
-    assert!(rig.calls[call].voice.heard.iter().all(|(_, _, text)| !text.contains("clave")));
+    assert!(rig.calls[call].voice.heard().all(|(_, _, text)| !text.contains("clave")));
     turn(&mut rig, call);
     let noise = rig.turn(call);
     rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn: noise }));
@@ -184,11 +184,11 @@ fn the_agent_does_not_wait_with_hanging_up_for_what_this_caller_may_not_hear() {
 #[test]
 fn a_machine_that_answers_is_told_nothing_and_credits_nothing() {
     let (mut rig, call, ops) = running(&["mesa"], |_| {});
-    rig.calls[call].voice.next_report = rig.now + 60_000;
+    rig.calls[call].voice.far_end.next_report = rig.now + 60_000;
     done(&mut rig, ops[0]);
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
     rig.input(call, Input::Voicemail);
-    rig.calls[call].voice.next_report = rig.now + 100;
+    rig.calls[call].voice.far_end.next_report = rig.now + 100;
     rig.run(30_000);
     assert_eq!(rig.deliveries(), [DeliveryState::Ready], "a report on what a machine heard is no evidence");
     assert_eq!(rig.closings_heard().len(), 1);
@@ -211,7 +211,7 @@ fn several_that_are_ready_share_one_window_urgent_first_then_the_oldest() {
     rig.run(30_000);
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya.", "Hecho lo de taxi: ya.", "Hecho lo de pago: ya."]);
     let gaps = |rig: &Rig| -> Vec<u64> {
-        let ear = &rig.calls[call].voice.ear;
+        let ear = &rig.calls[call].voice.far_end.ear;
         let clause = |at: usize| matches!(rig.calls[call].voice.purposes[&ear[at].1].0, Purpose::Clause { .. });
         (1..ear.len())
             .filter(|at| clause(*at) && clause(at - 1) && ear[*at].1 != ear[at - 1].1)
@@ -254,7 +254,7 @@ fn a_window_is_shared_only_for_so_long() {
     }
     let again = rig.quiet_call(Some("ana"));
     rig.run(20_000);
-    let ear = &rig.calls[again].voice.ear;
+    let ear = &rig.calls[again].voice.far_end.ear;
     let clause = |at: usize| matches!(rig.calls[again].voice.purposes[&ear[at].1].0, Purpose::Clause { .. });
     let gaps: Vec<u64> = (1..ear.len())
         .filter(|at| clause(*at) && clause(at - 1) && ear[*at].1 != ear[at - 1].1)
@@ -268,7 +268,7 @@ fn quiet_is_what_the_policy_says() {
     let (mut rig, call, ops) = running(&["mesa"], |policy| policy.min_quiet_ms = Some(2_500));
     turn(&mut rig, call);
     rig.reply(call, &["Dígame"]);
-    rig.run_until("it has been said", |rig| rig.calls[call].voice.heard.len() == 3);
+    rig.run_until("it has been said", |rig| rig.calls[call].voice.heard().count() == 3);
     let spoken = rig.now;
     done(&mut rig, ops[0]);
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
@@ -392,7 +392,7 @@ fn progress_that_is_being_spoken_stops_when_its_closing_is_ready() {
     let (mut rig, call, ops) = running(&["mesa"], |_| {});
     let of = batch(&rig);
     progress(&mut rig, call, of, "Ya está en cocina y la llevan a la mesa");
-    rig.run_until("it sounds", |rig| rig.calls[call].voice.ear.last().is_some_and(|(at, _)| *at == rig.now));
+    rig.run_until("it sounds", |rig| rig.calls[call].voice.far_end.ear.last().is_some_and(|(at, _)| *at == rig.now));
     rig.run(300);
     done(&mut rig, ops[0]);
     rig.run(20_000);
@@ -404,7 +404,7 @@ fn progress_that_waits_for_quiet_is_cleared_by_its_closing_and_by_what_comes_lat
     let (mut rig, call, ops) = running(&["mesa"], |_| {});
     turn(&mut rig, call);
     rig.reply(call, &["Dígame"]);
-    rig.run_until("it has been said", |rig| rig.calls[call].voice.heard.len() == 3);
+    rig.run_until("it has been said", |rig| rig.calls[call].voice.heard().count() == 3);
     rig.run(40);
     let of = batch(&rig);
     progress(&mut rig, call, of, "uno");
@@ -434,7 +434,7 @@ fn a_caller_who_speaks_cuts_progress_and_it_is_not_taken_up_again() {
     let (mut rig, call, _) = running(&["mesa"], |_| {});
     let of = batch(&rig);
     progress(&mut rig, call, of, "Ya está en cocina y la llevan a la mesa");
-    rig.run_until("it sounds", |rig| rig.calls[call].voice.ear.last().is_some_and(|(at, _)| *at == rig.now));
+    rig.run_until("it sounds", |rig| rig.calls[call].voice.far_end.ear.last().is_some_and(|(at, _)| *at == rig.now));
     rig.run(300);
     turn(&mut rig, call);
     let noise = rig.turn(call);
@@ -503,7 +503,7 @@ fn what_the_model_had_said_and_nobody_heard_is_cut_from_its_memory() {
 #[test]
 fn history_has_a_provisional_tail_that_evidence_replaces() {
     let (mut rig, call, _) = running(&[], |_| {});
-    rig.calls[call].voice.next_report = rig.now + 12_000;
+    rig.calls[call].voice.far_end.next_report = rig.now + 12_000;
     turn(&mut rig, call);
     rig.reply(call, &["Muy bien"]);
     rig.run(2_000);

@@ -27,7 +27,7 @@ pub fn digest(mode: Mode, of: SubjectKind, mut effects: Value) -> (String, Vec<S
 
 /// What redaction leaves of effects.
 fn shape(of: SubjectKind, effects: &mut Value) {
-    visit(effects, "", &mut |holds, value| match (holds, &*value) {
+    visit(effects, "", &mut |holds, _, value| match (holds, &*value) {
         (Holds::Words, Value::String(text)) => {
             *value = Value::String(if of == SubjectKind::Ledger { String::new() } else { blank(text) });
         }

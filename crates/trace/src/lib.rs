@@ -8,18 +8,18 @@
 //! before it is written ([`redact`]), in such a way that the core decides the same about it.
 
 pub mod digest;
-
+pub mod draw;
 pub mod fact;
-
+mod lanes;
+pub mod life;
 pub mod line;
-
 mod place;
 mod pseudonym;
 pub mod read;
 pub mod record;
 pub mod redact;
 pub mod replay;
-
+pub mod story;
 pub mod subject;
 
 pub use fact::Fact;

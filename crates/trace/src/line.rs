@@ -79,9 +79,9 @@ pub struct Entry {
     /// How far the wall clock is from where the header's clocks say that it should be (ms).
     #[serde(rename = "w", default, skip_serializing_if = "is_zero_ms")]
     pub wall_drift_ms: i64,
-    /// Whether the wall clock is not known to be synchronised.
-    #[serde(rename = "u", default, skip_serializing_if = "is_false")]
-    pub unsynchronised: bool,
+    /// Whether the wall clock has been, or is no longer, synchronised since the header.
+    #[serde(rename = "y", default, skip_serializing_if = "is_false")]
+    pub synchronised_otherwise: bool,
     /// What its identifiers grew from; none where it drew none.
     #[serde(rename = "s", default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<Seed>,

@@ -24,7 +24,7 @@ pub(crate) fn holds(name: &str) -> Holds {
     match name {
         "party" => Holds::Party,
         "intent_key" => Holds::IntentKey,
-        "arguments" | "result" | "error" | "Succeeded" | "Failed" => Holds::Data,
+        "arguments" | "result" | "contradiction" | "digits" | "error" | "Succeeded" | "succeeded" | "Failed" | "failed" => Holds::Data,
         "policies" => Holds::Policies,
         _ if KNOWN.contains(&name) => Holds::Known,
         _ => Holds::Words,
@@ -38,33 +38,33 @@ pub(crate) fn is_identifier(text: &str) -> bool {
     })
 }
 
-/// Visits every text and number below `value`, with what it holds. `name` is the field that `value` stands in.
-pub(crate) fn visit(value: &mut Value, name: &str, change: &mut impl FnMut(Holds, &mut Value)) {
+/// Visits every text and number below `value`, with what it holds and the field that it stands in. `name` is that of `value`.
+pub(crate) fn visit(value: &mut Value, name: &str, change: &mut impl FnMut(Holds, &str, &mut Value)) {
     let holds = holds(name);
     match value {
         Value::Object(_) | Value::Array(_) if matches!(holds, Holds::Policies) => {}
         // `Failed` with fields of its own is no text of a tool.
-        Value::Object(_) | Value::Array(_) if holds == Holds::Data && name != "Failed" => data(value, change),
+        Value::Object(_) | Value::Array(_) if holds == Holds::Data && name != "Failed" => data(value, name, change),
         Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| visit(field, name, change)),
         Value::Array(items) => items.iter_mut().for_each(|item| visit(item, name, change)),
         Value::String(text) if holds != Holds::Data && is_identifier(text) => {}
-        Value::String(_) => change(holds, value),
-        Value::Number(_) if holds == Holds::Data => change(holds, value),
+        Value::String(_) => change(holds, name, value),
+        Value::Number(_) if holds == Holds::Data => change(holds, name, value),
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
 }
 
-fn data(value: &mut Value, change: &mut impl FnMut(Holds, &mut Value)) {
+fn data(value: &mut Value, name: &str, change: &mut impl FnMut(Holds, &str, &mut Value)) {
     match value {
-        Value::Object(fields) => fields.iter_mut().for_each(|(_, field)| data(field, change)),
-        Value::Array(items) => items.iter_mut().for_each(|item| data(item, change)),
-        Value::String(_) | Value::Number(_) => change(Holds::Data, value),
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| data(field, name, change)),
+        Value::Array(items) => items.iter_mut().for_each(|item| data(item, name, change)),
+        Value::String(_) | Value::Number(_) => change(Holds::Data, name, value),
         Value::Bool(_) | Value::Null => {}
     }
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 31] = [
+const KNOWN: [&str; 33] = [
     "",
     "tool",
     "call_id",
@@ -87,14 +87,16 @@ const KNOWN: [&str; 31] = [
     "purpose",
     "answer",
     "blocker",
+    "audience",
+    "standing",
+    "identity",
+    "Identified",
+    "doubt",
+    "back",
+    "from",
     "acoustic",
     "playback",
     "outcome",
-    "Identified",
-    "back",
-    "audience",
-    "standing",
-    "doubt",
     "Measured",
 ];
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::line::{Entry, FORMAT, Header, Mark};
 use crate::record::expected;
+use crate::subject::SubjectKind;
 
 /// Why a text can't be read as a trace. Each says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +43,8 @@ pub struct Trace {
     pub missed: Vec<(usize, u64)>,
     /// How it ends.
     pub ends: Ends,
+    /// The part that its end is in.
+    last_part: u32,
 }
 
 /// How a trace ends.
@@ -69,7 +72,9 @@ impl Trace {
             return Err(TraceError::Empty);
         }
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
-        let mut trace = Self { header: header(first)?, entries: Vec::new(), missed: Vec::new(), ends: Ends::Open };
+        let header = header(first)?;
+        let last_part = header.part;
+        let mut trace = Self { header, entries: Vec::new(), missed: Vec::new(), ends: Ends::Open, last_part };
         for (at, line) in rest.split_inclusive('\n').enumerate() {
             match (parse(line), line.ends_with('\n')) {
                 (Ok(Line::Entry(entry)), _) => trace.entries.push(*entry),
@@ -83,30 +88,32 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Reads a further part of a ledger's trace behind this one. Whether it is the next one; otherwise nothing has changed.
-    pub fn append(&mut self, next: Self) -> bool {
-        let follows = next.header.boot == self.header.boot && next.header.of == self.header.of && next.header.part == self.header.part + 1;
-        if !follows {
-            return false;
-        }
+    /// Whether `next` is the next part of the same trace.
+    pub fn is_followed_by(&self, next: &Self) -> bool {
+        let (ours, theirs) = (&self.header, &next.header);
+        theirs.of == SubjectKind::Ledger && ours.of == theirs.of && ours.boot == theirs.boot && theirs.part == self.last_part + 1
+    }
+
+    /// Puts the next part behind this one.
+    pub fn append(&mut self, next: Self) {
         let before = self.entries.len();
         let (ours, theirs) = (self.began(), next.began());
         self.entries.extend(next.entries.into_iter().map(|mut entry| {
             // Drift is counted from the first header.
             let unix_ms = expected(theirs, entry.now).saturating_add(entry.wall_drift_ms);
             entry.wall_drift_ms = unix_ms.saturating_sub(expected(ours, entry.now));
+            entry.synchronised_otherwise ^= ours.1.synchronised != theirs.1.synchronised;
             entry
         }));
         self.missed.extend(next.missed.into_iter().map(|(at, missed)| (before + at, missed)));
-        self.header.part = next.header.part;
+        self.last_part = next.last_part;
         self.ends = next.ends;
-        true
     }
 
     /// The wall clock at an entry.
     pub fn wall(&self, entry: &Entry) -> Wall {
         let unix_ms = expected(self.began(), entry.now).saturating_add(entry.wall_drift_ms);
-        Wall { unix_ms, synchronised: !entry.unsynchronised }
+        Wall { unix_ms, synchronised: self.header.wall.synchronised != entry.synchronised_otherwise }
     }
 
     fn began(&self) -> (recado_core::Time, Wall) {

@@ -39,6 +39,11 @@ impl Taken {
         })
     }
 
+    /// When it was.
+    pub fn moment(&self) -> Moment {
+        self.moment
+    }
+
     /// Memory that it occupies, about (bytes).
     pub fn bytes(&self) -> usize {
         size_of::<Self>() + self.input.len() + self.effects.len() + self.facts.len() * size_of::<Fact>()
@@ -99,7 +104,7 @@ impl Scribe {
         line(&Entry {
             now,
             wall_drift_ms: wall.unix_ms.saturating_sub(expected(self.began, now)),
-            unsynchronised: !wall.synchronised,
+            synchronised_otherwise: wall.synchronised != self.began.1.synchronised,
             seed,
             input,
             outcome: self.outcome(taken)?,

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | words that are said, whatever is not known to be something else | the same text with `x` and `0` for letters and digits |
 //! | digits that the caller pressed | `0`; `*` and `#` stay |
-//! | arguments, results and errors of tools | other letters and digits (pseudonyms under the box's key), the same length; field names, `true`, `false` and `null` stay |
+//! | arguments, results and errors of tools | other letters and digits (pseudonyms under the box's key), the same length; field names, `true`, `false`, `null` and the policies' `version_field`s stay |
 //! | parties | a pseudonym |
 //! | identifiers, times, states, the names of tools and prompts, the tools' policies | stay |
 //!
@@ -14,6 +14,8 @@
 //! value, so that a closing of more than 200 characters is cut into more or fewer clauses.
 
 use recado_core::PartyId;
+use std::collections::BTreeSet;
+
 use recado_core::ids::IntentKey;
 use recado_core::ledger::{OperationRecord, intent_key, occurrence};
 use recado_core::policy::ToolPolicy;
@@ -26,17 +28,25 @@ pub use crate::pseudonym::Key;
 #[derive(Debug, Clone)]
 pub struct Redactor {
     key: Key,
+    versions: BTreeSet<String>,
 }
 
 impl Redactor {
-    /// A redactor with the box's key.
-    pub fn new(key: Key) -> Self {
-        Self { key }
+    /// A redactor with the box's key. `versions` are the fields of results that the policies tell newer from older results by:
+    /// the order of what they hold decides, so they stay.
+    pub fn new(key: Key, versions: BTreeSet<String>) -> Self {
+        Self { key, versions }
+    }
+
+    /// A redactor for these tools.
+    pub fn of<'a>(key: Key, policies: impl IntoIterator<Item = &'a ToolPolicy>) -> Self {
+        Self::new(key, policies.into_iter().filter_map(|policy| policy.version_field.clone()).collect())
     }
 
     /// Redacts an input, or what a machine began with.
     pub fn redact(&self, value: &mut Value) {
-        visit(value, "", &mut |holds, value| match (holds, &*value) {
+        visit(value, "", &mut |holds, name, value| match (holds, &*value) {
+            (Holds::Data, _) if self.versions.contains(name) => {}
             (Holds::Words, Value::String(text)) => *value = Value::String(blank(text)),
             (Holds::Data, Value::String(text)) => *value = Value::String(self.key.text(text)),
             (Holds::Data, Value::Number(number)) => *value = self.key.number(number),
@@ -86,7 +96,7 @@ mod tests {
     use super::*;
 
     fn redacted(mut value: Value) -> Value {
-        Redactor::new(Key::derive(&[1; 32])).redact(&mut value);
+        Redactor::new(Key::derive(&[1; 32]), BTreeSet::from(["revision".to_owned()])).redact(&mut value);
         value
     }
 
@@ -111,12 +121,12 @@ mod tests {
     #[test]
     fn arguments_and_results_get_pseudonyms_whatever_they_look_like() {
         let secret = json!({"Accept": {"party": "box/34612345678", "call": {"tool": "pay", "arguments": {
-            "to": "Ana", "state": "ses_00000000000000000000000000000001", "amount": 120, "sure": true}}}});
+            "to": "Ana", "state": "ses_00000000000000000000000000000001", "amount": 120, "sure": true, "revision": 41}}}});
         let text = redacted(secret.clone()).to_string();
         for word in ["34612345678", "Ana", "ses_0000", "120"] {
             assert!(!text.contains(word), "{word} in {text}");
         }
-        assert!(text.contains("pay") && text.contains("true"), "{text}");
+        assert!(text.contains("pay") && text.contains("true") && text.contains("41"), "{text}");
         let again = redacted(secret);
         assert_eq!(again.to_string(), text, "the same becomes the same");
     }
