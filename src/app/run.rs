@@ -20,7 +20,7 @@ use super::switchboard::{self, Switchboard};
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
@@ -103,6 +103,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
+    let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
     let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);
     let store = store
@@ -136,6 +137,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         recovery,
         store,
         executor,
+        webhook,
         from_calls,
         from_tools,
         from_store,

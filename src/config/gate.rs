@@ -21,9 +21,9 @@ impl Default for Gate {
 
 impl Gate {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
-        checker.within(&Path::of("gate").join("min_quiet_ms"), self.min_quiet_ms, 100..=MIN_QUIET_MS_MAX);
+        checker.within(&Path::of("gate").join("min_quiet_ms"), self.min_quiet_ms, MIN_QUIET_MS);
     }
 }
 
-/// With more, a conversation has no window at all.
-const MIN_QUIET_MS_MAX: u64 = 10_000;
+/// Less is within a word; with more, a conversation has no window at all (ms).
+pub(super) const MIN_QUIET_MS: std::ops::RangeInclusive<u64> = 100..=10_000;

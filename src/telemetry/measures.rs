@@ -69,6 +69,7 @@ struct Instruments {
     repeated_results: Counter,
     uncertain_deliveries: Counter,
     suppressed_deliveries: Counter,
+    handed_off_deliveries: Counter,
     store_commit: Histogram,
     calls_active: Gauge,
     deliveries: BTreeMap<DeliveryState, Gauge>,
@@ -109,6 +110,8 @@ impl Measures {
                 .counter("recado_uncertain_deliveries_total", "Deliveries of which it became unknown whether they were heard"),
             suppressed_deliveries: register
                 .counter("recado_suppressed_deliveries_total", "Deliveries that were kept and not told, being stale"),
+            handed_off_deliveries: register
+                .counter("recado_handed_off_deliveries_total", "Deliveries that another way than a call acknowledged"),
             store_commit: register.time(STORE_COMMIT, "A commit requested to a commit durable"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
             deliveries: DELIVERY_STATES
@@ -188,6 +191,7 @@ impl Measures {
             }
             LedgerMeasure::Uncertain => instruments.uncertain_deliveries.increment(1),
             LedgerMeasure::Suppressed => instruments.suppressed_deliveries.increment(1),
+            LedgerMeasure::HandedOff => instruments.handed_off_deliveries.increment(1),
         }
     }
 }
@@ -411,6 +415,8 @@ mod tests {
         assert_eq!(value(&text, "recado_repeated_results_total"), 1.0);
         assert_eq!(value(&text, "recado_uncertain_deliveries_total"), 1.0);
         assert_eq!(value(&text, "recado_suppressed_deliveries_total"), 1.0);
+        measures.record(LedgerMeasure::HandedOff);
+        assert_eq!(value(&measures.render(), "recado_handed_off_deliveries_total"), 1.0);
         assert!(text.contains(&format!("version=\"{}\"", env!("CARGO_PKG_VERSION"))), "{text}");
     }
 

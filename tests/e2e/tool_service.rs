@@ -35,6 +35,9 @@ pub struct Asked {
     pub requests: u32,
     /// Effects that it had: a repeat is recognised by its key.
     pub effects: u32,
+    /// Times that it was asked to cancel: it undoes the effect, once.
+    pub cancels: u32,
+    operation: String,
     /// Where the last request wants its result.
     callback: (String, String),
 }
@@ -47,7 +50,7 @@ impl Tools {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
         let address = listener.local_addr().expect("an address");
         let shared = Arc::new(Shared::default());
-        let router = Router::new().route("/{tool}", post(take)).with_state(Arc::clone(&shared));
+        let router = Router::new().route("/{tool}", post(take)).route("/{tool}/cancel", post(cancel)).with_state(Arc::clone(&shared));
         tokio::spawn(async move { axum::serve(listener, router).await });
         Self { address, shared }
     }
@@ -88,6 +91,11 @@ impl Tools {
         self.all().iter().filter(|asked| asked.tool == tool).map(|asked| asked.effects).sum()
     }
 
+    /// How often `tool` was asked to cancel, over all keys.
+    pub fn cancels(&self, tool: &str) -> u32 {
+        self.all().iter().filter(|asked| asked.tool == tool).map(|asked| asked.cancels).sum()
+    }
+
     /// Everything that the service was asked.
     pub fn all(&self) -> Vec<Asked> {
         self.shared.asked().values().cloned().collect()
@@ -107,6 +115,7 @@ async fn take(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, heade
         let mut asked = shared.asked();
         let known = asked.entry(key).or_insert_with(|| Asked { tool: tool.clone(), effects: 1, ..Asked::default() });
         known.requests += 1;
+        known.operation = text("/operation_id");
         known.callback = (text("/callback/url"), text("/callback/token"));
         known.requests == 1
     };
@@ -116,6 +125,15 @@ async fn take(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, heade
         (true, false) => Json(json!({ "done": "before" })).into_response(),
         (false, _) => StatusCode::ACCEPTED.into_response(),
     }
+}
+
+async fn cancel(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, Json(body): Json<Value>) -> Response {
+    let operation = body["operation_id"].as_str().expect("an operation").to_owned();
+    let mut asked = shared.asked();
+    let known = asked.values_mut().find(|asked| asked.tool == tool && asked.operation == operation).expect("it was asked for");
+    known.cancels += 1;
+    known.effects = 0;
+    Json(json!({ "status": "compensated" })).into_response()
 }
 
 /// A client for plain HTTP on loopback.

@@ -6,12 +6,12 @@ use recado::coordination::{CommitError, Store};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{DeliveryId, IntentKey, OperationId, PartyId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write,
+    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::fixtures::{accepted, batch, claim, clause, commit, delivery, open, operation, path_in, succeeded};
+use crate::fixtures::{accepted, batch, claim, clause, commit, delivery, hand_off, open, operation, path_in, succeeded};
 
 /// A store in which operation 1 runs in batch 1, and batch 2 is drained with its delivery 2 ready.
 fn scene() -> (TempDir, Store) {
@@ -138,6 +138,15 @@ fn a_terminal_operation_keeps_its_result_and_state() {
 }
 
 #[test]
+fn what_contradicts_a_result_is_added_once() {
+    let (_directory, mut store) = scene();
+    let contradicted = |value| OperationRecord { contradiction: Some(Contradiction::Succeeded(value)), ..done() };
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(contradicted(json!({"n": 2})))]), Ok(()));
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(contradicted(json!({"n": 2})))]), Ok(()));
+    refused(&mut store, Write::UpdateOperation(contradicted(json!({"n": 3}))), "operation_contradiction_is_kept");
+}
+
+#[test]
 fn what_an_operation_is_never_changes() {
     let changes: [fn(&mut OperationRecord); 5] = [
         |record| record.intent_key = IntentKey("other".to_owned()),
@@ -231,7 +240,12 @@ fn a_terminal_delivery_never_leaves_its_state_and_takes_no_claim() {
     for state in [DeliveryState::Suppressed, DeliveryState::Withdrawn, DeliveryState::HandedOff] {
         let (_directory, mut store) = scene();
         let over = DeliveryRecord { state, ..delivery(2, 2) };
-        assert_eq!(commit(&mut store, vec![Write::UpdateDelivery(over)]), Ok(()));
+        if state == DeliveryState::HandedOff {
+            refused(&mut store, Write::UpdateDelivery(over.clone()), "delivery_handed_off_needs_its_claim");
+            assert_eq!(commit(&mut store, vec![hand_off(2, 1)]), Ok(()));
+        }
+        let gone = Write::Unclaim { delivery: over.id };
+        assert_eq!(commit(&mut store, vec![Write::UpdateDelivery(over), gone]), Ok(()));
         refused(&mut store, Write::UpdateDelivery(delivery(2, 2)), "delivery_terminal_is_kept");
         match commit(&mut store, vec![claim(2, 1)]) {
             Err(CommitError::Constraint(text)) => assert!(text.contains("claim_needs_a_live_delivery"), "{text}"),

@@ -46,6 +46,10 @@ pub fn claim(number: u128, boot: u128) -> Write {
     Write::Claim { delivery: DeliveryId(number), session: SessionId(1), boot: BootId(boot), route: Route::Announce }
 }
 
+pub fn hand_off(number: u128, boot: u128) -> Write {
+    Write::Claim { delivery: DeliveryId(number), session: SessionId(1), boot: BootId(boot), route: Route::HandOff }
+}
+
 pub fn wall(unix_ms: i64) -> Wall {
     Wall { unix_ms, synchronised: true }
 }

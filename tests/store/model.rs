@@ -7,7 +7,8 @@ use recado::coordination::Recovered;
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BootId, DeliveryId, IntentKey, SessionId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Write,
+    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
+    Write,
 };
 use serde_json::{Value, json};
 
@@ -111,6 +112,7 @@ impl Model {
                     && new.attempt >= old.attempt
                     && new.maybe_executed >= old.maybe_executed
                     && (!terminal || (new.state == old.state && new.result == old.result))
+                    && (old.contradiction.is_none() || new.contradiction == old.contradiction)
                     && (new.state != OperationState::Accepted || old.state == OperationState::Accepted);
                 *old = new.clone();
                 fits && sound(new)
@@ -137,6 +139,7 @@ impl Model {
                     && new.attempt >= old.attempt
                     && (!old.state.terminal() || new.state == old.state)
                     && (new.state != DeliveryState::Spoken || heard)
+                    && (new.state != DeliveryState::HandedOff || old.state == new.state || self.handed_off(new.id))
                     && self.superseded_well(new);
                 self.deliveries.insert(old.sequence, new.clone());
                 fits
@@ -151,6 +154,10 @@ impl Model {
                 true
             }
         }
+    }
+
+    fn handed_off(&self, delivery: DeliveryId) -> bool {
+        matches!(self.claims.get(&delivery), Some((_, _, Route::HandOff)))
     }
 
     fn superseded_well(&self, new: &DeliveryRecord) -> bool {
@@ -172,7 +179,7 @@ fn write() -> impl Strategy<Value = Write> {
         3 => an_operation().prop_map(Write::UpdateOperation),
         3 => a_delivery().prop_map(Write::CreateDelivery),
         3 => a_delivery().prop_map(Write::UpdateDelivery),
-        2 => (NUMBER, 1..4u128, prop_oneof![Just(Route::Announce), Just(Route::Ride)]).prop_map(|(number, boot, route)| Write::Claim {
+        2 => (NUMBER, 1..4u128, prop_oneof![Just(Route::Announce), Just(Route::Ride), Just(Route::HandOff)]).prop_map(|(number, boot, route)| Write::Claim {
             delivery: DeliveryId(number),
             session: SessionId(number),
             boot: BootId(boot),
@@ -215,7 +222,12 @@ fn an_operation() -> impl Strategy<Value = OperationRecord> {
                 usual.arguments.clone()
             };
             let error = error.map(|error| error + &text);
-            OperationRecord { intent_key, arguments, state, attempt, maybe_executed, result, error, ..usual }
+            let contradiction = match (attempt, &result) {
+                (2, Some(value)) => Some(Contradiction::Succeeded(value.clone())),
+                (1, None) => Some(Contradiction::Failed("no".to_owned())),
+                _ => None,
+            };
+            OperationRecord { intent_key, arguments, state, attempt, maybe_executed, result, error, contradiction, ..usual }
         },
     )
 }

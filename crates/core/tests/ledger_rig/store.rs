@@ -70,7 +70,8 @@ impl Store {
             Write::UpdateDelivery(row) => {
                 let old = self.deliveries.insert(row.id, row.clone()).ok_or("no such delivery")?;
                 self.edges.insert(format!("delivery {:?} {:?}", old.state, row.state));
-                edge(!old.state.terminal(), &(&old, row))
+                let acknowledged = row.state != DeliveryState::HandedOff || self.routes.get(&row.id) == Some(&Route::HandOff);
+                edge(!old.state.terminal() && acknowledged, &(&old, row))
             }
             Write::Claim { delivery, session, boot, route } => {
                 self.routes.insert(*delivery, *route);
@@ -86,9 +87,10 @@ fn operation_edge(from: OperationState, to: OperationState) -> bool {
     match from {
         Accepted | RetryWait => matches!(to, Running | Failed | Unknown | Cancelling | Succeeded),
         Running => matches!(to, Running | RetryWait | Succeeded | Failed | Unknown | Cancelling),
-        Cancelling => matches!(to, Cancelled | Compensated | TooLate | Unknown),
+        Cancelling => matches!(to, Cancelling | Cancelled | Compensated | TooLate | Unknown),
         Unknown => matches!(to, Succeeded | Failed),
-        Succeeded | Failed | Cancelled | Compensated | TooLate => false,
+        // Only what contradicts it is added.
+        Succeeded | Failed | Cancelled | Compensated | TooLate => from == to,
     }
 }
 
