@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool};
+use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -33,8 +33,12 @@ pub struct Config {
     pub http: Http,
     /// `[hand_off]`: the other way for what nobody has come to hear.
     pub hand_off: Option<HandOff>,
+    /// `[store]`: how the store keeps itself.
+    pub store: Store,
     /// `[log]`: what is written to stderr.
     pub log: Log,
+    /// `[trace]`: what is written of what was decided, and why.
+    pub trace: Trace,
     /// `[[tools]]`: what callers can ask for.
     pub tools: Vec<Tool>,
 }
@@ -83,7 +87,9 @@ impl Config {
         if let Some(hand_off) = &self.hand_off {
             hand_off.check(checker);
         }
+        self.store.check(checker);
         self.log.check(checker);
+        self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
             let free = self.http.listen.port().checked_add(1).unwrap_or(8080);

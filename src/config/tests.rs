@@ -517,6 +517,7 @@ fn the_summary_says_what_the_box_will_do() {
          It follows the dialogue dialogue.toml.\n\
          It tells results after 650 ms of quiet.\n\
          Health and measures: http://127.0.0.1:8080; callbacks: http://127.0.0.1:8080.\n\
+         Traces of calls, without words and numbers, are kept in data/traces.\n\
          Tools:\n  look_up: POST https://crm.example/a, within 5 min, idempotent, up to 5 attempts, urgent\n"
     );
 }

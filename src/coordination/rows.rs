@@ -4,39 +4,78 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use recado_core::ids::{BootId, DeliveryId, IntentKey, PartyId, SessionId};
-use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord, Route, Write};
+use recado_core::ledger::{BatchRecord, DeliveryRecord, DeliveryState, OperationRecord, Route, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::CommitError;
+use super::group::Move;
 
 /// A claim as the store holds it: the delivery, the conversation and the boot that own it, and the way that it is told.
 pub type Claim = (DeliveryId, SessionId, BootId, Route);
 
-/// Carries out one write inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), CommitError> {
+/// Carries out one write inside the transaction that is open. Says how it changes a delivery's state, where it does.
+pub(super) fn apply(connection: &Connection, write: &Write) -> Result<Option<Move>, CommitError> {
     match write {
-        Write::CreateOperation(record) => put_operation(connection, record, CREATE_OPERATION).map(drop),
-        Write::UpdateOperation(record) => existing("operation", put_operation(connection, record, UPDATE_OPERATION)?),
-        Write::CreateBatch(record) => put_batch(connection, record, CREATE_BATCH).map(drop),
-        Write::UpdateBatch(record) => existing("batch", put_batch(connection, record, UPDATE_BATCH)?),
-        Write::CreateDelivery(record) => put_delivery(connection, record, CREATE_DELIVERY).map(drop),
-        Write::UpdateDelivery(record) => existing("delivery", put_delivery(connection, record, UPDATE_DELIVERY)?),
+        Write::CreateOperation(record) => put_operation(connection, record, CREATE_OPERATION).map(drop)?,
+        Write::UpdateOperation(record) => existing("operation", put_operation(connection, record, UPDATE_OPERATION)?)?,
+        Write::CreateBatch(record) => put_batch(connection, record, CREATE_BATCH).map(drop)?,
+        Write::UpdateBatch(record) => existing("batch", put_batch(connection, record, UPDATE_BATCH)?)?,
+        Write::CreateDelivery(record) => {
+            put_delivery(connection, record, CREATE_DELIVERY)?;
+            return Ok(Some((None, Some(record.state))));
+        }
+        Write::UpdateDelivery(record) => {
+            let before = delivery_state(connection, record)?;
+            existing("delivery", put_delivery(connection, record, UPDATE_DELIVERY)?)?;
+            return Ok((before != Some(record.state)).then_some((before, Some(record.state))));
+        }
         Write::Claim { delivery, session, boot, route } => {
             let values = params![delivery.to_string(), session.to_string(), boot.to_string(), word(route)?];
             connection
                 .prepare_cached("INSERT INTO claim (delivery_id, session_id, boot_id, route) VALUES (?, ?, ?, ?)")?
                 .execute(values)?;
-            Ok(())
         }
         // Given back twice is given back.
         Write::Unclaim { delivery } => {
             connection.prepare_cached("DELETE FROM claim WHERE delivery_id = ?")?.execute([delivery.to_string()])?;
-            Ok(())
         }
     }
+    Ok(None)
+}
+
+/// Whether the store is as these writes leave it.
+pub(super) fn hold(connection: &Connection, writes: &[Write]) -> Result<bool, CommitError> {
+    let claimed = |delivery: &DeliveryId| claims(connection, "SELECT * FROM claim WHERE delivery_id = ?", [delivery.to_string()]);
+    for write in writes {
+        let holds = match write {
+            Write::CreateOperation(record) | Write::UpdateOperation(record) => {
+                let sql = "SELECT * FROM operation WHERE operation_id = ?";
+                operations(connection, sql, [record.id.to_string()])?.contains(record)
+            }
+            Write::CreateBatch(record) | Write::UpdateBatch(record) => {
+                batches(connection, "SELECT * FROM batch WHERE batch_id = ?", [record.id.to_string()])?.contains(record)
+            }
+            Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
+                let sql = "SELECT * FROM delivery WHERE delivery_id = ?";
+                deliveries(connection, sql, [record.id.to_string()])?.contains(record)
+            }
+            Write::Claim { delivery, session, boot, route } => claimed(delivery)?.contains(&(*delivery, *session, *boot, *route)),
+            Write::Unclaim { delivery } => claimed(delivery)?.is_empty(),
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn delivery_state(connection: &Connection, record: &DeliveryRecord) -> Result<Option<DeliveryState>, CommitError> {
+    let mut statement = connection.prepare_cached("SELECT state FROM delivery WHERE delivery_id = ?")?;
+    let state: Option<String> = statement.query_row([record.id.to_string()], |row| row.get(0)).optional()?;
+    state.map(|state| from_word(&state).map_err(CommitError::Value)).transpose()
 }
 
 /// The operations that `sql` selects, whole rows.
@@ -99,6 +138,15 @@ pub(super) enum RowError {
     },
     /// The engine failed.
     Engine(rusqlite::Error),
+}
+
+impl From<RowError> for CommitError {
+    fn from(error: RowError) -> Self {
+        match error {
+            RowError::Engine(error) => error.into(),
+            RowError::Unreadable { table, id, reason } => Self::Corrupt(format!("{table} {id}: {reason}")),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for RowError {
@@ -285,7 +333,7 @@ fn word<T: Serialize>(value: &T) -> Result<String, CommitError> {
     }
 }
 
-fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
+pub(super) fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
     T::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(word)).map_err(|error| error.to_string())
 }
 

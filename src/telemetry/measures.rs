@@ -34,6 +34,12 @@ pub enum Observation {
     Ledger(LedgerMeasure),
     /// By the store: how long a commit took, from its request to being durable.
     StoreCommit(Duration),
+    /// A trace was begun.
+    TraceBegun,
+    /// An input is missing in its trace: the disk is too slow for it, or fails.
+    TraceInputMissed,
+    /// A trace has become as long as it may be.
+    TraceTruncated,
 }
 
 impl From<Measure> for Observation {
@@ -71,8 +77,17 @@ struct Instruments {
     suppressed_deliveries: Counter,
     handed_off_deliveries: Counter,
     store_commit: Histogram,
+    traces: Counter,
+    trace_inputs_missed: Counter,
+    traces_truncated: Counter,
     calls_active: Gauge,
     deliveries: BTreeMap<DeliveryState, Gauge>,
+}
+
+impl std::fmt::Debug for Measures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Measures(..)")
+    }
 }
 
 impl Measures {
@@ -113,6 +128,9 @@ impl Measures {
             handed_off_deliveries: register
                 .counter("recado_handed_off_deliveries_total", "Deliveries that another way than a call acknowledged"),
             store_commit: register.time(STORE_COMMIT, "A commit requested to a commit durable"),
+            traces: register.counter("recado_traces_total", "Traces that were begun"),
+            trace_inputs_missed: register.counter("recado_trace_inputs_missed_total", "Inputs that are missing in their traces"),
+            traces_truncated: register.counter("recado_traces_truncated_total", "Traces that became as long as they may be"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
             deliveries: DELIVERY_STATES
                 .into_iter()
@@ -129,6 +147,9 @@ impl Measures {
             Observation::Conversation(measure) => self.record_conversation(measure),
             Observation::Ledger(measure) => self.record_ledger(&measure),
             Observation::StoreCommit(took) => self.0.store_commit.record(took.as_secs_f64() * 1_000.0),
+            Observation::TraceBegun => self.0.traces.increment(1),
+            Observation::TraceInputMissed => self.0.trace_inputs_missed.increment(1),
+            Observation::TraceTruncated => self.0.traces_truncated.increment(1),
         }
     }
 

@@ -6,9 +6,10 @@
 mod bad_input;
 mod box_process;
 mod configuration;
+mod disk;
 mod faults;
 mod http;
-mod kills;
+mod http_peers;
 mod phone;
 mod stage;
-mod tool_service;
+mod store_trouble;

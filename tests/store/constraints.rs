@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use recado::coordination::{CommitError, Store};
 use recado_core::conversation::input::Evidence;
-use recado_core::ids::{DeliveryId, IntentKey, OperationId, PartyId};
+use recado_core::ids::{BootId, DeliveryId, IntentKey, OperationId, PartyId, SessionId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write,
+    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
+    Write,
 };
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::fixtures::{accepted, batch, claim, clause, commit, delivery, hand_off, open, operation, path_in, succeeded};
+use crate::fixtures::{accepted, batch, claim, clause, commit, delivery, open, operation, path_in, succeeded};
 
 /// A store in which operation 1 runs in batch 1, and batch 2 is drained with its delivery 2 ready.
 fn scene() -> (TempDir, Store) {
@@ -239,13 +240,16 @@ fn a_delivery_is_not_born_spoken() {
 fn a_terminal_delivery_never_leaves_its_state_and_takes_no_claim() {
     for state in [DeliveryState::Suppressed, DeliveryState::Withdrawn, DeliveryState::HandedOff] {
         let (_directory, mut store) = scene();
-        let over = DeliveryRecord { state, ..delivery(2, 2) };
-        if state == DeliveryState::HandedOff {
-            refused(&mut store, Write::UpdateDelivery(over.clone()), "delivery_handed_off_needs_its_claim");
-            assert_eq!(commit(&mut store, vec![hand_off(2, 1)]), Ok(()));
-        }
-        let gone = Write::Unclaim { delivery: over.id };
-        assert_eq!(commit(&mut store, vec![Write::UpdateDelivery(over), gone]), Ok(()));
+        let over = || Write::UpdateDelivery(DeliveryRecord { state, ..delivery(2, 2) });
+        let ended = if state == DeliveryState::HandedOff {
+            refused(&mut store, over(), "delivery_handed_off_needs_its_claim");
+            let delivery = DeliveryId(2);
+            let claim = Write::Claim { delivery, session: SessionId(1), boot: BootId(1), route: Route::HandOff };
+            commit(&mut store, vec![claim, over(), Write::Unclaim { delivery }])
+        } else {
+            commit(&mut store, vec![over()])
+        };
+        assert_eq!(ended, Ok(()));
         refused(&mut store, Write::UpdateDelivery(delivery(2, 2)), "delivery_terminal_is_kept");
         match commit(&mut store, vec![claim(2, 1)]) {
             Err(CommitError::Constraint(text)) => assert!(text.contains("claim_needs_a_live_delivery"), "{text}"),

@@ -6,8 +6,8 @@ use recado::coordination::{CommitError, Options, Recovered, Store};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, ClauseRecord, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
-    Write,
+    BatchRecord, BatchState, ClaimRecord, ClauseRecord, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,
+    OperationState, Route, Snapshot, Write,
 };
 use recado_core::policy::{Audience, CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
 use recado_core::time::Wall;
@@ -22,6 +22,19 @@ pub fn open(path: &Path, boot: u128) -> (Store, Recovered) {
     match Store::open(path, &Options::new(BootId(boot), wall(1))) {
         Ok(opened) => opened,
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// What was read back, as the ledger takes it.
+pub fn snapshot(recovered: Recovered) -> Snapshot {
+    let claims = recovered.claims.into_iter();
+    Snapshot {
+        operations: recovered.operations,
+        batches: recovered.batches,
+        deliveries: recovered.deliveries,
+        claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
+        next_sequence: recovered.next_sequence,
+        occurrence_floor: recovered.occurrence_floor,
     }
 }
 
@@ -44,10 +57,6 @@ pub fn succeeded(number: u128) -> Vec<Write> {
 
 pub fn claim(number: u128, boot: u128) -> Write {
     Write::Claim { delivery: DeliveryId(number), session: SessionId(1), boot: BootId(boot), route: Route::Announce }
-}
-
-pub fn hand_off(number: u128, boot: u128) -> Write {
-    Write::Claim { delivery: DeliveryId(number), session: SessionId(1), boot: BootId(boot), route: Route::HandOff }
 }
 
 pub fn wall(unix_ms: i64) -> Wall {

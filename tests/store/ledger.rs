@@ -7,14 +7,14 @@ use recado::coordination::{Recovered, Store};
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, CancelOutcome, ClaimRecord, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News,
-    OperationResult, RequestId, Route, Snapshot,
+    AttemptOutcome, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News, OperationResult,
+    RequestId, Route,
 };
 use recado_core::policy::{DuplicatePolicy, Language, ToolPolicy, WhenUnheard};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
-use crate::fixtures::{open, path_in};
+use crate::fixtures::{open, path_in, snapshot};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -42,28 +42,26 @@ proptest! {
     }
 }
 
-struct Scene {
+pub struct Scene {
     ledger: Ledger,
-    store: Store,
+    pub store: Store,
     boot: u128,
-    now: u64,
-    operations: Vec<(OperationId, u32)>,
-    deliveries: Vec<DeliveryId>,
+    pub now: u64,
+    pub operations: Vec<(OperationId, u32)>,
+    pub deliveries: Vec<DeliveryId>,
     /// What each claim was given to say.
-    told: BTreeMap<DeliveryId, Vec<u32>>,
+    pub told: BTreeMap<DeliveryId, Vec<u32>>,
+    /// Called after each commit.
+    pub committed: Box<dyn FnMut()>,
 }
 
 impl Scene {
-    fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
-        let claims = recovered.claims.into_iter();
-        let snapshot = Snapshot {
-            operations: recovered.operations,
-            batches: recovered.batches,
-            deliveries: recovered.deliveries,
-            claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
-            next_sequence: recovered.next_sequence,
-            occurrence_floor: recovered.occurrence_floor,
-        };
+    pub fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
+        Self::watched(store, recovered, boot, now, || {})
+    }
+
+    pub fn watched(store: Store, recovered: Recovered, boot: u128, now: u64, committed: impl FnMut() + 'static) -> Self {
+        let snapshot = snapshot(recovered);
         let operations = snapshot.operations.iter().map(|record| (record.id, record.attempt)).collect();
         let deliveries = snapshot.deliveries.iter().map(|record| record.id).collect();
         let policies = BTreeMap::from([
@@ -82,7 +80,8 @@ impl Scene {
             ),
         ]);
         let (ledger, effects) = Ledger::recover(&mut step(boot, now), BootId(boot), policies, snapshot);
-        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new() };
+        let committed = Box::new(committed);
+        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new(), committed };
         scene.carry_out(effects);
         scene
     }
@@ -144,7 +143,7 @@ impl Scene {
         }
     }
 
-    fn give(&mut self, input: Input) {
+    pub fn give(&mut self, input: Input) {
         let effects = self.ledger.handle(&mut step(self.boot, self.now), input);
         self.carry_out(effects);
     }
@@ -155,6 +154,7 @@ impl Scene {
                 Effect::Persist { commit, writes } => {
                     let outcomes = self.store.commit(&[(commit, writes.clone())]);
                     assert_eq!(outcomes, [Ok(())], "{writes:#?}");
+                    (self.committed)();
                     self.now += 1;
                     self.give(Input::Durable(commit));
                 }
@@ -163,7 +163,7 @@ impl Scene {
                     self.give(Input::CancelAttempted { operation, request, outcome: cancelled(request) });
                 }
                 Effect::HandOff(hand_off) => {
-                    let outcome = if self.now % 2 == 0 {
+                    let outcome = if self.now.is_multiple_of(2) {
                         HandOffOutcome::Acknowledged
                     } else {
                         HandOffOutcome::Failed { error: "no".to_owned(), received: Executed::Maybe, retry_after_ms: None }

@@ -237,7 +237,9 @@ fn results_that_are_taken_back_together_leave_one_successor_that_exists() {
         })
         .collect();
     rig.seal(CALL, 1);
-    operations.iter().for_each(|&operation| drop(rig.done(operation)));
+    for &operation in &operations {
+        rig.done(operation);
+    }
     let closing = rig.waiting().id;
     rig.prompt = false;
     rig.claim(CALL, closing);

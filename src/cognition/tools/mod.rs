@@ -32,7 +32,7 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
-pub use callbacks::{Callback, CallbackAddress, Report, router};
+pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub use http::{HttpTool, http_tools};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::{AcousticEpoch, Content, SegmentRef};
-use crate::gate::{Blocker, DeliveryDecision};
+use crate::gate::{Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, TurnId};
 use crate::ledger;
 use crate::time::Time;
@@ -156,6 +156,8 @@ pub struct Decision {
     pub answer: DeliveryDecision,
     /// What it waits for, where it waits.
     pub blocker: Option<Blocker>,
+    /// What the gate saw.
+    pub snapshot: ChannelSnapshot,
     /// When it was asked.
     pub at: Time,
 }

@@ -93,12 +93,13 @@ impl Conversation {
             let Some(offer) = self.offers.get_mut(&sequence) else { continue };
             offer.not_before = offer.not_before.filter(|at| *at > cx.now);
             let (envelope, waits) = (offer.envelope.clone(), offer.not_before.is_some());
-            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &envelope), &self.snapshot(cx.now));
+            let snapshot = self.snapshot(cx.now);
+            let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &envelope), &snapshot);
             let speaks = matches!(answer, DeliveryDecision::DeliverNow { .. } | DeliveryDecision::AttachToNextResponse);
             if speaks && (self.delivery_active(&answer) || waits) {
                 (answer, blocker) = (DeliveryDecision::QueueAfterPlayback, Some(Blocker::DeliveryActive));
             }
-            self.record(cx, sequence, answer, blocker);
+            self.record(cx, sequence, Decision { delivery: envelope.delivery, answer, blocker, snapshot, at: cx.now });
             match answer {
                 DeliveryDecision::SuppressAndPersist => {
                     self.offers.remove(&sequence);
@@ -111,10 +112,11 @@ impl Conversation {
         }
     }
 
-    fn record(&mut self, cx: &mut Cx, sequence: u64, answer: DeliveryDecision, blocker: Option<Blocker>) {
+    fn record(&mut self, cx: &mut Cx, sequence: u64, decision: Decision) {
         let Some(offer) = self.offers.get_mut(&sequence) else { return };
-        if offer.answered.replace((answer, blocker)) != Some((answer, blocker)) {
-            cx.out.push(Effect::Decided(Decision { delivery: offer.envelope.delivery, answer, blocker, at: cx.now }));
+        let answered = (decision.answer, decision.blocker);
+        if offer.answered.replace(answered) != Some(answered) {
+            cx.out.push(Effect::Decided(decision));
         }
     }
 
@@ -135,8 +137,9 @@ impl Conversation {
                 return self.ask_ledger(cx, ledger::Input::Release { session, delivery });
             }
         };
-        let (answer, blocker) = gate::decide(&self.asked(cx, &claim.envelope), &self.snapshot(cx.now));
-        cx.out.push(Effect::Decided(Decision { delivery, answer, blocker, at: cx.now }));
+        let snapshot = self.snapshot(cx.now);
+        let (answer, blocker) = gate::decide(&self.asked(cx, &claim.envelope), &snapshot);
+        cx.out.push(Effect::Decided(Decision { delivery, answer, blocker, snapshot, at: cx.now }));
         let granted = match (claim.route, answer) {
             (Route::Announce, DeliveryDecision::DeliverNow { interrupt }) => {
                 if interrupt {

@@ -38,7 +38,7 @@ pub use input::{
     Acceptance, AttemptOutcome, CancelOutcome, CommitId, Executed, HandOffOutcome, Input, OperationResult, Repeat, RepeatAnswer, RequestId,
     Standing,
 };
-pub use intent::{CLOSED_OPERATIONS_MAX, occurrence};
+pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
 pub use machine::Ledger;
 pub use record::{
     BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState,

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::batch::Batch;
 use super::claim::Claim;
 use super::commit::Lane;
@@ -24,7 +26,7 @@ use crate::time::Step;
 /// delivery which is not terminal or an operation that is `Unknown`. Of the other closed ones the latest
 /// [`super::CLOSED_OPERATIONS_MAX`] operations are of use, to recognise repeats. Rows are in the order in which they were
 /// created; one whose batch is missing is left alone.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The operations.
     pub operations: Vec<OperationRecord>,
@@ -42,7 +44,7 @@ pub struct Snapshot {
 }
 
 /// A claim as the store holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRecord {
     /// The delivery.
     pub delivery: DeliveryId,

@@ -75,7 +75,7 @@ impl Rig {
         assert_eq!(effects, [], "a new box has nothing to do");
         Self {
             ledger,
-            store: Store::default(),
+            store: Store::new(BootId(1)),
             policies,
             now: 0,
             wall: wall(0),
@@ -186,7 +186,8 @@ impl Rig {
         self.boot += 1;
         self.parties.clear();
         let mut step = self.step();
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), self.store.snapshot());
+        let snapshot = self.store.restart(BootId(self.boot));
+        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
         self.ledger = ledger;
         self.carry(effects);
     }
@@ -209,7 +210,7 @@ impl Rig {
             Effect::HandOff(hand_off) => {
                 let row = &self.store.deliveries[&hand_off.delivery];
                 assert_eq!(row.state, DeliveryState::Claimed, "handed off before its claim was durable");
-                assert_eq!(self.store.claims.get(&hand_off.delivery), Some(&(row.session, BootId(self.boot))), "I17");
+                assert_eq!(self.store.claims.get(&hand_off.delivery), Some(&(row.session, BootId(self.boot), Route::HandOff)), "I17");
                 assert!(!hand_off.text.is_empty() && !hand_off.operations.is_empty(), "a hand-off says what it is about");
             }
             Effect::Answer { request, answer: CallbackAnswer::Recorded } => {
@@ -245,7 +246,8 @@ impl Rig {
             }
             News::Claimed { delivery, clauses } => {
                 assert_eq!(self.store.deliveries[delivery].state, DeliveryState::Speaking, "R4");
-                assert_eq!(self.store.claims.get(delivery), Some(&(session, BootId(self.boot))), "R4, I17");
+                let claim = self.store.claims.get(delivery).map(|(session, boot, _)| (*session, *boot));
+                assert_eq!(claim, Some((session, BootId(self.boot))), "R4, I17");
                 assert!(!clauses.is_empty() && clauses.iter().all(|clause| !clause.text.is_empty()), "nothing to say");
             }
             _ => {}

@@ -1,0 +1,206 @@
+//! One call: what an input may lead to (I5, I11, I18), and the edges of its clocks.
+
+use std::collections::BTreeMap;
+
+use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Effect, Input, ModelEvent, PlaybackEvent, PlaybackState};
+use recado_core::ids::{PlaybackId, ResponseId};
+use recado_core::ledger;
+
+use super::frames::Frames;
+use super::history::History;
+use crate::edges::{self, Machine};
+use crate::violation::{Findings, Invariant};
+use crate::voice::Voice;
+
+/// What was seen of one call.
+#[derive(Debug, Default)]
+pub struct CallWatch {
+    acoustic: Acoustic,
+    epoch: AcousticEpoch,
+    /// The response that is being generated.
+    pub open: Option<ResponseId>,
+    answers_turn: bool,
+    said: bool,
+    /// Since when a failed response must be answered for (ms).
+    pub owed_since: Option<u64>,
+    pub(super) hang_up_wish: Option<u64>,
+    pub(super) waiting_since: Option<u64>,
+    /// Whether the model has been heard of since the response was asked for.
+    generating: bool,
+    playbacks: BTreeMap<PlaybackId, &'static str>,
+    /// What left the box.
+    pub frames: Frames,
+    /// What counts as heard.
+    pub history: History,
+}
+
+/// What an input may lead to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum May {
+    /// Only time: a suspicion, its retraction, a refused command (I11).
+    OnlyWait,
+    /// A turn ended: it is answered (I18).
+    Answer,
+    /// The model asks.
+    AskLedger,
+    /// A deadline has come: a model that was silent for too long has failed.
+    Wake,
+    /// Anything but what changes an operation (I5).
+    Anything,
+}
+
+impl CallWatch {
+    /// An input goes to the conversation.
+    pub fn input(&mut self, input: &Input, findings: &mut Findings) -> May {
+        match input {
+            Input::Playback(event) => {
+                self.playback(event, findings);
+                match event {
+                    // Without a voice, nobody is answered.
+                    PlaybackEvent::Failed { .. } => {
+                        self.owed_since = None;
+                        May::Anything
+                    }
+                    PlaybackEvent::Refused { .. } => May::OnlyWait,
+                    _ => May::Anything,
+                }
+            }
+            Input::Acoustic(edge) if edge.epoch > self.epoch => {
+                let from = std::mem::replace(&mut self.acoustic, edge.to);
+                findings.edge(Machine::Acoustic, edges::acoustic(from), edges::acoustic(edge.to), || format!("{edge:?}"));
+                self.epoch = edge.epoch;
+                match (from, edge.to) {
+                    (Acoustic::Quiet, Acoustic::Suspected) | (Acoustic::Suspected, Acoustic::Quiet) => May::OnlyWait,
+                    (Acoustic::Speaking | Acoustic::Trailing, Acoustic::Quiet) => May::Answer,
+                    _ => {
+                        self.owed_since = None;
+                        May::Anything
+                    }
+                }
+            }
+            Input::Digit(_) => May::Answer,
+            Input::Hold(_) | Input::ChannelOver => {
+                self.owed_since = None;
+                May::Anything
+            }
+            Input::Model(event) => self.model(event, findings),
+            Input::Wake => May::Wake,
+            _ => May::Anything,
+        }
+    }
+
+    /// The playback clock, as the media path tells it.
+    fn playback(&mut self, event: &PlaybackEvent, findings: &mut Findings) {
+        self.history.told(event, findings.now);
+        match event {
+            PlaybackEvent::Started { segment, .. } => self.plays(segment.playback, "Playing", findings),
+            PlaybackEvent::Resumed { segment, .. } => {
+                let begun = self.history.begun(segment.playback);
+                self.plays(segment.playback, if begun { "Playing" } else { "Queued" }, findings);
+            }
+            PlaybackEvent::Paused { segment, .. } => self.plays(segment.playback, "Paused", findings),
+            PlaybackEvent::Cleared { playback, .. } => self.plays(*playback, "Cleared", findings),
+            PlaybackEvent::Failed { segment, .. } if !self.history.begun(segment.playback) => {
+                self.plays(segment.playback, "Lost", findings);
+                // What follows a segment that was lost goes on.
+                self.playbacks.insert(segment.playback, "Queued");
+            }
+            _ => {}
+        }
+    }
+
+    fn plays(&mut self, playback: PlaybackId, to: &'static str, findings: &mut Findings) {
+        let from = self.playbacks.insert(playback, to).unwrap_or("Queued");
+        findings.edge(Machine::Playback, from, to, || playback.to_string());
+    }
+
+    /// What the conversation's own clock shows before and after an input: that evidence is awaited, and that none is.
+    pub fn shows(&mut self, before: Option<PlaybackState>, after: Option<PlaybackState>, findings: &mut Findings) {
+        let edge = match (before, after) {
+            (Some(PlaybackState::Playing), Some(PlaybackState::Drained)) => ("Playing", "Drained"),
+            (Some(PlaybackState::Drained), None) => ("Drained", "Finished"),
+            _ => return,
+        };
+        findings.edge(Machine::Playback, edge.0, edge.1, String::new);
+    }
+
+    fn generates(&mut self, to: &'static str, findings: &mut Findings) {
+        let from = if self.generating { "Generating" } else { "Requested" };
+        findings.edge(Machine::Generation, from, to, String::new);
+        self.generating = to == "Generating";
+    }
+
+    fn model(&mut self, event: &ModelEvent, findings: &mut Findings) -> May {
+        match event {
+            ModelEvent::Clause { response, .. } | ModelEvent::ToolCall { response, .. } if self.open == Some(*response) => {
+                self.said = true;
+                if !self.generating {
+                    self.generates("Generating", findings);
+                }
+            }
+            ModelEvent::Complete { response } if self.open == Some(*response) => {
+                self.generates("Complete", findings);
+                self.open = None;
+            }
+            ModelEvent::Failed { response, .. } if self.open == Some(*response) => self.failed(findings),
+            ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(findings.now),
+            _ => {}
+        }
+        May::AskLedger
+    }
+
+    fn failed(&mut self, findings: &mut Findings) {
+        self.generates("Failed", findings);
+        self.open = None;
+        if self.answers_turn && !self.said {
+            self.owed_since = Some(findings.now);
+        }
+    }
+
+    /// The conversation wants this.
+    pub fn effects(&mut self, may: May, effects: &[Effect], voice: &Voice, over: bool, findings: &mut Findings) {
+        for effect in effects {
+            match effect {
+                Effect::Respond { response, cause } => {
+                    findings
+                        .check(self.open.is_none(), Invariant::I18, || format!("{response} is asked for while {:?} is open", self.open));
+                    self.open = Some(*response);
+                    self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. });
+                    (self.said, self.generating, self.owed_since) = (false, false, None);
+                }
+                Effect::CancelResponse { .. } if may == May::OnlyWait => {
+                    findings.check(false, Invariant::I11, || format!("a false start cancels a response: {effects:?}"));
+                }
+                Effect::CancelResponse { response } if self.open == Some(*response) => match may {
+                    May::Wake => self.failed(findings),
+                    _ => {
+                        self.generates("Cancelled", findings);
+                        self.open = None;
+                    }
+                },
+                Effect::Speak { segment, .. } => {
+                    self.playbacks.entry(segment.playback).or_insert("Queued");
+                }
+                Effect::Clear { playback } => {
+                    let begun = may == May::OnlyWait && voice.begun(*playback);
+                    findings.check(!begun, Invariant::I11, || format!("a false start clears what has begun: {effects:?}"));
+                    self.history.clears(*playback, findings.now);
+                    if may != May::OnlyWait {
+                        // Cut before it could be said: by the caller, or because the voice did not get it out.
+                        self.owed_since = None;
+                    }
+                }
+                Effect::Ledger(asked) => {
+                    use ledger::Input::{Accept, Attempted, Callback, Cancel};
+                    let operates = matches!(**asked, Accept { .. } | Attempted { .. } | Callback { .. } | Cancel { .. });
+                    let allowed = !operates || may == May::AskLedger;
+                    findings.check(allowed, Invariant::I5, || format!("nobody but the model changes an operation: {asked:?}"));
+                }
+                _ => {}
+            }
+        }
+        let answered = || effects.iter().any(|effect| matches!(effect, Effect::Respond { .. }));
+        let answers = may != May::Answer || over || answered();
+        findings.check(answers, Invariant::I18, || format!("a turn that ended is not answered: {effects:?}"));
+    }
+}
