@@ -183,7 +183,11 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
         model: Box::new(model),
         speaker: Arc::clone(&speaker),
         schemas,
-        settings: Settings { min_quiet_ms: config.gate.min_quiet_ms, silence_ms: capabilities.silence_after_ms, ..Settings::default() },
+        settings: Settings {
+            timers: config.gate.timers(config.this_box.language),
+            silence_ms: capabilities.silence_after_ms,
+            ..Settings::default()
+        },
         language: config.this_box.language,
         call_ms_max: config.sip.call_ms_max,
         to_ledger,
