@@ -299,8 +299,13 @@ impl Running<'_> {
                 Effect::Measured(measure) => self.house.measures.record(measure),
                 Effect::Heard(heard) => {
                     let (playback_id, index) = (heard.segment.playback, heard.segment.index);
-                    info!(%playback_id, index, heard_ms = heard.heard_ms, "heard");
+                    info!(%playback_id, index, heard_ms = heard.heard_ms, standing = ?heard.standing, "heard");
                     debug!(target: WORDS, %playback_id, index, text = heard.text, "heard");
+                    self.tell_model(Command::Heard(heard));
+                }
+                Effect::Doubted { segment, doubt } => {
+                    info!(playback_id = %segment.playback, index = segment.index, ?doubt, "evidence doubted");
+                    self.house.measures.record(doubt);
                 }
                 other => match Command::try_from(other) {
                     Ok(command) => self.tell_model(command),

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use recado_core::conversation::{Measure, MeasureName};
+use recado_core::conversation::{Doubt, Measure, MeasureName};
 use recado_core::ledger::{DeliveryState, LedgerMeasure};
 
 use super::TelemetryError;
@@ -30,6 +30,8 @@ use super::TelemetryError;
 pub enum Observation {
     /// By a conversation.
     Conversation(Measure),
+    /// By a conversation: evidence for a segment is doubted.
+    Doubted(Doubt),
     /// By the ledger.
     Ledger(LedgerMeasure),
     /// By the store: how long a commit took, from its request to being durable.
@@ -45,6 +47,12 @@ pub enum Observation {
 impl From<Measure> for Observation {
     fn from(measure: Measure) -> Self {
         Self::Conversation(measure)
+    }
+}
+
+impl From<Doubt> for Observation {
+    fn from(doubt: Doubt) -> Self {
+        Self::Doubted(doubt)
     }
 }
 
@@ -73,6 +81,7 @@ struct Instruments {
     stale_delivery: Rate,
     next_turn_resync: Rate,
     repeated_results: Counter,
+    evidence_doubted: Counter,
     uncertain_deliveries: Counter,
     suppressed_deliveries: Counter,
     store_commit: Histogram,
@@ -120,6 +129,8 @@ impl Measures {
             next_turn_resync: register.rate("recado_next_turn_resync_rate", "Closings that rode on a response, per closing heard"),
             repeated_results: register
                 .counter("recado_repeated_results_total", "Results that came again, or another for the same operation"),
+            evidence_doubted: register
+                .counter("recado_evidence_doubted_total", "Segments for which the evidence of having been heard is doubted"),
             uncertain_deliveries: register
                 .counter("recado_uncertain_deliveries_total", "Deliveries of which it became unknown whether they were heard"),
             suppressed_deliveries: register
@@ -142,6 +153,7 @@ impl Measures {
     pub fn record(&self, observation: impl Into<Observation>) {
         match observation.into() {
             Observation::Conversation(measure) => self.record_conversation(measure),
+            Observation::Doubted(_) => self.0.evidence_doubted.increment(1),
             Observation::Ledger(measure) => self.record_ledger(&measure),
             Observation::StoreCommit(took) => self.0.store_commit.record(took.as_secs_f64() * 1_000.0),
             Observation::TraceBegun => self.0.traces.increment(1),

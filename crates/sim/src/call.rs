@@ -2,8 +2,10 @@
 
 use std::collections::VecDeque;
 
-use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Input, PlaybackState};
+use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Identity, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
+
+use recado_core::timers::{Timer, Timers};
 
 use crate::journal::Journal;
 use crate::voice::{FRAME, Voice};
@@ -48,6 +50,12 @@ pub struct Call {
     pub on_hold: bool,
     /// Whether the floor is held.
     pub floor_held: bool,
+    /// Who is on the line, as far as the conversation has been told.
+    pub identity: Identity,
+    /// Whether a machine has answered.
+    pub voicemail: bool,
+    /// The conversation's timers.
+    pub timers: Timers,
     /// Whether the call is over.
     pub over: bool,
     /// What was seen of it.
@@ -73,7 +81,29 @@ impl Call {
     /// Whether nothing goes on here, seen from outside.
     pub(crate) fn quiet(&self) -> bool {
         let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
-        still && self.watch.open.is_none() && self.voice.acoustic() == Acoustic::Quiet && !self.on_hold && !self.floor_held && !self.hung_up
+        still
+            && !self.watch.collecting
+            && self.watch.open.is_none()
+            && self.voice.acoustic() == Acoustic::Quiet
+            && !self.on_hold
+            && !self.floor_held
+            && !self.hung_up
+    }
+
+    /// Whether the caller's clock has stood still for so long that it is not believed any more.
+    pub(crate) fn disbelieved(&self, now: u64) -> bool {
+        let timer = match self.voice.acoustic() {
+            Acoustic::Quiet => return false,
+            Acoustic::Suspected => Timer::SuspectedMax,
+            Acoustic::Speaking => Timer::SpeakingMax,
+            Acoustic::Trailing => Timer::TrailingMax,
+        };
+        now >= self.voice.acoustic_since + self.timers.ms(timer)
+    }
+
+    /// The conversation's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
     }
 
     /// When the caller has said what they are about to say.

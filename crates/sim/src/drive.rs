@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Input, ModelEvent, Purpose, ToolCall};
+use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Identity, Input, ModelEvent, Purpose, ToolCall};
 use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, DeliveryState, OperationResult, RequestId};
 use recado_core::policy::{Language, Localised, ToolPolicy};
@@ -24,7 +24,7 @@ impl Rig {
             session,
             party: party.map(|party| PartyId(party.into())),
             language: Language::Es,
-            best: Evidence::Received,
+            best: self.best,
             far_buffer_ms: watch::FAR_BUFFER,
         };
         let start = ConversationStart { settings: self.settings.clone(), channel };
@@ -58,6 +58,9 @@ impl Rig {
             hung_up: false,
             on_hold: false,
             floor_held: false,
+            identity: if party.is_some() { Identity::CallersWord } else { Identity::Unknown },
+            voicemail: false,
+            timers: self.settings.timers.clone(),
             over: false,
             watch: CallWatch::default(),
             journal,
@@ -81,6 +84,14 @@ impl Rig {
 
     /// A conversation is told something.
     pub fn input(&mut self, call: usize, input: Input) {
+        match input {
+            Input::Identified(identity) => self.calls[call].identity = identity,
+            Input::Voicemail => {
+                self.calls[call].voicemail = true;
+                self.watch.told.machine_heard(&self.calls[call]);
+            }
+            _ => {}
+        }
         self.queue.push_back(Todo::Call(call, input));
         self.drain();
     }

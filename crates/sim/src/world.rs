@@ -73,7 +73,7 @@ impl World {
         rig.findings = Findings::kept();
         (rig.link_ms, rig.line) = (parameters.link_ms, parameters.line);
         rig.settings.silence_ms = parameters.silence_ms;
-        rig.settings.min_quiet_ms = parameters.min_quiet_ms;
+        rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
         Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0 }

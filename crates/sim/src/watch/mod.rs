@@ -25,8 +25,10 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 pub use call::{CallWatch, May};
+use recado_core::conversation::Identity;
 use recado_core::ids::BootId;
 use recado_core::ledger::DeliveryRecord;
+use recado_core::policy::Audience;
 use recado_core::time::Wall;
 
 use self::commits::Commits;
@@ -71,5 +73,11 @@ impl Watch {
 
 /// I14: whether what belongs to a party or a conversation is for this call's ears.
 pub fn may_be_told(call: &Call, record: &DeliveryRecord) -> bool {
-    record.session == call.session || (record.party.is_some() && record.party == call.party)
+    let theirs = record.session == call.session || (record.party.is_some() && record.party == call.party);
+    match record.audience {
+        _ if call.voicemail => false,
+        Audience::SameCall => record.session == call.session,
+        Audience::SameParty => theirs && (call.party.is_none() || call.identity != Identity::Unknown),
+        Audience::VerifiedParty => theirs && call.identity == Identity::Verified,
+    }
 }
