@@ -145,7 +145,7 @@ async fn an_urgent_result_cuts_the_box_short_and_a_normal_one_waits() {
     assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(500).await;
     assert_eq!(stage.tools.report("alarm", json!({})).await.expect("answered"), 200);
-    caller.hears_silence(2_500).await;
+    boxed.log.seen_times("evidence of both", 2, |line| line["message"] == "delivery settled").await.expect("seen");
     let heard = caller.hangs_up().await;
 
     let long = phrase(LONG).await;
