@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::conversation::input::{Acoustic, Identity};
+use crate::faults::{Fault, fault};
 use crate::policy::{Audience, CanInterrupt, Priority};
 
 /// What is going on, as far as the gate is concerned.
@@ -221,7 +222,7 @@ fn interrupts(asked: &Asked, channel: &ChannelSnapshot) -> bool {
     let above_what_plays = channel.playback.is_none_or(|playing| playing < asked.priority);
     match channel.acoustic {
         Acoustic::Quiet => above_what_plays && channel.playback.is_some(),
-        _ => above_what_plays && asked.can_interrupt == CanInterrupt::Caller,
+        _ => above_what_plays && (asked.can_interrupt == CanInterrupt::Caller || fault(Fault::UrgentCutsTheCaller)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use recado_core::conversation::{Acoustic, Cause, Conversation, Decision, Effect, HeardText, Identity, Input, PlaybackState};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
+
 use recado_core::timers::{Timer, Timers};
 
 use crate::journal::Journal;
@@ -39,7 +40,7 @@ pub struct Call {
     pub outputs: Vec<Effect>,
     /// What the model was told that the caller was told.
     pub told: Vec<String>,
-    /// History, settled and provisional.
+    /// Settled history.
     pub history: Vec<HeardText>,
     /// The gate's answers.
     pub decisions: Vec<Decision>,
@@ -51,10 +52,10 @@ pub struct Call {
     pub floor_held: bool,
     /// Who is on the line, as far as the conversation has been told.
     pub identity: Identity,
-    /// Whether a machine answered.
+    /// Whether a machine has answered.
     pub voicemail: bool,
-    /// Its timers.
-    pub(crate) timers: Timers,
+    /// The conversation's timers.
+    pub timers: Timers,
     /// Whether the call is over.
     pub over: bool,
     /// What was seen of it.
@@ -98,6 +99,11 @@ impl Call {
             Acoustic::Trailing => Timer::TrailingMax,
         };
         now >= self.voice.acoustic_since + self.timers.ms(timer)
+    }
+
+    /// The conversation's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
     }
 
     /// When the caller has said what they are about to say.

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use recado_core::conversation::Acoustic;
+use recado_core::conversation::{Acoustic, PlaybackState};
 use recado_core::ledger::{BatchState, DeliveryState, OperationState};
 
 /// A state machine of the contract.
@@ -54,7 +54,7 @@ const fn may(machine: Machine, from: &'static str, to: &'static str) -> Edge {
 use Machine::{Acoustic as A, Batch as B, Delivery as D, Generation as G, Operation as O, Playback as P};
 
 /// The table.
-pub const EDGES: [Edge; 72] = [
+pub const EDGES: [Edge; 77] = [
     must(A, "Quiet", "Suspected"),
     must(A, "Suspected", "Quiet"),
     must(A, "Suspected", "Speaking"),
@@ -82,6 +82,12 @@ pub const EDGES: [Edge; 72] = [
     // Suspicion comes between the voice's first sample and its first frame, and is taken back.
     may(P, "Queued", "Paused"),
     may(P, "Paused", "Queued"),
+    // The next segment is long in coming, or can't be made, after others have left the box.
+    may(P, "Playing", "Queued"),
+    may(P, "Queued", "Drained"),
+    may(P, "Paused", "Drained"),
+    may(P, "Playing", "Lost"),
+    may(P, "Paused", "Lost"),
     //
     must(O, "Accepted", "Running"),
     must(O, "Running", "RetryWait"),
@@ -190,6 +196,19 @@ pub fn acoustic(state: Acoustic) -> &'static str {
         Acoustic::Suspected => "Suspected",
         Acoustic::Speaking => "Speaking",
         Acoustic::Trailing => "Trailing",
+    }
+}
+
+/// A state by the contract's name.
+pub fn playback(state: PlaybackState) -> &'static str {
+    match state {
+        PlaybackState::Queued => "Queued",
+        PlaybackState::Playing => "Playing",
+        PlaybackState::Paused => "Paused",
+        PlaybackState::Drained => "Drained",
+        PlaybackState::Finished { .. } => "Finished",
+        PlaybackState::Cleared { .. } => "Cleared",
+        PlaybackState::Lost => "Lost",
     }
 }
 

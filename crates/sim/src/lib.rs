@@ -13,6 +13,8 @@
 //!   [`violation`] what is found
 
 pub mod action;
+#[cfg(feature = "faults")]
+pub mod bite;
 pub mod call;
 pub mod drive;
 pub mod edges;

@@ -114,6 +114,11 @@ impl Rig {
         rig
     }
 
+    /// The ledger's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
     pub(crate) fn step(&mut self) -> Step {
         self.seed += 1 << 64;
         Step::new(Time(self.now), self.wall(), self.seed)
@@ -294,10 +299,9 @@ impl Rig {
             may => may,
         };
         let woken = input == Input::Wake;
-        let showed = call.shows;
         let effects = journal::handle(&mut call.journal, &mut call.conversation, &mut step, input);
         call.handled();
-        call.watch.shows(showed, call.shows, &mut self.findings);
+        call.watch.took(call.conversation.edges(), &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
         call.watch.history.settles(&effects, &call.voice, &mut self.findings);
         self.watch.trace(&effects);
@@ -351,10 +355,10 @@ impl Rig {
         for effect in effects {
             let now = self.now;
             let call = &mut self.calls[at];
+            if let Effect::Speak { segment, purpose, .. } = &effect {
+                self.watch.told.speaks(&self.store, call, segment.playback, purpose, BootId(self.boot), &mut self.findings);
+            }
             match &effect {
-                Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    self.watch.told.speaks(&self.store, call, *delivery, BootId(self.boot), &mut self.findings);
-                }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
@@ -379,7 +383,8 @@ impl Rig {
                 Effect::Ledger(input) => self.queue.push_back(Todo::Ledger(*input)),
                 Effect::HangUp => {
                     call.hung_up = true;
-                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), &mut self.findings);
+                    let within_ms = self.settings.timers.ms(Timer::HangUpMax);
+                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), within_ms, &mut self.findings);
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
@@ -405,7 +410,7 @@ impl Rig {
             self.findings.check(sounds, Invariant::I20, || format!("it plays without frames since {since:?}"));
         }
         let at = self.moment();
-        self.watch.idle(&self.store, &mut self.calls, at, self.settings.timers.ms(Timer::MinQuiet), &mut self.findings);
+        self.watch.idle(&self.store, &mut self.calls, at, &self.settings.timers, &mut self.findings);
     }
 }
 

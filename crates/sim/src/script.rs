@@ -4,6 +4,7 @@
 //! Not only what happens is drawn, but also how likely each kind of thing is (swarm testing: Groce et al., ISSTA 2012): a box in
 //! which nobody ever hangs up goes to places that one in which everything happens never sees.
 
+use recado_core::timers::{Timer, Timers};
 use serde::{Deserialize, Serialize};
 
 use crate::action::{Action, Answered, Event};
@@ -21,8 +22,8 @@ pub struct Parameters {
     pub line: Line,
     /// After so much silence the model is asked whether it has something to say (ms); never where there is none.
     pub silence_ms: Option<u64>,
-    /// How quiet it must have been before a delivery is announced (ms).
-    pub min_quiet_ms: u64,
+    /// The conversations' timers.
+    pub timers: Timers,
     /// How long rendering a segment takes at first (ms).
     pub render_ms: u64,
     /// How long a commit takes at first (ms).
@@ -42,7 +43,7 @@ impl Default for Parameters {
             link_ms: 0,
             line: Line::default(),
             silence_ms: None,
-            min_quiet_ms: 650,
+            timers: Timers::default(),
             render_ms: 30,
             store_delay_ms: 3,
             rtcp: true,
@@ -86,13 +87,30 @@ fn parameters(random: &mut Random) -> Parameters {
         link_ms: random.pick(&[0, 0, 3, 35]),
         line: line(random),
         silence_ms: random.pick(&[None, None, None, Some(9_000)]),
-        min_quiet_ms: random.pick(&[650, 650, 650, 200, 1_500]),
+        timers: timers(random),
         render_ms: random.pick(&[30, 30, 0, 400]),
         store_delay_ms: random.pick(&[3, 3, 0, 40, 300]),
         rtcp: random.chance(80),
         answer_after_ms: if often { Some(random.pick(&[150, 600, 2_500])) } else { None },
         report_after_ms: random.pick(&[None, None, Some(300), Some(4_000)]),
     }
+}
+
+/// Some timers are longer or shorter than by default: nothing that is promised may hang on their exact length. Not all may be both:
+/// what the listener retracts must still be suspected then, and a second is promised for what plays without frames (I20).
+fn timers(random: &mut Random) -> Timers {
+    let mut timers = Timers::default();
+    for _ in 0..random.pick(&[0, 0, 1, 3]) {
+        let timer = random.pick(Timer::ALL);
+        let ms = timer.default_ms();
+        let (shorter, longer) = match timer {
+            Timer::SuspectedMax | Timer::ClearMax | Timer::EvidenceLateMax => (ms, ms * 2),
+            Timer::PlaybackStalledMax => (ms / 2, ms),
+            _ => (ms / 2, ms * 3),
+        };
+        timers = timers.with(timer, random.pick(&[shorter, longer]));
+    }
+    timers
 }
 
 /// Lines from which word of a frame that was played out comes back within what the box takes for the far end's buffer.
@@ -127,7 +145,7 @@ const KINDS: [Kind; 31] = [
     (2, |random| Action::Floor { call: call(random), on: random.chance(60) }),
     (4, |random| Action::HangUp { call: call(random) }),
     (8, |random| Action::Dial { party: random.pick(&[0, 0, 0, 1, 2]) }),
-    (2, |random| Action::Renegotiate { call: call(random) }),
+    (4, |random| Action::Renegotiate { call: call(random) }),
     (30, |random| Action::Answer { call: call(random), clauses: random.byte(0, 3), tools: some_tools(random) }),
     (10, |random| Action::Clause { call: call(random), of: of(random), long: random.chance(50) }),
     (2, |random| Action::Lie { call: call(random), tool: tool(random) }),
@@ -140,8 +158,8 @@ const KINDS: [Kind; 31] = [
     }),
     (8, |random| Action::Complete { call: call(random), of: of(random) }),
     (4, |random| Action::Fail { call: call(random), of: of(random) }),
-    (2, |random| Action::Goodbye { call: call(random) }),
-    (2, |random| Action::Cancel { call: call(random), tool: if random.chance(50) { Some(tool(random)) } else { None } }),
+    (5, |random| Action::Goodbye { call: call(random) }),
+    (4, |random| Action::Cancel { call: call(random), tool: if random.chance(50) { Some(tool(random)) } else { None } }),
     (2, |random| Action::Noise { call: call(random) }),
     (24, |random| Action::Report { which: random.byte(0, 255), how: Answered::Done, again: random.chance(20) }),
     (5, |random| Action::Report { which: random.byte(0, 255), how: Answered::Deferred, again: random.chance(20) }),
@@ -156,7 +174,7 @@ const KINDS: [Kind; 31] = [
         _ => Action::ReportLate { call: call(random), ms: random.between(100, 20_000) },
     }),
     (2, |random| Action::Rtcp { call: call(random), on: random.chance(50) }),
-    (2, |random| Action::Lose { call: call(random), frames: random.between(1, 200) }),
+    (4, |random| Action::Lose { call: call(random), frames: random.between(1, 200) }),
     (3, |random| match random.below(2) {
         0 => Action::StoreDelay { ms: random.pick(&[0, 3, 300, 4_000, 7_000]) },
         _ => Action::StoreFails { on: random.chance(50) },

@@ -65,7 +65,7 @@ impl<P: Fn(&Script) -> Option<Violation>> Found<P> {
             |own, plain| own.line = plain.line,
             |own, plain| own.link_ms = plain.link_ms,
             |own, plain| own.silence_ms = plain.silence_ms,
-            |own, plain| own.min_quiet_ms = plain.min_quiet_ms,
+            |own, plain| own.timers = plain.timers.clone(),
             |own, plain| own.render_ms = plain.render_ms,
             |own, plain| own.store_delay_ms = plain.store_delay_ms,
             |own, plain| own.rtcp = plain.rtcp,

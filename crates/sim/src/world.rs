@@ -6,7 +6,6 @@ use recado_core::conversation::{Input, ModelEvent, ToolCall};
 use recado_core::ids::{OperationId, ResponseId};
 use recado_core::ledger::{AttemptOutcome, Executed, OperationResult};
 use recado_core::policy::{CanInterrupt, Priority, RidePosition, ToolPolicy, UncertainPolicy};
-use recado_core::timers::{Timer, Timers};
 use serde_json::json;
 
 use crate::action::{Action, Answered};
@@ -74,7 +73,7 @@ impl World {
         rig.findings = Findings::kept();
         (rig.link_ms, rig.line) = (parameters.link_ms, parameters.line);
         rig.settings.silence_ms = parameters.silence_ms;
-        rig.settings.timers = Timers::default().with(Timer::MinQuiet, parameters.min_quiet_ms);
+        rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
         Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0 }

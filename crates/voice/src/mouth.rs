@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use recado_core::conversation::{Acoustic, AcousticEdge, AcousticEpoch, Generation, PlaybackEvent, SegmentRef};
+use recado_core::faults::{Fault, fault};
 use recado_core::ids::PlaybackId;
 use recado_core::time::Time;
 
@@ -60,7 +61,7 @@ impl<A: Audio> Mouth<A> {
     /// The caller's acoustic clock moved. A suspicion pauses what there is to pause.
     pub fn edge(&mut self, edge: AcousticEdge, at: Time, tell: &mut impl FnMut(PlaybackEvent)) {
         (self.acoustic, self.epoch) = (edge.to, edge.epoch);
-        if edge.to == Acoustic::Suspected {
+        if edge.to == Acoustic::Suspected && !fault(Fault::NotPaused) {
             self.pause(at, tell);
         }
     }
@@ -69,7 +70,7 @@ impl<A: Audio> Mouth<A> {
     pub fn command(&mut self, command: PlaybackCommand<A>, at: Time, tell: &mut impl FnMut(PlaybackEvent)) {
         match command {
             PlaybackCommand::Speak { segment, audio, last, epoch } => {
-                if epoch != self.epoch || self.closed {
+                if (epoch != self.epoch && !fault(Fault::StaleCommandObeyed)) || self.closed {
                     self.playback.discard(audio);
                     return self.refuse(segment, tell);
                 }
@@ -86,7 +87,7 @@ impl<A: Audio> Mouth<A> {
             },
             PlaybackCommand::Resume { playback, epoch } => {
                 let segment = self.playback.head().filter(|segment| segment.playback == playback);
-                if epoch != self.epoch {
+                if epoch != self.epoch && !fault(Fault::StaleCommandObeyed) {
                     return self.refuse(segment.unwrap_or(SegmentRef { playback, index: 0 }), tell);
                 }
                 if segment.is_some() && self.sends {
@@ -96,6 +97,9 @@ impl<A: Audio> Mouth<A> {
                 }
             }
             PlaybackCommand::Pause => self.pause(at, tell),
+            PlaybackCommand::Clear { playback } if fault(Fault::ClearIgnored) => {
+                tell(PlaybackEvent::Cleared { playback, cut: None, at });
+            }
             PlaybackCommand::Clear { playback } => self.clear(playback, at, tell),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use recado_core::conversation::SegmentRef;
+use recado_core::faults::{Fault, fault};
 use recado_core::ids::PlaybackId;
 
 use crate::audio::{Audio, FRAME_SAMPLES, SAMPLES_PER_MS};
@@ -173,6 +174,10 @@ impl<A: Audio> Playback<A> {
     /// Goes on, if it is paused; returns the segment that goes on.
     pub(crate) fn resume(&mut self) -> Option<SegmentRef> {
         let segment = self.head().filter(|_| self.paused)?;
+        if let Some(chunk) = self.chunks.front_mut().filter(|chunk| chunk.used > 0 && chunk.left() > FRAME_SAMPLES) {
+            chunk.used += if fault(Fault::ResumeLosesAFrame) { FRAME_SAMPLES } else { 0 };
+            chunk.used -= if fault(Fault::ResumeRepeatsAFrame) { FRAME_SAMPLES } else { 0 };
+        }
         self.paused = false;
         Some(segment)
     }

@@ -8,8 +8,9 @@ use super::effect::{Cause, Doubt, Edge, Effect, HeardText, Measure, MeasureName,
 use super::input::{Acoustic, AcousticEdge, Evidence, SegmentRef};
 use super::playback::{Of, Piece, Playback, PlaybackState, Segment, Stage};
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::ids::{ResponseId, TurnId};
-use crate::ledger::ClauseVerdict;
+use crate::ledger::{self, ClauseVerdict};
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -87,6 +88,9 @@ impl Conversation {
         match movement {
             Movement::None | Movement::Paused | Movement::WentOn => {}
             Movement::Suspected => {
+                if fault(Fault::FalseStartCancels) {
+                    self.turn_began(cx);
+                }
                 self.window_since = None;
                 if let Some(playback) = &mut self.current {
                     playback.told_to_resume = None;
@@ -113,6 +117,9 @@ impl Conversation {
 
     pub(super) fn turn_began(&mut self, cx: &mut Cx) {
         self.turn = TurnId(cx.ids.draw());
+        if fault(Fault::BargeInCancels) {
+            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None });
+        }
         self.hang_up = None;
         self.window_since = None;
         self.late = None;
@@ -138,7 +145,9 @@ impl Conversation {
         if self.current.as_ref().is_some_and(|playback| playback.of != Of::Announcement) {
             self.cut_current(cx, Why::Caller);
         }
-        self.request(cx, Cause::Turn { turn });
+        if !fault(Fault::TurnUnanswered) {
+            self.request(cx, Cause::Turn { turn });
+        }
     }
 
     /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
@@ -166,7 +175,8 @@ impl Conversation {
 
     /// The voice says where it stopped; `cut` is the segment and how much of it had left (ms).
     pub(super) fn cleared(&mut self, cx: &mut Cx, clearing: Clearing, cut: Option<(u32, u64)>) {
-        self.settle_cleared(cx, clearing, cut, ClauseVerdict::Unheard);
+        let begun = if fault(Fault::ClearedIsHeard) { ClauseVerdict::Heard(Evidence::Received) } else { ClauseVerdict::Unheard };
+        self.settle_cleared(cx, clearing, cut, begun);
     }
 
     /// `begun` is the verdict on a clause of which a frame has left, and of whose last one nothing is known.
@@ -191,7 +201,11 @@ impl Conversation {
                 _ => 0,
             };
             // What had left but not arrived, and what lay in the far end's jitter buffer, was not heard.
-            let heard_here = released_ms.saturating_sub(in_flight_ms);
+            let heard_here = match released_ms.saturating_sub(in_flight_ms) {
+                _ if fault(Fault::GeneratedIsHistory) => segment.duration_ms(),
+                _ if fault(Fault::HeardForgotten) => 0,
+                heard_ms => heard_ms,
+            };
             heard_ms += heard_here;
             let text = segment.heard(heard_here).to_owned();
             of_response.add(playback.of, segment, heard_here);

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::effect::Doubt;
 use super::input::{Evidence, Generation};
+use crate::faults::{Fault, fault};
 use crate::time::Time;
 use crate::timers::{Timer, Timers};
 
@@ -79,10 +80,11 @@ impl Reports {
 
     /// The verdict of a report on a segment; none while no report covers it.
     pub(super) fn verdict(&self, segment: &SentSegment) -> Option<Verdict> {
-        if segment.first_generation != segment.generation {
+        if segment.first_generation != segment.generation && !fault(Fault::CreditAcrossGenerations) {
             return None; // It straddles two generations: no report speaks for the whole of it.
         }
-        let covers = |report: &&Report| report.generation == segment.generation && report.highest_packet >= segment.last_packet;
+        let same = |report: &Report| report.generation == segment.generation || fault(Fault::CreditAcrossGenerations);
+        let covers = |report: &&Report| same(report) && report.highest_packet >= segment.last_packet;
         let after = self.kept.iter().find(covers)?;
         let lost_before = self.before(after, segment.first_packet).map_or(0, |report| report.cumulative_lost);
         // The loss between the two reports around the segment is charged wholly to it.

@@ -3,6 +3,7 @@
 
 use super::effect::Cause;
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -35,7 +36,7 @@ impl Conversation {
     pub(super) fn hold_floor(&mut self, now: Time, held: bool) {
         match (held, &self.floor) {
             (true, None) => self.floor = Some(Floor { since: now, collecting: None }),
-            (false, Some(floor)) if floor.collecting.is_none() => self.floor = None,
+            (false, Some(floor)) if floor.collecting.is_none() && !fault(Fault::FloorLatched) => self.floor = None,
             _ => {}
         }
         self.window_since = None;

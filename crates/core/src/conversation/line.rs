@@ -4,6 +4,7 @@ use super::barge_in::Why;
 use super::effect::{Cause, Effect};
 use super::input::Identity;
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::gate::Blocker;
 use crate::time::Time;
 use crate::timers::Timer;
@@ -84,7 +85,7 @@ impl Conversation {
         }
         let tail = self.quiet_since().plus(self.ms(Timer::HangUpTail));
         // The agent does not hang up over what is ready and may be told here.
-        Some(if self.owes_this_party() { tail.max(told_by) } else { tail })
+        Some(if self.owes_this_party() && !fault(Fault::HangsUpOverReady) { tail.max(told_by) } else { tail })
     }
 
     /// Whether something waits that whoever is on the line may hear, without having to ask for it.

@@ -46,6 +46,7 @@ use self::playback::{Of, Piece, Playback};
 use self::reply::Reply;
 use self::settling::Awaiting;
 use self::telling::Telling;
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, FreshIds, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger;
 use crate::policy::{Language, Localised};
@@ -322,7 +323,7 @@ impl Conversation {
     /// deliveries: those go back.
     fn close_reply(&mut self, cx: &mut Cx) -> VecDeque<Piece> {
         let Some(mut reply) = self.reply.take() else { return VecDeque::new() };
-        if reply.generating() {
+        if reply.generating() && !fault(Fault::TwoGenerations) {
             reply.to(GenerationState::Cancelled, &mut cx.edges);
             cx.out.push(Effect::CancelResponse { response: reply.response });
         }

@@ -8,6 +8,7 @@ use super::input::Content;
 use super::playback::{Of, Piece, Playback};
 use super::speaking::give_next;
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
 use crate::ledger::{self, DeliveryEnvelope, DeliveryKind, Route, SpokenClause};
@@ -57,6 +58,9 @@ impl Offer {
 impl Conversation {
     pub(super) fn offered(&mut self, cx: &mut Cx, envelope: DeliveryEnvelope) {
         self.drop_updates(cx, |purpose| matches!(purpose, Purpose::Progress { batch, .. } if *batch == envelope.batch));
+        if fault(Fault::DroppedWhileSpeaking) && !self.acoustic.quiet() {
+            return;
+        }
         let since = cx.now;
         self.offers.insert(envelope.sequence, Offer { envelope, since, answered: None, not_before: None });
     }
@@ -150,6 +154,9 @@ impl Conversation {
     }
 
     pub(super) fn claim_refused(&mut self, now: Time, delivery: DeliveryId) {
+        if fault(Fault::ClaimLatched) {
+            return;
+        }
         if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
             self.put_off(now, &claim);
         }
@@ -194,7 +201,7 @@ impl Conversation {
         let asked_for = self.reply.as_ref().is_some_and(|reply| reply.asks_for(envelope.delivery));
         Asked {
             terminal: false,
-            stale: matches!((envelope.stale_after_ms, age_ms), (Some(limit), Some(age)) if age > limit),
+            stale: matches!((envelope.stale_after_ms, age_ms), (Some(limit), Some(age)) if age > limit && !fault(Fault::StaleTold)),
             priority: envelope.priority,
             can_interrupt: envelope.can_interrupt,
             ride_only: envelope.ride_only,

@@ -8,6 +8,7 @@ use super::effect::{Edge, Purpose};
 use super::evidence::SentSegment;
 use super::history::heard_text;
 use super::input::{AcousticEpoch, Content, Generation, SegmentRef, Word};
+use crate::faults::{Fault, fault};
 use crate::ids::{PlaybackId, ResponseId};
 use crate::policy::Priority;
 use crate::time::Time;
@@ -218,7 +219,8 @@ impl Playback {
         let at = self.head()? as usize;
         let began = self.segments.get(at)?.started.is_some();
         let before = at.checked_sub(1).and_then(|before| self.segments.get(before)).map(Segment::last_known);
-        (self.state == PlaybackState::Playing && !began).then(|| before.unwrap_or(Time(0)).plus(timers.ms(Timer::PlaybackStalledMax)))
+        (self.state == PlaybackState::Playing && !began && !fault(Fault::StarvedStillPlays))
+            .then(|| before.unwrap_or(Time(0)).plus(timers.ms(Timer::PlaybackStalledMax)))
     }
 
     /// When a paused one that was told to go on is taken for unable to.

@@ -6,6 +6,7 @@ use super::evidence::{Needs, SentSegment, Verdict};
 use super::input::{Evidence, Mark, SegmentRef};
 use super::playback::{Piece, Stage};
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::ledger::{self, ClauseEvidence, ClauseVerdict};
 use crate::time::Time;
 use crate::timers::Timer;
@@ -67,6 +68,9 @@ impl Conversation {
             if !oldest.settled {
                 self.set_verdict(&oldest.piece.purpose, ClauseVerdict::Uncertain);
             }
+        }
+        if fault(Fault::SentIsHeard) {
+            self.set_verdict(&piece.purpose, ClauseVerdict::Heard(Evidence::Received));
         }
         let (mark, heard_until, told_ms, settled) = (None, None, None, false);
         self.awaiting.push(Awaiting { segment, piece, sent, needs, mark, heard_until, told_ms, settled });
@@ -135,7 +139,7 @@ impl Conversation {
         };
         match settled {
             Settled::Heard(evidence) => {
-                cx.out.push(heard(Standing::Settled(evidence)));
+                cx.out.extend((!fault(Fault::ReportIgnored)).then(|| heard(Standing::Settled(evidence))));
                 if let Some(playback) = self.playback_mut(segment.playback) {
                     playback.heard_ms = playback.heard_ms.saturating_add(heard_ms);
                 } else if let Some(known_ms) = self.drained.get_mut(&segment.playback) {

@@ -5,6 +5,7 @@ use super::effect::{Edge, Effect, Measure, MeasureName, Purpose};
 use super::input::{AcousticEpoch, PlaybackEvent, SegmentRef};
 use super::playback::{Audio, Of, Piece, Playback, PlaybackState, Stage, Start};
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::ids::PlaybackId;
 use crate::ledger;
 use crate::policy::Priority;
@@ -30,7 +31,7 @@ impl Conversation {
     fn next_piece(&mut self) -> Option<(Piece, Of)> {
         let replying = self.reply.as_ref().map(|reply| Of::Response(reply.response));
         let speaking = self.current.as_ref().map(|playback| playback.of);
-        if speaking == Some(Of::Announcement) {
+        if speaking == Some(Of::Announcement) && !fault(Fault::Mixed) {
             return None; // It is not mixed with anything.
         }
         if let Some(piece) = self.deferred.front() {
@@ -44,7 +45,7 @@ impl Conversation {
             }
             return self.deferred.pop_front().map(|piece| (piece, of));
         }
-        if speaking.is_some() && speaking != replying {
+        if speaking.is_some() && speaking != replying && !fault(Fault::Mixed) {
             return None; // What is left of an earlier response is finished first.
         }
         self.reply.as_mut()?.next_piece().zip(replying)

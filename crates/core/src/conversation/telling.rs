@@ -10,6 +10,7 @@ use super::playback::{Of, Piece, Playback};
 use super::reply::{Asked, Queued};
 use super::speaking::give_next;
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::gate;
 use crate::ids::{DeliveryId, PlaybackId};
 use crate::ledger::{self, ClauseEvidence, ClauseVerdict, DeliveryEnvelope, Route, SpokenClause};
@@ -37,7 +38,7 @@ impl Conversation {
         let (delivery, language, priority) = (envelope.delivery, self.channel.language, envelope.priority);
         let telling = Telling {
             route,
-            clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, None)).collect(),
+            clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, told_already())).collect(),
             first_frame: false,
             failed: false,
             text: clauses.iter().map(|spoken| spoken.text.as_str()).collect::<Vec<_>>().join(" "),
@@ -166,4 +167,9 @@ impl Conversation {
             self.ask_ledger(cx, ledger::Input::Settled { session, delivery, clauses });
         }
     }
+}
+
+/// What is known of a clause that has just been given to the voice: nothing.
+fn told_already() -> Option<ClauseVerdict> {
+    fault(Fault::ExposureIsTelling).then_some(ClauseVerdict::Heard(super::input::Evidence::Received))
 }

@@ -12,6 +12,7 @@ use super::machine::World;
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationState};
 use super::say::{correction, join, pieces};
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, OperationId};
 use crate::policy::{Audience, CanInterrupt, Localised, MAX_WAIT_MS, Priority, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard};
 use crate::time::{Step, Time};
@@ -138,6 +139,12 @@ impl Batch {
         let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, false, world)).collect();
         let short = self.short(world);
         let delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
+        if fault(Fault::TwoFinals) {
+            self.deliveries.push(Delivery {
+                record: DeliveryRecord { id: DeliveryId(step.ids.draw()), ..delivery.record.clone() },
+                ..delivery.clone()
+            });
+        }
         self.deliveries.push(delivery);
     }
 

@@ -16,6 +16,7 @@ use super::machine::{Ledger, World};
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, Route};
 use super::work::Work;
+use crate::faults::{Fault, fault};
 use crate::ids::{BootId, DeliveryId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::Step;
@@ -78,6 +79,9 @@ impl Ledger {
     }
 
     fn adopt(&mut self, batch: Batch) {
+        if fault(Fault::BatchForgottenAtRestart) && !batch.closed() {
+            return;
+        }
         let number = self.next_lane;
         self.next_lane = self.next_lane.saturating_add(1);
         let closed = batch.closed();

@@ -8,6 +8,7 @@ use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
 use super::input::Standing;
 use super::record::{OperationRecord, OperationState};
+use crate::faults::{Fault, fault};
 use crate::policy::{Language, Localised, ToolPolicy};
 
 /// What the caller hears when nothing could be accepted.
@@ -62,6 +63,7 @@ impl Sayer {
         let plain = |which| phrase(which, name.as_deref());
         let say = &policy.say;
         match record.state {
+            _ if fault(Fault::EverythingSucceeded) => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::Succeeded => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::TooLate => {
                 let done = self.localised(&say.done, record, &[], plain(Phrase::Done));

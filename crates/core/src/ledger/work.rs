@@ -10,6 +10,7 @@ use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
 use crate::conversation::input::ToolCall;
+use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use crate::policy::Language;
 use crate::time::Step;
@@ -201,7 +202,7 @@ impl Work {
             Work::Obsolete => {
                 for delivery in batch.deliveries.iter_mut().filter(|delivery| !delivery.record.state.terminal()) {
                     let (id, stopped) = (delivery.record.id, delivery.end(DeliveryState::Superseded, None));
-                    then.extend(stopped.map(|session| withdrawn(session, id)));
+                    then.extend(stopped.filter(|_| !fault(Fault::SupersededGoesOn)).map(|session| withdrawn(session, id)));
                 }
             }
             Work::Lost { session } => batch.deliveries.iter_mut().for_each(|delivery| delivery.lose(*session)),

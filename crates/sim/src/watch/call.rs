@@ -1,9 +1,7 @@
 //! One call: what an input may lead to (I5, I11, I18), and the edges of its clocks.
 
-use std::collections::BTreeMap;
-
-use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Effect, Input, ModelEvent, PlaybackEvent, PlaybackState};
-use recado_core::ids::{PlaybackId, ResponseId};
+use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Input, ModelEvent, PlaybackEvent};
+use recado_core::ids::ResponseId;
 use recado_core::ledger;
 
 use super::frames::Frames;
@@ -25,13 +23,12 @@ pub struct CallWatch {
     pub owed_since: Option<u64>,
     pub(super) hang_up_wish: Option<u64>,
     pub(super) waiting_since: Option<u64>,
-    /// Whether the model has been heard of since the response was asked for.
-    generating: bool,
-    playbacks: BTreeMap<PlaybackId, &'static str>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
-    pub collecting: bool,
+    pub(crate) collecting: bool,
     /// Whether the response that is being generated answers speech, and wants no keys.
     answers_speech: bool,
+    /// Whether the model has been heard of since the response was asked for.
+    generating: bool,
     /// What left the box.
     pub frames: Frames,
     /// What counts as heard.
@@ -58,7 +55,7 @@ impl CallWatch {
     pub fn input(&mut self, input: &Input, findings: &mut Findings) -> May {
         match input {
             Input::Playback(event) => {
-                self.playback(event, findings);
+                self.history.told(event, findings.now);
                 match event {
                     // Without a voice, nobody is answered.
                     PlaybackEvent::Failed { .. } => {
@@ -99,39 +96,13 @@ impl CallWatch {
         }
     }
 
-    /// The playback clock, as the media path tells it.
-    fn playback(&mut self, event: &PlaybackEvent, findings: &mut Findings) {
-        self.history.told(event, findings.now);
-        match event {
-            PlaybackEvent::Started { segment, .. } => self.plays(segment.playback, "Playing", findings),
-            PlaybackEvent::Resumed { segment, .. } => {
-                let begun = self.history.begun(segment.playback);
-                self.plays(segment.playback, if begun { "Playing" } else { "Queued" }, findings);
+    /// What the playback clock did, which can't be seen from outside: that evidence is awaited, and settled.
+    pub fn took(&self, taken: &[Edge], findings: &mut Findings) {
+        for edge in taken {
+            if let Edge::Playback { playback, from, to } = edge {
+                findings.edge(Machine::Playback, edges::playback(*from), edges::playback(*to), || playback.to_string());
             }
-            PlaybackEvent::Paused { segment, .. } => self.plays(segment.playback, "Paused", findings),
-            PlaybackEvent::Cleared { playback, .. } => self.plays(*playback, "Cleared", findings),
-            PlaybackEvent::Failed { segment, .. } if !self.history.begun(segment.playback) => {
-                self.plays(segment.playback, "Lost", findings);
-                // What follows a segment that was lost goes on.
-                self.playbacks.insert(segment.playback, "Queued");
-            }
-            _ => {}
         }
-    }
-
-    fn plays(&mut self, playback: PlaybackId, to: &'static str, findings: &mut Findings) {
-        let from = self.playbacks.insert(playback, to).unwrap_or("Queued");
-        findings.edge(Machine::Playback, from, to, || playback.to_string());
-    }
-
-    /// What the conversation's own clock shows before and after an input: that evidence is awaited, and that none is.
-    pub fn shows(&mut self, before: Option<PlaybackState>, after: Option<PlaybackState>, findings: &mut Findings) {
-        let edge = match (before, after) {
-            (Some(PlaybackState::Playing), Some(PlaybackState::Drained)) => ("Playing", "Drained"),
-            (Some(PlaybackState::Drained), None) => ("Drained", "Finished"),
-            _ => return,
-        };
-        findings.edge(Machine::Playback, edge.0, edge.1, String::new);
     }
 
     fn generates(&mut self, to: &'static str, findings: &mut Findings) {
@@ -196,9 +167,6 @@ impl CallWatch {
                         self.open = None;
                     }
                 },
-                Effect::Speak { segment, .. } => {
-                    self.playbacks.entry(segment.playback).or_insert("Queued");
-                }
                 Effect::Clear { playback } => {
                     let begun = may == May::OnlyWait && voice.begun(*playback);
                     findings.check(!begun, Invariant::I11, || format!("a false start clears what has begun: {effects:?}"));

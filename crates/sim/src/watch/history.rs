@@ -18,7 +18,6 @@ pub struct History {
     playing: BTreeMap<SegmentRef, Playing>,
     /// Segments whose last frame has left, and that no report has covered yet.
     sent: BTreeMap<SegmentRef, Sent>,
-    begun: BTreeSet<PlaybackId>,
     /// When each playback was told to stop (ms).
     clears: BTreeMap<PlaybackId, u64>,
     /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
@@ -49,11 +48,6 @@ enum Due {
 }
 
 impl History {
-    /// Whether a frame of this playback has left, as far as the conversation knows.
-    pub(super) fn begun(&self, playback: PlaybackId) -> bool {
-        self.begun.contains(&playback)
-    }
-
     /// A machine heard what was said, and will hear the rest: none of it counts.
     pub(super) fn machine_heard(&mut self) {
         (self.machine, self.sent) = (true, BTreeMap::new());
@@ -67,7 +61,6 @@ impl History {
     pub(super) fn told(&mut self, event: &PlaybackEvent, now: u64) {
         match *event {
             PlaybackEvent::Started { segment, generation, .. } => {
-                self.begun.insert(segment.playback);
                 self.playing.insert(segment, Playing { generation });
             }
             PlaybackEvent::Sent { segment, packet, generation, .. } => {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use recado_core::ids::SessionId;
 use recado_core::ledger::{DeliveryRecord, DeliveryState};
+use recado_core::timers::{Timer, Timers};
 
 use super::{Moment, Watch, may_be_told};
 use crate::call::Call;
@@ -12,7 +13,7 @@ use crate::violation::{Findings, Invariant};
 
 impl Watch {
     /// What must hold whenever everything that happened has been taken in.
-    pub fn idle(&mut self, store: &Disk, calls: &mut [Call], at: Moment, min_quiet_ms: u64, findings: &mut Findings) {
+    pub fn idle(&mut self, store: &Disk, calls: &mut [Call], at: Moment, timers: &Timers, findings: &mut Findings) {
         let now = at.now;
         if store.failing || store.delay_ms > SLOW || store.in_flight.front().is_some_and(|(due, ..)| *due > now + SLOW) {
             self.unwell = Some(now);
@@ -36,16 +37,16 @@ impl Watch {
                 continue;
             }
             let since = *call.watch.waiting_since.get_or_insert(now);
-            // Quiet, the second, and one more where a claim was refused.
-            let begun = now <= since + min_quiet_ms + 1_000 + 1_000 + 200;
+            // Quiet, the second, and another try where a claim was refused.
+            let begun = now <= since + timers.ms(Timer::MinQuiet) + 1_000 + timers.ms(Timer::ClaimAgain) + 200;
             findings.check(begun, Invariant::I13, || format!("idle since {since}, and nothing is told: {:?}", call.conversation.clocks()));
         }
     }
 
     /// The agent hangs up.
-    pub fn hung_up(&self, store: &MemoryStore, call: &Call, at: Moment, findings: &mut Findings) {
+    pub fn hung_up(&self, store: &MemoryStore, call: &Call, at: Moment, within_ms: u64, findings: &mut Findings) {
         let now = at.now;
-        let waited = call.watch.hang_up_wish.is_some_and(|wish| now >= wish + HANG_UP_MAX);
+        let waited = call.watch.hang_up_wish.is_some_and(|wish| now >= wish + within_ms);
         if waited || self.unwell(now) {
             return;
         }
@@ -70,6 +71,3 @@ const UNWELL: u64 = 45_000;
 
 /// After so many cuts a delivery only rides.
 const RIDES_ONLY: u32 = 3;
-
-/// How long the agent stays on the line for what is ready (ms).
-const HANG_UP_MAX: u64 = 10_000;

@@ -3,7 +3,7 @@
 //!
 //! | invariant | where it is checked |
 //! | --- | --- |
-//! | I1, I4, I6, I9, I10, I14, I19, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
+//! | I1, I4, I6, I9, I10, I14, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
 //! | I2, I12, R3, edges of operations, batches and deliveries | [`commits`]: every transaction |
 //! | I3, R1, R2 | [`crate::tools`]: the tools' own ledger |
 //! | R1, R3 for what is said and answered | [`crate::rig`], where it leaves the box |
@@ -73,11 +73,11 @@ impl Watch {
 
 /// I14: whether what belongs to a party or a conversation is for this call's ears.
 pub fn may_be_told(call: &Call, record: &DeliveryRecord) -> bool {
-    let (own, theirs) = (record.session == call.session, record.party.is_some() && record.party == call.party);
+    let theirs = record.session == call.session || (record.party.is_some() && record.party == call.party);
     match record.audience {
         _ if call.voicemail => false,
-        Audience::SameCall => own,
-        Audience::SameParty => (own || theirs) && (call.party.is_none() || call.identity != Identity::Unknown),
-        Audience::VerifiedParty => (own || theirs) && call.identity == Identity::Verified,
+        Audience::SameCall => record.session == call.session,
+        Audience::SameParty => theirs && (call.party.is_none() || call.identity != Identity::Unknown),
+        Audience::VerifiedParty => theirs && call.identity == Identity::Verified,
     }
 }

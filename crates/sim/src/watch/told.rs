@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
-use recado_core::ids::{BatchId, BootId, DeliveryId, OperationId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
+use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
+use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -27,8 +27,10 @@ pub struct Told {
     pub(super) doubted: BTreeSet<DeliveryId>,
     /// When a delivery came to its end, as the store has it.
     pub(super) ended: BTreeMap<DeliveryId, u64>,
-    /// When the closing of each batch became durable.
-    pub(super) made: BTreeMap<BatchId, u64>,
+    /// When a delivery became durable (ms).
+    pub(super) made: BTreeMap<DeliveryId, u64>,
+    /// Playbacks that are announcements, and of what.
+    announcements: BTreeMap<PlaybackId, DeliveryId>,
     /// The latest claim of each delivery.
     pub(super) claims: BTreeMap<DeliveryId, Claimed>,
 }
@@ -53,8 +55,24 @@ pub(super) struct Claimed {
 }
 
 impl Told {
-    /// R4: the claim is durable, and this conversation's, before it is spoken.
-    pub fn speaks(&self, store: &MemoryStore, call: &Call, delivery: DeliveryId, boot: BootId, findings: &mut Findings) {
+    /// Something is given to the voice. What is announced is alone in its playback (I8). R4: a claim is durable, and this
+    /// conversation's, before its delivery is spoken.
+    pub fn speaks(
+        &mut self,
+        store: &MemoryStore,
+        call: &Call,
+        playback: PlaybackId,
+        what: &Purpose,
+        boot: BootId,
+        findings: &mut Findings,
+    ) {
+        let of = if let Purpose::Clause { delivery, .. } = what { Some(*delivery) } else { None };
+        let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
+        findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
+        let Some(delivery) = of else { return };
+        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+            self.announcements.entry(playback).or_insert(delivery);
+        }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
         findings.check(speaking, Invariant::I16, || format!("R4: {delivery} is spoken before its claim is durable"));
         let owner = store.claims.get(&delivery).map(|(session, owner, _)| (*session, *owner));
@@ -64,18 +82,18 @@ impl Told {
     /// A frame has left the box.
     pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
         if let Purpose::Progress { batch, .. } = released.purpose {
-            let ready = self.made.get(&batch).is_some_and(|made| at.now > made + 2 * link_ms + FRAME);
-            findings.check(!ready, Invariant::I19, || format!("progress is heard, and the closing of {batch} is ready"));
+            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let ready = closing.and_then(|closing| self.made.get(&closing.id));
+            let before = ready.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
+            findings.check(before, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready since {ready:?}"));
         }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
         };
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
-        let quiet = call.voice.acoustic() == Acoustic::Quiet || call.disbelieved(at.now);
-        findings.check(quiet || over_caller, Invariant::I9, || {
-            format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic())
-        });
+        let may = call.voice.acoustic() == Acoustic::Quiet || over_caller || call.disbelieved(at.now);
+        findings.check(may, Invariant::I9, || format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic()));
         // What the core has ended still sounds until its command has come to the voice.
         let grace = 2 * link_ms + FRAME;
         let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
@@ -155,20 +173,24 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
     let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
-    let mut done: BTreeMap<&str, BTreeSet<OperationId>> = BTreeMap::new();
+    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 3]> = BTreeMap::new();
     for operation in told {
-        let of_tool = done.entry(&operation.tool).or_default();
-        if matches!(operation.state, OperationState::Succeeded | OperationState::TooLate) {
-            of_tool.insert(operation.id);
-        }
+        let [done, failed, unknown] = ended.entry(&operation.tool).or_default();
+        match operation.state {
+            OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
+            OperationState::Failed => failed.insert(operation.id),
+            OperationState::Unknown => unknown.insert(operation.id),
+            _ => false,
+        };
     }
-    for (tool, done) in done {
-        let claims = claims_of_success(text, tool);
-        findings.check(claims <= done.len(), Invariant::I4, || format!("{text:?} is told, and {} of {tool} succeeded", done.len()));
+    let says = |words: String| text.matches(&words).count();
+    for (tool, [done, failed, unknown]) in ended {
+        let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
+        let truthful = claims <= done.len()
+            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
+            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
+        findings.check(truthful, Invariant::I4, || {
+            format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
+        });
     }
-}
-
-/// How often a text says that a tool has done what it was asked, as [`crate::drive::policies`] has it said.
-fn claims_of_success(text: &str, tool: &str) -> usize {
-    text.matches(&format!("Hecho lo de {tool}:")).count() + text.matches(&format!("Listo {tool}.")).count()
 }
