@@ -298,7 +298,7 @@ impl Rig {
         call.handled();
         call.watch.took(call.conversation.edges(), &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
-        call.watch.history.settles(&effects, &call.voice, &mut self.findings);
+        call.watch.history.settles(&effects, &call.voice, call.voicemail, &mut self.findings);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {

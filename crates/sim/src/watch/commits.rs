@@ -64,7 +64,13 @@ impl Watch {
                 }
                 Write::Claim { delivery, boot, .. } => {
                     let record = store.deliveries.get(delivery);
-                    let doubted = record.is_some_and(|record| record.state == DeliveryState::Uncertain);
+                    // A claim may be taken back and another granted in one transaction: the doubt goes over to it.
+                    let before = self.told.claims.get(delivery).is_some_and(|before| before.doubted || before.frames);
+                    let doubted = record.is_some_and(|record| match record.state {
+                        DeliveryState::Uncertain => true,
+                        DeliveryState::Speaking => before,
+                        _ => false,
+                    });
                     let stale = record.is_some_and(|record| self.stale(record, at));
                     self.told.claims.insert(*delivery, Claimed { boot: *boot, stale, doubted, frames: false });
                 }
