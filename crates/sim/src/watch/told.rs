@@ -186,9 +186,9 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
     let says = |words: String| text.matches(&words).count();
     for (tool, [done, failed, unknown]) in ended {
         let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
-        let truthful = claims <= done.len()
-            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
-            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
+        // That it was not known is told of what turns out to have failed meanwhile: a correction follows.
+        let others = says(format!("No ha podido ser lo de {tool}.")) + says(format!("No sé cómo quedó lo de {tool}."));
+        let truthful = claims <= done.len() && others >= failed.len() + unknown.len();
         findings.check(truthful, Invariant::I4, || {
             format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
         });
