@@ -33,6 +33,17 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain how the store is, and what is wrong with it; the box may run meanwhile.
+    Doctor {
+        #[command(flatten)]
+        configured: Configured,
+        /// Mend what can be mended. The box must not run: a running one mends itself.
+        #[arg(long)]
+        mend: bool,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Draw a conversation: the four clocks, each delivery and why it waited. Without arguments: list the conversations.
     Trace {
         /// The conversation (its identifier, or how that begins), or a trace's file.
@@ -103,6 +114,7 @@ fn main() -> ExitCode {
             Ok((config, _)) => ended(app::pending(&config, json).map(|text| print(&text))),
             Err(problems) => ended::<()>(Err(problems)),
         },
+        Command::Doctor { configured, mend, json } => doctor(configured, mend, json),
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
             let directory = match (directory, config) {
                 (Some(directory), _) => directory,
@@ -140,6 +152,20 @@ fn run(configured: Configured) -> ExitCode {
     ended(app::run(&config, &file))
 }
 
+fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
+    let config = match Config::load(&sources(configured)) {
+        Ok((config, _)) => config,
+        Err(problems) => return ended::<()>(Err(problems)),
+    };
+    let diagnosis = app::doctor(&config, mend);
+    let text = if json { serde_json::to_string_pretty(&diagnosis).map(|text| text + "\n") } else { Ok(diagnosis.text()) };
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => return ended::<()>(Err(error)),
+    }
+    if diagnosis.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
+}
+
 /// Prints, to a reader that may have seen enough.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -171,4 +197,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  it could not be done, or the configuration has problems: they are on stderr
-  2  the command line was not understood";
+  2  the command line was not understood
+  3  recado doctor has found something wrong, and has not mended it";
+
+const SOMETHING_IS_WRONG: u8 = 3;

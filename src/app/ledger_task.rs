@@ -154,12 +154,14 @@ impl LedgerTask {
                     if oldest < STORE_STUCK {
                         pulse.beat();
                     }
-                    watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest);
-                    running.measures.deliveries(&running.store.deliveries());
-                    if let Some(reason) = running.store.restart_wanted() {
-                        health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
-                        anew.send_if_modified(|wanted| wanted.replace(reason.clone()).is_none());
+                    match running.store.restart_wanted() {
+                        None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
+                        Some(reason) => {
+                            health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                            anew.send_if_modified(|wanted| wanted.replace(reason).is_none());
+                        }
                     }
+                    running.measures.deliveries(&running.store.deliveries());
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;

@@ -5,6 +5,7 @@
 
 mod call;
 mod clock;
+mod doctor;
 mod ledger_task;
 mod opening;
 mod pending;
@@ -15,6 +16,7 @@ mod upkeep;
 mod watch;
 
 pub use clock::{Clock, random, wall};
+pub use doctor::{Diagnosis, doctor};
 pub use pending::pending;
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use run::{AppError, run};

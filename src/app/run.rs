@@ -144,6 +144,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
     let executor = Executor::start(slots, CONCURRENCY, reports);
     let (stop_ledger, ledger_stops) = oneshot::channel();
     let (anew, mut wanted_anew) = watch_channel::channel(None);
+    let upkeep_anew = anew.clone();
     // Whatever can fail is done before the ledger's task begins: a box that can't take calls asks for no work either.
     if let Some(folder) = &config.media.recordings {
         std::fs::create_dir_all(folder).map_err(|error| AppError::System { what: "the folder for recordings", error })?;
@@ -218,7 +219,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
     let mut beside = tokio::task::JoinSet::new();
     beside.spawn(watch::follow_media(media_progress, media_pulse.clone()));
     beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
-    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone()));
+    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew));
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
     beside.spawn(warm_up(config.this_box.language, acceptances(config), speaker));

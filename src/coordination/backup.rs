@@ -115,8 +115,8 @@ fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {
 }
 
 const INFIX: &str = ".backup-";
-const MAKING: &str = ".backup-new";
-const RESTORING: &str = ".restoring";
+pub(super) const MAKING: &str = ".backup-new";
+pub(super) const RESTORING: &str = ".restoring";
 
 /// How old the newest may become.
 const BACKUP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{OpenError, from_engine};
+use super::error::{OpenError, ReadError, from_engine};
 use super::schema;
 
 /// Opens the existing file at `path` for the one writer, at the current schema.
@@ -101,15 +101,40 @@ fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: 
     if found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    let how = if suspect { "PRAGMA integrity_check(1)" } else { "PRAGMA quick_check(1)" };
-    let verdict: String = connection.query_row(how, [], |row| row.get(0)).map_err(about)?;
+    let how = match std::fs::metadata(path) {
+        _ if suspect => FULL_CHECK,
+        Ok(found) if found.len() > CHECKED_BYTES_MAX => return Ok(()),
+        _ => "PRAGMA quick_check(1)",
+    };
+    match damage(connection, how).map_err(about)? {
+        None => Ok(()),
+        Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what }),
+    }
+}
+
+/// What is damaged in the store at `path`, if anything is, to the last index entry. It reads beside a running box, and takes as long as
+/// reading the whole file.
+///
+/// # Errors
+/// The file can't be read, which is no damage.
+pub fn find_damage(path: &Path) -> Result<Option<String>, ReadError> {
+    match open_read_only(path).and_then(|connection| damage(&connection, FULL_CHECK)) {
+        Ok(found) => Ok(found),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(Some(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a check finds.
+fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>> {
+    let verdict: String = connection.query_row(how, [], |row| row.get(0))?;
     if verdict == "ok" {
-        return Ok(());
+        return Ok(None);
     }
     // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
     match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
-        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(about(error)),
-        _ => Err(OpenError::Corrupt { path: path.to_owned(), what: verdict }),
+        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(error),
+        _ => Ok(Some(verdict)),
     }
 }
 
@@ -139,6 +164,12 @@ fn set<V: ToSql, R: FromSql + PartialEq + ToString>(
     let found: R = connection.pragma_query_value(None, setting, |row| row.get(0)).map_err(about)?;
     if found == wanted { Ok(()) } else { Err(OpenError::Setting { path: path.to_owned(), setting, value: found.to_string() }) }
 }
+
+const FULL_CHECK: &str = "PRAGMA integrity_check(1)";
+
+/// A larger file is not read as a whole before calls are taken: some ten thousand operations, most of them over. A page that is
+/// damaged is noticed when it is read, and the rest by the check that runs beside the box.
+const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
 const PAGE_BYTES: i64 = 4096;
 

@@ -29,7 +29,7 @@ impl Lock {
     ///
     /// It is a file beside the store and not SQLite's exclusive mode, so that readers can look in while the box runs.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        let beside = sibling(path, ".lock");
+        let beside = sibling(path, LOCK);
         let mut file = private(OpenOptions::new().read(true).write(true).create(true), &beside)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -71,7 +71,7 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
     let about = |error: io::Error| from_io(&error, path);
     let mode = file.metadata().map_err(about)?.permissions().mode();
     if mode & OTHERS != 0 {
-        file.set_permissions(fs::Permissions::from_mode(FILE_MODE)).map_err(about)?;
+        make_private(path).map_err(about)?;
     }
     sync_directory(path).map_err(about)
 }
@@ -136,6 +136,19 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// What belongs to the store and other users may read or enter.
+pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path());
+    ours.filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+}
+
+/// Takes other users' access.
+pub(super) fn make_private(file: &Path) -> io::Result<()> {
+    fs::set_permissions(file, fs::Permissions::from_mode(FILE_MODE))
+}
+
 /// A new file, or an emptied one, that nobody else may read.
 pub(super) fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
@@ -159,6 +172,9 @@ const APPLICATION_ID_AT: usize = 68;
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+
+/// What the lock's name ends in.
+pub(super) const LOCK: &str = ".lock";
 
 /// A process number and its line end.
 const PID_DIGITS_MAX: u64 = 16;

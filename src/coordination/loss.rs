@@ -158,7 +158,7 @@ fn all_readable<T, I: Ord>(
     found
 }
 
-const EXAMINED: &str = ".examined";
+pub(super) const EXAMINED: &str = ".examined";
 
 /// What is said of an operation that the loss concerns.
 const REASON: &str = "the store was damaged, and what happened last is not on record";

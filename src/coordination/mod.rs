@@ -9,9 +9,11 @@
 mod backup;
 mod connection;
 mod error;
+mod examine;
 mod files;
 mod group;
 mod loss;
+mod mend;
 mod reader;
 mod recovery;
 mod reserve;
@@ -25,8 +27,11 @@ mod store;
 mod writer;
 
 pub use backup::{backups, is_backup_due, make_backup};
+pub use connection::find_damage;
 pub use error::{BackupError, CommitError, OpenError, ReadError};
+pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
 pub use loss::Loss;
+pub use mend::mend;
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
 pub use retention::Keep;

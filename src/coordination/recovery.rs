@@ -57,5 +57,10 @@ fn kept() -> String {
     )
 }
 
-const OCCURRENCE_FLOOR: &str = "SELECT coalesce(max(CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER)), 0)
-    FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept)";
+/// The first that is not read back has used occurrence 1 at least; which have used more, the index knows.
+const OCCURRENCE_FLOOR: &str = "SELECT max(
+    coalesce((SELECT CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) FROM operation
+              WHERE CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) > 1
+                AND batch_id NOT IN (SELECT batch_id FROM temp.kept)
+              ORDER BY CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) DESC LIMIT 1), 0),
+    coalesce((SELECT 1 FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept) LIMIT 1), 0))";

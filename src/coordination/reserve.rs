@@ -32,6 +32,11 @@ impl Reserve {
         reserve
     }
 
+    /// Whether the reserve of the store at `store` is there, whole.
+    pub(super) fn is_there(store: &Path) -> bool {
+        fs::metadata(sibling(store, SUFFIX)).is_ok_and(|found| found.len() == BYTES)
+    }
+
     /// Whether the space is kept back now.
     pub(super) fn held(&self) -> bool {
         self.held

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::CommitError;
 use super::group::Move;
+use super::stats::Tally;
 
 /// A claim as the store holds it: the delivery, the conversation and the boot that own it, and the way that it is told.
 pub type Claim = (DeliveryId, SessionId, BootId, Route);
@@ -115,6 +116,18 @@ pub(super) fn by_state<S: DeserializeOwned + Ord>(
         Ok((from_word::<S>(&column::<String>(row, "state")?)?, unsigned(column(row, "number")?)?))
     })?;
     Ok(pairs.into_iter().collect())
+}
+
+/// How many deliveries there are, by state, from indexes: reading those that are over would take as long as all of them.
+pub(super) fn tally(connection: &Connection) -> Result<Tally, RowError> {
+    let mut tally = Tally::new();
+    for which in [WAITING, OVER] {
+        let sql = format!("SELECT state, count(*) AS number FROM delivery WHERE {which} GROUP BY state");
+        tally.extend(records(connection, "delivery", "state", &sql, [], |row| {
+            Ok((from_word::<DeliveryState>(&column::<String>(row, "state")?)?, unsigned(column(row, "number")?)?))
+        })?);
+    }
+    Ok(tally)
 }
 
 /// When the delivery that has waited longest became ready.
@@ -347,6 +360,9 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 
 /// A delivery to which something can still happen.
 pub(super) const WAITING: &str = "state NOT IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
+
+/// A delivery to which nothing can happen any more.
+const OVER: &str = "state IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
 
 const CREATE_OPERATION: &str = "INSERT INTO operation (operation_id, intent_key, batch_id, ordinal, party_id, session_id, turn_id, tool, \
     arguments, state, attempt, maybe_executed, result, error, contradiction, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, \

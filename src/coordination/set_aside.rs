@@ -67,6 +67,11 @@ pub(super) fn done(path: &Path) -> Result<(), OpenError> {
     sync_directory(path).map_err(|error| from_io(&error, path))
 }
 
+/// Whether a store is being set aside, and no other has taken its place yet.
+pub(super) fn is_under_way(path: &Path) -> bool {
+    sibling(path, NOTE).exists()
+}
+
 /// The stores that were set aside from `path`, by name.
 pub fn listed(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Vec::new() };
@@ -150,7 +155,7 @@ pub(super) const PARTS: [&str; 3] = ["", "-wal", "-shm"];
 
 const INFIX: &str = ".corrupt-";
 const NOTE: &str = ".damaged";
-const NOTE_NEW: &str = ".damaged-new";
+pub(super) const NOTE_NEW: &str = ".damaged-new";
 
 /// A disk that has damaged so many stores will damage the next one: it must be replaced.
 pub(super) const SET_ASIDE_MAX: usize = 5;

@@ -166,7 +166,7 @@ impl Opened {
             RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
         };
         let recovered = recovery::load(&connection, options.recent_operations_max).map_err(read)?;
-        let tally = rows::by_state(&connection, "delivery").map_err(read)?;
+        let tally = rows::tally(&connection).map_err(read)?;
         Ok(Self { connection, callback_secret, recovered, tally })
     }
 }

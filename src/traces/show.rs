@@ -198,7 +198,7 @@ fn one(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked, look
     text += &draw::story(&story, asked.delivery, look);
     if let Some(delivery) = asked.delivery {
         let traces = library.map_or_else(Vec::new, everything);
-        let _ = write!(text, "\n{}", draw::life(delivery, &life(delivery, &traces), date));
+        let _ = write!(text, "\n{}", draw::life(delivery, &life(delivery, &traces), moment));
     }
     Ok(text)
 }
@@ -237,7 +237,7 @@ fn ledger(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked) -
         state(&trace)
     );
     for (delivery, events) in lives {
-        let _ = write!(text, "\n{}", draw::life(delivery, &events, date));
+        let _ = write!(text, "\n{}", draw::life(delivery, &events, moment));
     }
     Ok(text)
 }
@@ -250,7 +250,7 @@ fn lives(directory: &Path, library: &Library, delivery: DeliveryId, as_json: boo
     if as_json {
         return Ok(serde_json::to_string_pretty(&json!({ "delivery": delivery, "life": events }))? + "\n");
     }
-    Ok(draw::life(delivery, &events, date))
+    Ok(draw::life(delivery, &events, moment))
 }
 
 /// Everything that can be read, the parts of ledgers' traces joined.
@@ -314,7 +314,7 @@ fn as_json(trace: &Trace, story: &Story, only: Option<DeliveryId>) -> Value {
         let totals: serde_json::Map<String, Value> = told.totals().into_iter().map(|(phase, ms)| (phase.name(), ms.into())).collect();
         json!({
             "delivery": told.delivery, "operations": told.operations, "ready_ms": told.ready.map(since), "offered_ms": since(told.offered),
-            "phases": phases, "ms": totals, "end": told.end,
+            "phases": phases, "ms": totals, "cuts": told.cuts, "end": told.end,
         })
     });
     let spans = |spans: Vec<(Time, Time, Value)>| -> Vec<Value> {
@@ -347,4 +347,9 @@ fn ms(ms: u64) -> String {
 fn date(wall: Wall) -> String {
     let doubt = if wall.synchronised { "" } else { " (clock not set)" };
     format!("{}{doubt}", utc(wall.unix_ms))
+}
+
+/// A date, to the millisecond.
+fn moment(wall: Wall) -> String {
+    date(wall).replacen(" UTC", &format!(".{:03} UTC", wall.unix_ms.rem_euclid(1_000)), 1)
 }

@@ -1,4 +1,4 @@
-//! The box as a process, ill-treated: what comes in is garbage, what it leans on breaks, and it is killed.
+//! The box as a process, ill-treated: what comes in is garbage, and what it leans on breaks.
 //!
 //! It is judged by what a caller hears, by what the tools were asked, and by the store. The caller is a telephone of this
 //! test's own and the speech engine a script that gives each closing a tone of its own: nothing has to be installed.

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use recado::config::STORE_FILE;
 use recado::coordination::{BackupError, Options, Store, backups, damaged_stores, make_backup};
+use recado_core::conversation::input::Evidence;
 use recado_core::ids::BootId;
-use recado_core::ledger::{DeliveryState, OperationState};
+use recado_core::ledger::{BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationState, Write};
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
@@ -17,6 +18,10 @@ use crate::box_process::command;
 use crate::disk::Disk;
 use crate::phone::{Phone, UNKNOWN, WORDS, transact};
 use crate::stage::{Stage, patiently};
+
+#[allow(dead_code)]
+#[path = "../store/fixtures.rs"]
+mod fixtures;
 
 /// A box whose ports are known before it has said anything.
 struct Refusing {
@@ -233,4 +238,49 @@ fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_
     assert!(boxed.stops().0.success());
     assert!(!backups(&store).is_empty());
     stage.box_runs().is("ok");
+}
+
+#[test]
+fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_process() {
+    let stage = Stage::set(&["job"]);
+    let store = store_of(&stage);
+    let (mut filled, _) = Store::open(&store, &Options::new(BootId(1), Wall::default())).expect("opens");
+    for chunk in (0..4_000u128).collect::<Vec<_>>().chunks(64) {
+        let lives: Vec<_> = chunk.iter().map(|number| (CommitId(0), over(*number))).collect();
+        assert!(filled.commit(&lives).iter().all(Result::is_ok));
+    }
+    drop(filled);
+    let boxed = Refusing::start(&stage);
+    boxed.told("STATUS=taking calls");
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(WORDS, 1);
+    // Behind the back of the box, which has only some of the pages in memory.
+    let looking = Connection::open(&store).expect("a database");
+    looking.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved into the file");
+    let mut bytes = std::fs::read(&store).expect("read");
+    for page in bytes.chunks_mut(4_096).skip(1) {
+        page[..64].fill(0xA5);
+    }
+    std::fs::write(&store, &bytes).expect("written");
+    drop(looking);
+    // Whoever calls asks for work, until a damaged page is met.
+    let health = patiently("the damage to be met", || {
+        drop(Phone::try_dial(boxed.sip, "bob"));
+        boxed.health().filter(|health| health["status"] == "refusing")
+    });
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("damaged")), "{health}");
+    let frames = phone.heard().frames.len();
+    patiently("the call to go on", || (phone.heard().frames.len() > frames + 25).then_some(()));
+    phone.hang_up();
+    boxed.told("STATUS=opening the store anew");
+    boxed.recovers("a store that was damaged in a call");
+    assert_eq!(damaged_stores(&store).len(), 1);
+}
+
+/// An operation that is over.
+fn over(number: u128) -> Vec<Write> {
+    let heard = vec![fixtures::clause(number, Some(Evidence::Received))];
+    let spoken = DeliveryRecord { state: DeliveryState::Spoken, clauses: heard, ..fixtures::delivery(number, number) };
+    let closed = BatchRecord { state: BatchState::Closed, ..fixtures::batch(number) };
+    [fixtures::accepted(number), fixtures::succeeded(number), vec![Write::UpdateDelivery(spoken), Write::UpdateBatch(closed)]].concat()
 }

@@ -13,3 +13,4 @@ mod sound;
 mod stage;
 mod talk;
 mod telephones;
+mod traces;

@@ -20,6 +20,8 @@ use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, sentences};
 pub struct Life {
     /// What was asked for in it, by its number.
     pub asks: Option<usize>,
+    /// What the caller said in it, on the same timeline as what it heard.
+    pub said: Vec<i16>,
     /// What the caller heard in it.
     pub ear: Ear,
     /// The deliveries when it was ready, before anybody called.
@@ -27,6 +29,22 @@ pub struct Life {
     /// The deliveries when it had ended.
     pub ends: States,
 }
+
+impl Life {
+    /// Whether the caller began to speak over the end of a phrase, which was cut then: what is missing is the silence that ends
+    /// every phrase, and no ear can tell that from the silence that follows.
+    fn is_talked_over(&self, at_ms: u64, length: usize) -> bool {
+        let end = at_ms as usize * 8 + length;
+        let tail = self.said.get(end.saturating_sub(TAIL).min(self.said.len())..end.min(self.said.len())).unwrap_or_default();
+        tail.chunks(160).any(|frame| frame.iter().any(|sample| sample.unsigned_abs() > SILENT))
+    }
+}
+
+/// What may be silent at the end of a phrase (samples): half a second.
+const TAIL: usize = 4_000;
+
+/// What the codec makes of silence stays below.
+const SILENT: u16 = 300;
 
 /// States of deliveries.
 pub type States = BTreeMap<DeliveryId, DeliveryState>;
@@ -46,7 +64,7 @@ pub struct Verdict {
     pub heard: usize,
     /// Those that were heard again, each after the hedge.
     pub hedged: usize,
-    /// Deliveries that a start found doubtful.
+    /// Deliveries that were being spoken when a life ended.
     pub uncertain: usize,
 }
 
@@ -151,11 +169,10 @@ fn records(lives: &[Life], history: &History, verdict: &mut Verdict) {
                 Some(DeliveryState::Uncertain) if !was_open => {
                     verdict.faults.push(format!("delivery {id} became doubtful though it was {before:?}"));
                 }
-                Some(DeliveryState::Uncertain) => verdict.uncertain += usize::from(*before == DeliveryState::Speaking),
                 Some(after) if before.terminal() && after != before => {
                     verdict.faults.push(format!("delivery {id} was {before:?} and became {after:?} by a restart"));
                 }
-                Some(_) => {}
+                Some(_) => verdict.uncertain += usize::from(*before == DeliveryState::Speaking),
             }
         }
     }
@@ -164,29 +181,29 @@ fn records(lives: &[Life], history: &History, verdict: &mut Verdict) {
 /// What the ear holds of one closing's sentence, in any of its wordings.
 async fn closing(lives: &[Life], sentence: &str, wordings: &[String], operation: Option<OperationState>, verdict: &mut Verdict) {
     let hedge = phrase(HEDGE).await;
-    let mut heard_before = 0;
+    let (mut heard, mut whole) = (0, 0);
     for (number, life) in lives.iter().enumerate() {
         let mut places = Vec::new();
         for wording in wordings {
-            places.extend(life.ear.find(&phrase(wording).await).iter().map(|heard| heard.at_ms));
+            let phrase = phrase(wording).await;
+            places.extend(life.ear.find(&phrase).iter().map(|heard| (heard.at_ms, life.is_talked_over(heard.at_ms, phrase.len()))));
         }
         places.sort_unstable();
-        for at in places {
-            if heard_before > 0 && life.ear.find(&hedge).iter().any(|hedge| hedge.at_ms < at) {
+        for (at, talked_over) in places {
+            if whole > 0 && life.ear.find(&hedge).iter().any(|hedge| hedge.at_ms < at) {
                 verdict.hedged += 1;
-            } else if heard_before > 0 {
+            } else if whole > 0 {
                 verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
             }
-            heard_before += 1;
+            heard += 1;
+            whole += usize::from(!talked_over);
         }
     }
-    verdict.heard += heard_before;
+    verdict.heard += heard;
     match operation {
-        None if heard_before > 0 => verdict.faults.push(format!("{sentence:?} was heard, and is not on record")),
-        Some(OperationState::Succeeded) if heard_before == 0 => {
-            verdict.faults.push(format!("{sentence:?} is done, and was never heard whole"))
-        }
-        Some(state) if state != OperationState::Succeeded && heard_before > 0 => {
+        None if heard > 0 => verdict.faults.push(format!("{sentence:?} was heard, and is not on record")),
+        Some(OperationState::Succeeded) if heard == 0 => verdict.faults.push(format!("{sentence:?} is done, and was never heard whole")),
+        Some(state) if state != OperationState::Succeeded && heard > 0 => {
             verdict.faults.push(format!("{sentence:?} was heard, and its operation is {state:?}"));
         }
         _ => {}
@@ -241,6 +258,8 @@ mod tests {
         assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
         let (once, again) = (heard(&[first]).await, heard(&[first]).await);
         assert_eq!(faults(&[once, again], done).await, (1, 2, 0), "told twice");
+        let cut = Life { said: vec![9_000; phrase(first).await.len()], ..heard(&[first]).await };
+        assert_eq!(faults(&[cut, heard(&[first]).await], done).await, (0, 2, 0), "cut, and told again");
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
         assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
         assert_eq!(faults(&[heard(&[second]).await], done).await, (1, 0, 0), "lost");

@@ -3,7 +3,7 @@
 //! `RECADO_KILLS` says how many kills (`./dev kill-test N`), `RECADO_SEED` repeats the plan of another run: who speaks when,
 //! what is reported when, and when the box is killed.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -58,7 +58,7 @@ async fn killed_at_random_moments_nothing_is_lost_nothing_told_twice_and_effects
     }
     let of_environment =
         |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap_or_else(|_| panic!("{name} is no number")));
-    let kills = of_environment("RECADO_KILLS").unwrap_or(KILLS) as usize;
+    let kills = of_environment("RECADO_KILLS").unwrap_or(KILLS).max(1) as usize;
     let seed = of_environment("RECADO_SEED").unwrap_or_else(|| recado::app::random() as u64);
     println!("{kills} kills, RECADO_SEED={seed}");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("kills-{seed}-{}", std::process::id()));
@@ -133,6 +133,9 @@ async fn play(plan: Plan, folder: PathBuf) -> Outcome {
     reports.abort();
     let history = stage.history().expect("a store");
     let verdict = judge(&lives, &history, &stage.tools.all()).await;
+    if !verdict.faults.is_empty() {
+        lives.iter().enumerate().for_each(|(number, life)| keep(&life.ear, &folder.join(format!("heard-{number}.wav"))));
+    }
     Outcome { plan, verdict, ready, folder }
 }
 
@@ -145,7 +148,7 @@ async fn dies_while_starting(stage: &Stage, kill: &Kill) -> Life {
     let ends = states(stage.history());
     // It may have recovered what the one before it left open, or not have come so far.
     let begins = if ends.is_empty() { before } else { ends.clone() };
-    Life { asks: None, ear: Ear::default(), begins, ends }
+    Life { begins, ends, ..Life::default() }
 }
 
 /// A life in which the caller asks for work, until the box is killed.
@@ -153,16 +156,16 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
     let boxed = starts(stage, ready).await;
     let begins = states(stage.history());
     let mut caller = None;
-    let mut ear = Ear::default();
+    let (mut said, mut ear) = (Vec::new(), Ear::default());
     let story = async {
         // The box may be killed while it is dialled.
         if let Ok(up) = Caller::dial(boxed.sip, CALLER).await {
             asks(caller.insert(up), &kill.manners).await;
             if kill.manners.hangs_up
                 && let Some(up) = caller.take()
-                && let Ok((_, heard)) = up.hang_up().await
+                && let Ok(both) = up.hang_up().await
             {
-                ear = heard;
+                (said, ear) = both;
             }
         }
         std::future::pending::<()>().await;
@@ -180,9 +183,9 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
     }
     boxed.kill();
     if let Some(up) = caller {
-        (_, ear) = up.dropped();
+        (said, ear) = up.dropped();
     }
-    Life { asks: Some(number), ear, begins, ends: states(stage.history()) }
+    Life { asks: Some(number), said, ear, begins, ends: states(stage.history()) }
 }
 
 /// The last life: what is owed is told, and nothing new is asked for.
@@ -193,11 +196,11 @@ async fn last_life(stage: &Stage, ready: &mut Vec<Duration>) -> Life {
     // Whatever is on record is done and reported by and by, and then told.
     stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
-    let (_, ear) = caller.hang_up().await.expect("the box answers");
+    let (said, ear) = caller.hang_up().await.expect("the box answers");
     boxed.is_idle().await.expect("idle");
     let ends = states(stage.history());
     assert!(boxed.stops().await.expect("it stops").success());
-    Life { asks: None, ear, begins, ends }
+    Life { asks: None, said, ear, begins, ends }
 }
 
 async fn starts(stage: &Stage, ready: &mut Vec<Duration>) -> BoxProcess {
@@ -205,6 +208,14 @@ async fn starts(stage: &Stage, ready: &mut Vec<Duration>) -> BoxProcess {
     let boxed = BoxProcess::start(program(), &stage.config(), |_| ()).await.expect("the box starts");
     ready.push(begun.elapsed());
     boxed
+}
+
+/// Keeps what was heard in a life, for whoever looks into a fault.
+fn keep(ear: &Ear, file: &Path) {
+    let spec = hound::WavSpec { channels: 1, sample_rate: 8_000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
+    let mut writer = hound::WavWriter::create(file, spec).expect("a WAV");
+    ear.samples.iter().for_each(|sample| writer.write_sample(*sample).expect("written"));
+    writer.finalize().expect("finished");
 }
 
 fn told(kills: &[Kill]) -> String {

@@ -63,11 +63,11 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
 
     stage.next_life(None);
     let struck_us = now_us();
-    let (machine, ear) = strikes(machine, root, stage, trouble, caller).await;
+    let (machine, said, ear) = strikes(machine, root, stage, trouble, caller).await;
     let ends = states(stage.history());
     let ready_us = machine.is_ready_after(struck_us);
 
-    let first = Life { asks: Some(number), ear, begins, ends };
+    let first = Life { asks: Some(number), said, ear, begins, ends };
     let begins = states(stage.history());
     let [_, _, invoice] = sentences(number);
     stage.tools.asked("invoice", number as u32 * 2 + 2).await.expect("asked again, under its key");
@@ -75,8 +75,8 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     let caller = Caller::dial(stage.sip, CALLER).await.expect("the box answers");
     stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
-    let (_, ear) = caller.hang_up().await.expect("the box answers");
-    let second = Life { asks: None, ear, begins, ends: states(stage.history()) };
+    let (said, ear) = caller.hang_up().await.expect("the box answers");
+    let second = Life { asks: None, said, ear, begins, ends: states(stage.history()) };
     let (history, asked) = of_case(stage, number);
     let mut verdict = judge(&[first, second], &history, &asked).await;
     let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml", "--set", "box.data_dir=/var/lib/recado"]);
@@ -120,12 +120,12 @@ async fn waits_with_one_running_and_one_pending(stage: &Stage, caller: &Caller, 
     assert_eq!((pending.operations.len(), waiting), (1, vec![DeliveryState::Ready]), "one runs and one waits");
 }
 
-async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble, caller: Caller) -> (Machine, Ear) {
-    match trouble {
+async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble, caller: Caller) -> (Machine, Vec<i16>, Ear) {
+    let (machine, (said, ear)) = match trouble {
         Trouble::Killed => {
             let process = machine.box_process().to_string();
             assert!(Command::new("kill").args(["-9", &process]).status().expect("kill runs").success());
-            (machine, caller.dropped().1)
+            (machine, caller.dropped())
         }
         Trouble::MediaHangs => {
             let restarts = machine.unit("NRestarts");
@@ -136,7 +136,7 @@ async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble,
             tokio::task::spawn_blocking(move || tracer.join()).await.expect("waited").expect("traced to its end");
             println!("  the watchdog ended the box {:.1} s after it began to hang", begun.elapsed().as_secs_f64());
             crate::machine::patiently("the restart to be counted", || (machine.unit("NRestarts") != restarts).then_some(()));
-            (machine, caller.dropped().1)
+            (machine, caller.dropped())
         }
         Trouble::Restarted => {
             let restarts = async {
@@ -144,13 +144,14 @@ async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble,
                 assert!(restarted.status.success(), "{restarted:?}");
             };
             let (heard, ()) = tokio::join!(caller.is_hung_up(), restarts);
-            (machine, heard.expect("the box hangs up").1)
+            (machine, heard.expect("the box hangs up"))
         }
         Trouble::PowerLost => {
             machine.loses_power();
-            (Machine::boot(root), caller.dropped().1)
+            (Machine::boot(root), caller.dropped())
         }
-    }
+    };
+    (machine, said, ear)
 }
 
 async fn is_asked(stage: &Stage, sentence: &str) -> Asked {

@@ -101,6 +101,11 @@ impl Call {
         now >= self.voice.acoustic_since + self.timers.ms(timer)
     }
 
+    /// The conversation's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
     /// When the caller has said what they are about to say.
     pub(crate) fn silent_from(&self, now: u64) -> u64 {
         self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))

@@ -114,6 +114,11 @@ impl Rig {
         rig
     }
 
+    /// The ledger's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
     pub(crate) fn step(&mut self) -> Step {
         self.seed += 1 << 64;
         Step::new(Time(self.now), self.wall(), self.seed)

@@ -3,7 +3,7 @@
 use recado_core::conversation::{Acoustic, Identity, Input};
 use recado_core::gate::Blocker;
 use recado_core::policy::Audience;
-use recado_core::timers::{End, ends};
+use recado_core::timers::{End, Timer, Timers, ends};
 use recado_sim::{Rig, policies};
 use serde_json::json;
 
@@ -23,12 +23,13 @@ fn stands_in(rig: &mut Rig, call: usize, states: &[Acoustic]) {
     rig.run(50 * (states.len() as u64) + 20);
 }
 
-fn waiting_for(blocker: Blocker) -> Waiting {
+fn waiting_for(blocker: Blocker, timers: Timers) -> Waiting {
     let mut tools = policies();
     if blocker == Blocker::IdentityUnknown {
         tools.get_mut("mesa").unwrap().audience = Audience::VerifiedParty;
     }
     let mut rig = Rig::new(tools);
+    rig.settings.timers = timers;
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
@@ -129,7 +130,7 @@ fn waiting_for(blocker: Blocker) -> Waiting {
             rig.run(100);
             rig.store.delay_ms = 20_000;
             rig.hold(call, false);
-            rig.run(1_000);
+            rig.run(2_000);
         }
     }
     Waiting { rig, call, outside }
@@ -137,13 +138,16 @@ fn waiting_for(blocker: Blocker) -> Waiting {
 
 #[test]
 fn every_blocker_is_ended_by_what_the_table_of_timers_says() {
-    for &blocker in Blocker::ALL {
-        let Waiting { mut rig, call, outside } = waiting_for(blocker);
+    for (percent, &blocker) in [50, 100, 200].into_iter().flat_map(|percent| Blocker::ALL.iter().map(move |blocker| (percent, blocker))) {
+        // Whatever the timers are.
+        let ms = |timer: Timer| timer.default_ms() * percent / 100;
+        let timers = Timer::ALL.iter().fold(Timers::default(), |timers, timer| timers.with(*timer, ms(*timer)));
+        let Waiting { mut rig, call, outside } = waiting_for(blocker, timers);
         let seen = |rig: &Rig| rig.calls[call].decisions.iter().any(|decision| decision.blocker == Some(blocker));
         match ends(blocker) {
             End::Timers(timers) => {
                 assert!(seen(&rig), "{blocker:?} is not what it waits for: {:?}", rig.calls[call].decisions);
-                let patience: u64 = timers.iter().map(|timer| timer.default_ms()).sum();
+                let patience: u64 = timers.iter().map(|timer| ms(*timer)).sum();
                 rig.run(patience + 40_000);
             }
             End::Outside(what) => {

@@ -342,8 +342,8 @@ fn a_reply_right_after_a_clear_is_heard_from_its_first_frame() {
     rig.run(10_000);
     assert_eq!(*said(&rig, call).last().unwrap(), "Le escucho ahora mismo");
     let voice = &rig.calls[call].voice;
-    let segment = voice.purposes.iter().find(|(_, (_, text))| text == "Le escucho ahora mismo").unwrap().0;
-    assert_eq!(voice.count(*segment).released, voice.count(*segment).frames);
+    let segment = *voice.purposes.iter().find(|(_, (_, text))| text == "Le escucho ahora mismo").unwrap().0;
+    assert_eq!(voice.count(segment).released, voice.count(segment).frames);
 }
 
 #[test]

@@ -197,7 +197,9 @@ impl Page {
                 };
                 let _ = writeln!(self.text, "    {:>9} ms  {:<18} {what}", ms, phase.name());
             }
-            let _ = writeln!(self.text, "    at {:>9}  {}", seconds(end_of(told).since(story.from), 1), told.end.sentence());
+            let before = told.cuts - u32::from(told.end == End::Cut);
+            let cuts = if before > 0 { format!("; cut before: {before}") } else { String::new() };
+            let _ = writeln!(self.text, "    at {:>9}  {}{cuts}", seconds(end_of(told).since(story.from), 1), told.end.sentence());
         }
     }
 }
@@ -263,7 +265,8 @@ impl Look {
             PlaybackState::Playing => self.pick('█', '#'),
             PlaybackState::Paused => self.pick('‖', '='),
             PlaybackState::Drained => self.pick('·', '.'),
-            PlaybackState::Finished { .. } | PlaybackState::Cleared { .. } | PlaybackState::Lost => ' ',
+            PlaybackState::Finished { .. } => self.pick('─', '-'),
+            PlaybackState::Cleared { .. } | PlaybackState::Lost => 'x',
         }
     }
 
@@ -340,10 +343,12 @@ fn generation_weight(state: GenerationState) -> u8 {
 
 fn playback_weight(state: PlaybackState) -> u8 {
     match state {
-        PlaybackState::Drained | PlaybackState::Finished { .. } | PlaybackState::Cleared { .. } | PlaybackState::Lost => 0,
-        PlaybackState::Queued => 1,
-        PlaybackState::Playing => 2,
-        PlaybackState::Paused => 3,
+        PlaybackState::Finished { .. } => 0,
+        PlaybackState::Drained => 1,
+        PlaybackState::Queued => 2,
+        PlaybackState::Playing => 3,
+        PlaybackState::Paused => 4,
+        PlaybackState::Cleared { .. } | PlaybackState::Lost => 5,
     }
 }
 

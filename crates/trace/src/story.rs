@@ -65,6 +65,8 @@ pub struct DeliveryStory {
     pub offered: Time,
     /// What it waited for and what happened to it, one after the other.
     pub phases: Vec<Span<Phase>>,
+    /// How often it was cut here.
+    pub cuts: u32,
     /// How it ended here.
     pub end: End,
 }
@@ -200,13 +202,14 @@ struct Told {
     phases: Track<Phase>,
     /// Segments that have not left the box.
     segments: BTreeSet<SegmentRef>,
+    cuts: u32,
     end: End,
 }
 
 impl Told {
     fn until(self, end: Time) -> DeliveryStory {
-        let Self { delivery, operations, ready, offered, phases, end: how, .. } = self;
-        DeliveryStory { delivery, operations, ready, offered, phases: phases.until(end), end: how }
+        let Self { delivery, operations, ready, offered, phases, cuts, end: how, .. } = self;
+        DeliveryStory { delivery, operations, ready, offered, phases: phases.until(end), cuts, end: how }
     }
 
     fn ends(&mut self, at: Time, end: End) {
@@ -241,6 +244,7 @@ impl Teller {
                         offered: now,
                         phases: Track::new(),
                         segments: BTreeSet::new(),
+                        cuts: 0,
                         end: End::Waits,
                     }),
                 }
@@ -291,6 +295,8 @@ impl Teller {
             Fact::Decided(decision) => match (decision.blocker, decision.answer) {
                 // Where it may go now, the claim follows.
                 (_, DeliveryDecision::AttachToNextResponse) | (None, _) => {}
+                // What it is kept from while it is being claimed is itself.
+                (Some(Blocker::DeliveryActive), _) if matches!(told.phases.now(), Some(Phase::Claim(_))) => {}
                 (Some(blocker), _) => told.phases.becomes(now, Some(Phase::Waits(blocker))),
             },
             Fact::Claim { route, .. } => told.phases.becomes(now, Some(Phase::Claim(*route))),
@@ -306,7 +312,9 @@ impl Teller {
             Fact::FirstFrame { .. } => told.phases.becomes(now, Some(Phase::Speaking)),
             Fact::Settled { clauses, .. } => {
                 told.segments.clear();
-                told.ends(now, verdict(clauses));
+                let end = verdict(clauses);
+                told.cuts += u32::from(end == End::Cut);
+                told.ends(now, end);
             }
             Fact::Suppress { .. } => told.ends(now, End::Stale),
             Fact::Operation { .. } | Fact::Delivery { .. } | Fact::Claimed { .. } => {}

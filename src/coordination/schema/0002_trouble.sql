@@ -28,3 +28,10 @@ CREATE TABLE IF NOT EXISTS floor (
 
 -- For the removal of a delivery: which others refer to it?
 CREATE INDEX IF NOT EXISTS delivery_superseded ON delivery (superseded_by) WHERE superseded_by IS NOT NULL;
+
+-- A start reads what is owed, not what is over: how many there are, and which keys were used, it knows without reading the rows.
+CREATE INDEX IF NOT EXISTS delivery_over ON delivery (state)
+WHERE state IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off');
+CREATE INDEX IF NOT EXISTS operation_repeated
+ON operation (CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER))
+WHERE CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) > 1;

@@ -29,17 +29,11 @@ pub struct Voice {
     pub far_end: FarEnd,
     /// How long a command takes to the media path (ms).
     link_ms: u64,
-    /// So many of the next commands to go on are lost.
-    pub deaf: u32,
-    /// Since when the caller's acoustic clock stands as it does (ms).
-    pub acoustic_since: u64,
-    /// Until when the media path has no room for commands (ms).
-    pub full_until: u64,
     to_mouth: VecDeque<(u64, Command<Frames, Remote>)>,
     told: VecDeque<PlaybackEvent>,
     /// What each segment is for, and its words.
     pub purposes: BTreeMap<SegmentRef, (Purpose, String)>,
-    /// Nothing leaves the box before this time: the media thread is held up.
+    /// The media thread is held up until then (ms): nothing leaves the box, no command is taken, and nothing that came is seen.
     pub stalled_until: u64,
     /// Whether packets may leave; on hold they may not.
     sends: bool,
@@ -50,6 +44,10 @@ pub struct Voice {
     /// Segments that the ear heard to their end, and when the last frame left.
     heard: Vec<(u64, SegmentRef)>,
     closed: bool,
+    /// Since when the caller's acoustic state stands as it does (ms).
+    pub acoustic_since: u64,
+    /// So many of the next commands to go on are lost.
+    pub deaf: u32,
 }
 
 /// What a re-INVITE agreed on.
@@ -82,9 +80,6 @@ impl Voice {
             engine: Engine::new(),
             far_end: FarEnd::new(now, line),
             link_ms,
-            deaf: 0,
-            acoustic_since: now,
-            full_until: 0,
             to_mouth: VecDeque::new(),
             told: VecDeque::new(),
             purposes: BTreeMap::new(),
@@ -94,6 +89,8 @@ impl Voice {
             released_at: None,
             heard: Vec::new(),
             closed: false,
+            acoustic_since: now,
+            deaf: 0,
         }
     }
 
@@ -167,7 +164,9 @@ impl Voice {
         self.pass_on(now);
         self.catch_up(now);
         let released = self.frame(now);
-        while let Some(report) = self.far_end.report(now) {
+        while !self.stalled(now)
+            && let Some(report) = self.far_end.report(now)
+        {
             let Self { mouth, told, .. } = self;
             mouth.report(report.extended_highest, report.cumulative_lost, Time(now), &mut |event| told.push_back(event));
         }
@@ -181,11 +180,15 @@ impl Voice {
 
     /// When it does something next, by itself.
     pub fn next(&self, now: u64) -> Option<u64> {
-        let frame = (self.sends && self.mouth.would_speak()).then(|| self.next_tick.max(self.stalled_until.next_multiple_of(FRAME)));
+        let frame = (self.sends && self.mouth.would_speak()).then_some(self.next_tick);
         let command = self.to_mouth.front().map(|(at, _)| *at);
-        let room = self.order.holds_back().then_some(self.full_until);
-        let all = [self.engine.next(), frame, command, room, self.far_end.next()];
-        all.into_iter().flatten().min().map(|at| at.max(now + 1))
+        let media = [frame, command, self.far_end.next()].into_iter().flatten().min().map(|at| at.max(self.stalled_until));
+        [self.engine.next(), media].into_iter().flatten().min().map(|at| at.max(now + 1))
+    }
+
+    /// Whether the media thread is held up.
+    pub fn stalled(&self, now: u64) -> bool {
+        now < self.stalled_until
     }
 
     /// Whether anything waits to be said.
@@ -228,14 +231,18 @@ impl Voice {
     /// Passes on what the voice has for the media path, and lets the mouth do what has reached it.
     fn pass_on(&mut self, now: u64) {
         self.told.extend(std::iter::from_fn(|| self.order.told()));
-        while now >= self.full_until
-            && let Some(command) = self.order.command()
-        {
-            self.to_mouth.push_back((now + self.link_ms, command));
-        }
-        while self.to_mouth.front().is_some_and(|(at, _)| *at <= now) {
-            let Some((_, command)) = self.to_mouth.pop_front() else { break };
-            self.obey(command, now);
+        loop {
+            while self.to_mouth.len() < ROOM
+                && let Some(command) = self.order.command()
+            {
+                self.to_mouth.push_back((now + self.link_ms, command));
+            }
+            if self.stalled(now) || self.to_mouth.front().is_none_or(|(at, _)| *at > now) {
+                return;
+            }
+            if let Some((_, command)) = self.to_mouth.pop_front() {
+                self.obey(command, now);
+            }
         }
     }
 
@@ -270,7 +277,7 @@ impl Voice {
 
     /// The interval that is due, if there is something to say in it.
     fn frame(&mut self, now: u64) -> Option<Released> {
-        if now != self.next_tick || now < self.stalled_until || !self.sends || self.closed {
+        if now != self.next_tick || self.stalled(now) || !self.sends || self.closed {
             return None;
         }
         let mut frame = 0;
@@ -291,3 +298,9 @@ impl Voice {
         Some(Released { segment, purpose: *purpose, frame, last })
     }
 }
+
+/// Commands that have room on the way to the media path: few, so that some are held back.
+const ROOM: usize = 4;
+
+#[cfg(test)]
+mod tests;

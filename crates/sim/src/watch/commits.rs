@@ -53,6 +53,7 @@ impl Watch {
                     findings.edge(Machine::Batch, from, edges::batch(record.state), || format!("{record:?}"));
                 }
                 Write::CreateDelivery(record) => {
+                    self.told.made.insert(record.id, at.now);
                     self.commits.deliveries.entry(record.batch).or_default().push(record.id);
                     self.told.made.insert(record.id, at.now);
                     findings.edge(Machine::Delivery, "Ready", edges::delivery(record.state), || format!("{record:?}"));
