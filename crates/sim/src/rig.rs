@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, OperationId};
-use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
+use recado_core::ledger::{self, CallbackAnswer, DeliveryState, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
 use recado_core::timers::Timer;
@@ -235,6 +235,11 @@ impl Rig {
         self.watch.committing(&self.store, writes, at, &self.tools, &mut self.findings);
         let applied = self.store.apply(writes);
         self.findings.check(applied.is_ok(), Invariant::Constraint, || format!("{applied:?}: {writes:?}"));
+        let spoken =
+            |write: &ledger::Write| matches!(write, ledger::Write::UpdateDelivery(record) if record.state == DeliveryState::Spoken);
+        if writes.iter().any(spoken) {
+            self.watch.told.listen_again(&self.calls);
+        }
         self.watch.committed(&self.store, writes, at, &self.policies, &mut self.findings);
     }
 

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
+use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
+use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -70,7 +71,8 @@ impl Told {
         let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
         findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
         let Some(delivery) = of else { return };
-        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+        let decided = call.decisions.iter().rfind(|decision| decision.delivery == delivery);
+        if decided.is_some_and(|decision| matches!(decision.answer, DeliveryDecision::DeliverNow { .. })) {
             self.announcements.entry(playback).or_insert(delivery);
         }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
@@ -146,6 +148,14 @@ impl Told {
             findings.check(clause.heard.is_some(), Invariant::I16, || format!("R5: spoken without evidence: {record:?}"));
             let heard = sounded.into_iter().any(|sounded| sounded.heard || clause.heard == Some(Evidence::Sent));
             findings.check(heard, Invariant::I6, || format!("clause {at} of {record:?} is spoken, and the ear did not hear it"));
+        }
+    }
+
+    /// Copies of packets that came after a clause hide some of its loss from whoever counts: what no far end can tell counts as heard.
+    pub fn listen_again(&mut self, calls: &[Call]) {
+        for sounded in self.clauses.values_mut().flatten().filter(|sounded| !sounded.heard) {
+            let call = calls.iter().find(|call| call.session == sounded.session && !call.voicemail);
+            sounded.heard = call.is_some_and(|call| call.voice.hears(sounded.segment));
         }
     }
 
