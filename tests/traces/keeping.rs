@@ -45,7 +45,7 @@ impl Room {
 
     fn step(&mut self) -> Step {
         self.now += 10;
-        Step::new(Time(self.now), Wall { unix_ms: 1_700_000_000_000, synchronised: true }, u128::from(self.now) << 64)
+        step_at(self.now)
     }
 
     fn call(&mut self, session: u128) -> Traced<Conversation> {
@@ -76,6 +76,10 @@ impl Room {
         keeper.join();
         (folder, measures.render())
     }
+}
+
+fn step_at(now: u64) -> Step {
+    Step::new(Time(now), Wall { unix_ms: 1_700_000_000_000, synchronised: true }, u128::from(now) << 64)
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {
@@ -121,11 +125,14 @@ fn the_oldest_make_room_and_what_is_being_written_stays() {
     for session in 2..9 {
         room.whole_call(session, 0);
     }
-    waits_for(|| files(room.folder.path()).len() == 3);
-    up.handle(&mut room.step(), Input::Wake);
-    let library = Library::open(&room.directory()).unwrap();
-    let sessions: Vec<SessionId> = library.conversations().map(|(_, session)| session).collect();
-    assert_eq!(sessions, [SessionId(1), SessionId(7), SessionId(8)]);
+    let sessions = || -> Vec<u128> {
+        let library = Library::open(&room.directory()).unwrap();
+        library.conversations().map(|(_, session)| session.0).collect()
+    };
+    waits_for(|| sessions() == [1, 7, 8]);
+    up.handle(&mut step_at(99_000), Input::Wake);
+    drop(up);
+    room.close();
 }
 
 #[test]
