@@ -240,7 +240,7 @@ impl Rig {
         if writes.iter().any(spoken) {
             self.watch.told.listen_again(&self.calls);
         }
-        self.watch.committed(&self.store, writes, at, &self.policies, &mut self.findings);
+        self.watch.committed(&self.store, writes, &self.policies, &mut self.findings);
     }
 
     /// The media path of one call: the caller's edges, and what the voice does by itself.
