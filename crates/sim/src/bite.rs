@@ -19,7 +19,7 @@ pub struct Bite {
 }
 
 /// What a fault breaks in this seed's story, which breaks nothing without it.
-fn bites(fault: Fault, seed: u64) -> Option<Invariant> {
+fn breaks(fault: Fault, seed: u64) -> Option<Invariant> {
     choose(Some(fault));
     let violation = play_seed(seed).violation;
     choose(None);
@@ -34,7 +34,7 @@ pub fn bite(faults: &[Fault], seeds: u64, jobs: usize) -> Vec<Bite> {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some(&fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let caught = (0..seeds).find_map(|seed| bites(fault, seed).map(|invariant| (invariant, seed + 1)));
+                    let caught = (0..seeds).find_map(|seed| breaks(fault, seed).map(|invariant| (invariant, seed + 1)));
                     bites.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Bite { fault, caught });
                 }
             });
