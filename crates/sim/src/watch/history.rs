@@ -95,13 +95,14 @@ impl History {
     }
 
     /// The conversation has taken an input in: what it counts as heard from now on, and what it had to.
-    pub fn settles(&mut self, effects: &[Effect], voice: &Voice, findings: &mut Findings) {
+    /// Where a machine listens, nothing has to.
+    pub fn settles(&mut self, effects: &[Effect], voice: &Voice, machine: bool, findings: &mut Findings) {
         for effect in effects {
             if let Effect::Heard(heard) = effect {
                 self.no_more_than_the_ear(heard, voice, findings);
             }
         }
-        for due in std::mem::take(&mut self.due) {
+        for due in std::mem::take(&mut self.due).into_iter().filter(|_| !machine) {
             let (Due::Whole(segment) | Due::Part(segment, _)) = due;
             let Some((_, text)) = voice.purposes.get(&segment) else { continue };
             let Due::Part(_, played_ms) = due else {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
+use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
+use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -70,7 +71,8 @@ impl Told {
         let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
         findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
         let Some(delivery) = of else { return };
-        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+        let decided = call.decisions.iter().rfind(|decision| decision.delivery == delivery);
+        if decided.is_some_and(|decision| matches!(decision.answer, DeliveryDecision::DeliverNow { .. })) {
             self.announcements.entry(playback).or_insert(delivery);
         }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
@@ -149,6 +151,14 @@ impl Told {
         }
     }
 
+    /// Copies of packets that came after a clause hide some of its loss from whoever counts: what no far end can tell counts as heard.
+    pub fn listen_again(&mut self, calls: &[Call]) {
+        for sounded in self.clauses.values_mut().flatten().filter(|sounded| !sounded.heard) {
+            let call = calls.iter().find(|call| call.session == sounded.session && !call.voicemail);
+            sounded.heard = call.is_some_and(|call| call.voice.hears(sounded.segment));
+        }
+    }
+
     /// It was a machine that heard what was said in a call: nobody did.
     pub fn machine_heard(&mut self, call: &Call) {
         for ((delivery, _), sounded) in &mut self.clauses {
@@ -186,9 +196,9 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
     let says = |words: String| text.matches(&words).count();
     for (tool, [done, failed, unknown]) in ended {
         let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
-        let truthful = claims <= done.len()
-            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
-            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
+        // That it was not known is told of what turns out to have failed meanwhile: a correction follows.
+        let others = says(format!("No ha podido ser lo de {tool}.")) + says(format!("No sé cómo quedó lo de {tool}."));
+        let truthful = claims <= done.len() && others >= failed.len() + unknown.len();
         findings.check(truthful, Invariant::I4, || {
             format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
         });
