@@ -28,7 +28,7 @@ fn nothing_is_accepted_or_sent_before_operation_and_attempt_are_durable() {
     assert!(rig.dispatched.is_empty() && rig.news.is_empty());
     rig.durable();
     assert_eq!(rig.dispatched.len(), 1);
-    assert!(!rig.accepted().repeat.is_some());
+    assert!(rig.accepted().repeat.is_none());
     assert_eq!(rig.accepted().say, "De acuerdo, me pongo con ello.");
 }
 
