@@ -338,6 +338,18 @@ impl Rig {
                     self.tools.dispatched(&dispatch, record, idempotent, &mut self.findings);
                     self.dispatched.push(dispatch);
                 }
+                ledger::Effect::Cancel(request) => {
+                    let record = &self.store.operations[&request.operation];
+                    assert_eq!(record.state, ledger::OperationState::Cancelling, "R6: a cancel is durable before it is asked for");
+                    let (operation, request) = (request.operation, request.request);
+                    let outcome = ledger::CancelOutcome::Unsupported;
+                    self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome }));
+                }
+                ledger::Effect::HandOff(hand_off) => {
+                    let outcome = ledger::HandOffOutcome::Acknowledged;
+                    let answer = ledger::Input::HandOffAttempted { delivery: hand_off.delivery, outcome };
+                    self.queue.push_back(Todo::Ledger(answer));
+                }
                 ledger::Effect::Answer { request, answer } => {
                     if answer == CallbackAnswer::Recorded {
                         let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));

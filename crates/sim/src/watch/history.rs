@@ -22,6 +22,8 @@ pub struct History {
     clears: BTreeMap<PlaybackId, u64>,
     /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
     lossy: bool,
+    /// Whether a machine hears.
+    machine: bool,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
 }
@@ -46,6 +48,11 @@ enum Due {
 }
 
 impl History {
+    /// A machine heard what was said, and will hear the rest: none of it counts.
+    pub(super) fn machine_heard(&mut self) {
+        (self.machine, self.sent) = (true, BTreeMap::new());
+    }
+
     pub(super) fn clears(&mut self, playback: PlaybackId, now: u64) {
         self.clears.insert(playback, now);
     }
@@ -59,6 +66,7 @@ impl History {
             PlaybackEvent::Sent { segment, packet, generation, .. } => {
                 // What straddles two generations is nobody's evidence.
                 let whole = self.playing.remove(&segment).filter(|playing| playing.generation == generation);
+                let whole = whole.filter(|_| !self.machine);
                 self.sent.extend(whole.map(|_| (segment, Sent { packet, generation, at: now })));
             }
             PlaybackEvent::Cleared { playback, cut, .. } => {
