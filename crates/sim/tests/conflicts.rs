@@ -100,15 +100,18 @@ fn a_callback_arrives_twice() {
     assert!(rig.answers.is_empty(), "R3: no answer before it is durable");
     rig.run(10);
     let late = rig.callback(ops[0], result());
-    let different = rig.callback(ops[0], OperationResult::Succeeded(json!({ "value": "a las diez" })));
     let unknown = rig.callback(OperationId(7), result());
     rig.run(30_000);
     for request in [first, racing, late] {
         assert_eq!(rig.answers[&request], CallbackAnswer::Recorded);
     }
-    assert_eq!(rig.answers[&different], CallbackAnswer::Conflict);
     assert_eq!(rig.answers[&unknown], CallbackAnswer::Unknown);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
+    // Another result than the one on record is no repeat: it is told as a correction.
+    let different = rig.callback(ops[0], OperationResult::Succeeded(json!({ "value": "a las diez" })));
+    rig.run(30_000);
+    assert_eq!(rig.answers[&different], CallbackAnswer::Conflict);
+    assert_eq!(rig.closings_heard().last().map(String::as_str), Some("Una corrección: Hecho lo de mesa: a las diez."));
 }
 
 #[test]
