@@ -184,7 +184,10 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
     let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
     // Another answer that came afterwards is told as what it is: it need not be what is on record.
-    let told = told.filter(|operation| operation.contradiction.is_none());
+    let told: Vec<_> = told.collect();
+    if told.iter().any(|operation| operation.contradiction.is_some()) {
+        return;
+    }
     let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 3]> = BTreeMap::new();
     for operation in told {
         let [done, failed, unknown] = ended.entry(&operation.tool).or_default();
