@@ -249,7 +249,7 @@ impl Conversation {
             current.and_then(|playback| playback.stuck_at(timers)),
             current.and_then(|playback| playback.starved_at(timers)),
             current.and_then(|playback| playback.resume_due(timers)),
-            self.claim.as_ref().map(|claim| claim.since.plus(timers.ms(Timer::ClaimMax))),
+            self.claim.as_ref().map(|claim| claim.since.plus(self.ms(Timer::ClaimMax))),
             self.ride_hold_ends(),
             self.floor_due(),
             self.gate_due(),
@@ -301,7 +301,7 @@ impl Conversation {
     }
 
     fn ms(&self, timer: Timer) -> u64 {
-        self.settings.timers.ms(timer)
+        if fault(Fault::ClaimLatched) && timer == Timer::ClaimMax { u64::MAX } else { self.settings.timers.ms(timer) }
     }
 
     fn ask_ledger(&self, cx: &mut Cx, input: ledger::Input) {
