@@ -14,6 +14,7 @@ use super::machine::{Ledger, World};
 use super::record::DeliveryKind;
 use super::session::may_hear;
 use super::work::withdrawn;
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, OperationId, SessionId};
 use crate::policy::{Priority, ProgressPolicy};
 use crate::time::{Step, Time};
@@ -36,6 +37,9 @@ struct Update {
 impl Updates {
     /// What its operations' end has overtaken is told no more.
     pub fn settle(&mut self, batch: &Batch, world: &World, effects: &mut Vec<Effect>) {
+        if fault(Fault::ProgressAfterFinal) {
+            return;
+        }
         for operation in batch.operations.iter().filter(|operation| operation.record.state.settled()) {
             if let Some(update) = self.latest.remove(&operation.record.id) {
                 let there = update.to.into_iter().filter(|session| world.sessions.contains_key(session));
