@@ -2,7 +2,7 @@
 //! open: each operation is settled, each closing is told, or its rule has ended it (I2, I13).
 
 use recado_core::conversation::{Cause, Content, Input, ModelEvent};
-use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DeliveryRecord, OperationResult};
+use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DOUBTS_MAX, DeliveryRecord, DeliveryState, OperationResult};
 use recado_core::policy::Language;
 use serde_json::json;
 
@@ -109,13 +109,20 @@ impl World {
 
     fn open_batches(&self) -> Vec<&BatchRecord> {
         let open = self.rig.store.batches.values().filter(|batch| batch.state != BatchState::Closed);
-        open.filter(|batch| self.has_ears(batch)).collect()
+        let doubtful =
+            |batch: &BatchRecord| self.rig.store.deliveries.values().any(|record| record.batch == batch.id && told_in_doubt(record));
+        open.filter(|batch| self.has_ears(batch) && !doubtful(batch)).collect()
     }
 
     fn open_deliveries(&self) -> Vec<&DeliveryRecord> {
-        let open = self.rig.store.deliveries.values().filter(|record| !record.state.terminal());
+        let open = self.rig.store.deliveries.values().filter(|record| !record.state.terminal() && !told_in_doubt(record));
         open.filter(|record| self.rig.store.batches.get(&record.batch).is_none_or(|batch| self.has_ears(batch))).collect()
     }
+}
+
+/// Whether it is visible as uncertain for good: told so often in doubt that it is told no more unless it is asked for.
+fn told_in_doubt(record: &DeliveryRecord) -> bool {
+    record.state == DeliveryState::Uncertain && record.attempt >= DOUBTS_MAX
 }
 
 /// How long it may take, with every closing cut as often as it can be (s).

@@ -20,6 +20,8 @@ pub(super) struct Delivery {
     pub claim: Option<Claim>,
     /// The latest conversations that have had it: evidence from them counts, however late.
     pub tellers: Vec<SessionId>,
+    /// Somebody has asked for it since it was claimed last.
+    pub asked_for: bool,
 }
 
 impl Delivery {
@@ -37,9 +39,12 @@ impl Delivery {
         (self.claim.is_none() && waits) || (fault(Fault::ClaimedTwice) && self.record.state == DeliveryState::Speaking)
     }
 
-    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat.
+    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat; nor one
+    /// that has been told so often in doubt, unless it is asked for.
     pub fn speakable(&self) -> bool {
-        self.waits() && !(self.record.state == DeliveryState::Uncertain && self.record.uncertain == UncertainPolicy::Suppress)
+        let doubtful = self.record.state == DeliveryState::Uncertain;
+        let enough = self.record.attempt >= DOUBTS_MAX && !self.asked_for;
+        self.waits() && !(doubtful && (enough || self.record.uncertain == UncertainPolicy::Suppress))
     }
 
     /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
@@ -94,6 +99,7 @@ impl Delivery {
         let told = clauses.iter().filter_map(|spoken| spoken.clause).collect();
         self.claim = Some(Claim { session, boot, route, doubted, frames: false, told });
         self.record.state = DeliveryState::Speaking;
+        self.asked_for = false;
         self.tellers.retain(|&teller| teller != session);
         self.tellers.push(session);
         if self.tellers.len() > TELLERS_MAX {
@@ -224,6 +230,10 @@ fn before(claim: &Claim) -> DeliveryState {
 
 /// After so many cuts or doubts a delivery only rides, or waits to be asked for: trying again would be a nuisance.
 const CUTS_MAX: u32 = 3;
+
+/// After so many tellings of which nobody knows whether they were heard, a delivery stays `Uncertain`, visibly, until it is asked for
+/// or late evidence comes: a line that loses a little all the time would have it told for ever.
+pub const DOUBTS_MAX: u32 = 6;
 
 /// Conversations whose late evidence is awaited: evidence comes within seconds, so only the latest matter.
 const TELLERS_MAX: usize = 8;
