@@ -265,7 +265,9 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
     drop(looking);
     // Whoever calls asks for work, until a damaged page is met.
     let health = patiently("the damage to be met", || {
-        drop(Phone::try_dial(boxed.sip, "bob"));
+        if let Ok(bob) = Phone::try_dial(boxed.sip, "bob") {
+            bob.hang_up();
+        }
         boxed.health().filter(|health| health["status"] == "refusing")
     });
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("damaged")), "{health}");
