@@ -6,7 +6,7 @@ use recado_core::ids::{BootId, DeliveryId, OperationId, SessionId};
 use recado_core::ledger::{self, ClaimRecord, CommitId, Route, Snapshot, Write};
 
 /// A store that keeps what was committed and can be slow, or fail.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Store {
     pub operations: BTreeMap<OperationId, ledger::OperationRecord>,
     pub batches: BTreeMap<recado_core::BatchId, ledger::BatchRecord>,
@@ -25,7 +25,10 @@ impl Store {
     }
 
     /// Applies a transaction, checking what the real store's constraints check.
-    pub(crate) fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
+    ///
+    /// # Errors
+    /// Which constraint the real store would have refused it by. What comes before in the transaction is applied.
+    pub fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
         for write in writes {
             match write {
                 Write::CreateOperation(record) => {
@@ -74,7 +77,8 @@ impl Store {
         Ok(())
     }
 
-    pub(crate) fn snapshot(&self) -> Snapshot {
+    /// What a restart reads back.
+    pub fn snapshot(&self) -> Snapshot {
         Snapshot {
             operations: self.operations.values().cloned().collect(),
             batches: self.batches.values().cloned().collect(),

@@ -21,7 +21,7 @@ use crate::ids::{BatchId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
 /// The way to the store of one batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lane {
     /// What is durable; none before the first transaction is.
     pub batch: Option<Batch>,
@@ -40,7 +40,7 @@ pub(super) struct Lane {
 }
 
 /// A transaction that the store has not answered for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Transaction {
     pub commit: CommitId,
     pub draft: Batch,
@@ -48,7 +48,7 @@ pub(super) struct Transaction {
 }
 
 /// One work, with what it came to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Part {
     pub work: Work,
     pub outcome: Outcome,

@@ -108,7 +108,7 @@ pub(super) enum Judgement<'a> {
 }
 
 /// The memory of intents: everything live, and the latest [`CLOSED_OPERATIONS_MAX`] closed operations.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Intents {
     known: BTreeMap<String, Known>,
     closed: BTreeMap<OperationId, ClosedOperation>,

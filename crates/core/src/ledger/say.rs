@@ -3,6 +3,8 @@
 //!
 //! Text is made for a voice: control and formatting characters are dropped, nothing is HTML-escaped, length is bounded.
 
+use std::sync::Arc;
+
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
@@ -34,14 +36,14 @@ pub(super) enum Standing {
 }
 
 /// Renders sayings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sayer {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
 }
 
 impl Sayer {
     pub fn new() -> Self {
-        Self { environment: environment() }
+        Self { environment: Arc::new(environment()) }
     }
 
     /// What the caller hears when an operation has been accepted.

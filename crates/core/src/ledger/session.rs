@@ -47,7 +47,7 @@ pub(super) fn may_hear(sessions: &BTreeMap<SessionId, Listener>, session: Sessio
 }
 
 /// Which conversations have been offered which delivery.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Offers {
     to: BTreeMap<DeliveryId, BTreeSet<SessionId>>,
 }

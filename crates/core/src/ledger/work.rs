@@ -73,7 +73,7 @@ enum About {
 }
 
 /// What one work came to: told when the draft is durable.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     /// Carried out in order.
     pub then: Vec<Effect>,
