@@ -5,6 +5,7 @@ use recado_core::ledger::{BatchState, OperationState};
 use crate::alphabet::{Call, Delivery, Machine, Operation, Scope, Word};
 use crate::model::State;
 use crate::specification::Broken;
+use crate::world::Caller;
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -116,6 +117,11 @@ pub(crate) fn actions<M: Machine>(scope: &Scope, broken: Option<Broken>, state: 
     if state.machine.pausing() {
         actions.push(Action::Pause);
     }
+    if broken == Some(Broken::SpeaksBeforeDurable) && state.machine.in_flight() {
+        let waits = |caller: &Caller| caller.telling.as_ref().is_some_and(|telling| !telling.words.is_empty() && telling.played.is_none());
+        let speaks = state.world.callers.iter().enumerate().filter(|(_, caller)| waits(caller));
+        actions.extend(speaks.map(|(call, _)| Action::FirstFrame(call)));
+    }
     if state.machine.open(scope) {
         asks(scope, state, actions);
         replies(scope, state, actions);
@@ -175,7 +181,8 @@ fn asks<M: Machine>(scope: &Scope, state: &State<M>, actions: &mut Vec<Action>) 
         if call > 0 && !caller.up {
             actions.push(Action::Call(call));
         }
-        if caller.up {
+        // Where nobody could call again, nobody hangs up.
+        if caller.up && scope.calls > 1 {
             actions.push(Action::HangUp(call));
         }
         if scope.newer && !state.world.newer && caller.up && state.view.batch.is_some() {

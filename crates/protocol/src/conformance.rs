@@ -7,7 +7,7 @@ use crate::action::Action;
 use crate::alphabet::{Machine, Output, Scope};
 use crate::model::{Model, State};
 use crate::real::Real;
-use crate::specification::Specification;
+use crate::specification::{Broken, Specification};
 
 /// What was compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,12 +37,16 @@ struct Frame {
     by: Option<Action>,
 }
 
-/// Takes the real ledger along every transition of the specification's graph, each once.
+/// Takes the real ledger along every transition of the specification's graph, each once. With a rule broken in the
+/// specification they must differ.
 ///
 /// # Errors
 /// The first difference: in what comes out, in what is durable, or in whether a transaction is in flight.
-pub fn compare(scope: Scope) -> Result<Compared, Box<Difference>> {
-    let model = Model::<Specification>::new(scope);
+pub fn compare(scope: Scope, broken: Option<Broken>) -> Result<Compared, Box<Difference>> {
+    let model = match broken {
+        Some(broken) => Model::broken(scope, broken),
+        None => Model::<Specification>::new(scope),
+    };
     let mut compared = Compared { states: 1, transitions: 0 };
     let start = model.start();
     let mut known = HashSet::from([start.clone()]);
@@ -55,7 +59,7 @@ pub fn compare(scope: Scope) -> Result<Compared, Box<Difference>> {
         let mut next = top.state.clone();
         let mut real = top.real.clone();
         compared.transitions += 1;
-        if let Some(input) = next.world.act(&scope, None, &action) {
+        if let Some(input) = next.world.act(&scope, broken, &action) {
             let specified = next.machine.give(&scope, &input);
             next.world.see(&specified);
             let (specified, done) = (sorted(specified), sorted(real.give(&scope, &input)));

@@ -3,8 +3,10 @@
 pub mod action;
 pub mod alphabet;
 pub mod conformance;
+pub mod graph;
 pub mod laws;
 pub mod model;
 pub mod real;
+pub mod scope;
 pub mod specification;
 pub mod world;

@@ -145,7 +145,8 @@ impl Real {
 
     /// For whatever an input creates, other than operations.
     fn seed(&self) -> u128 {
-        DELIVERY_SEED + u128::try_from(self.store.deliveries.len()).unwrap_or_default()
+        let coming = self.in_flight.iter().flat_map(|(_, writes)| writes).filter(|write| matches!(write, Write::CreateDelivery(_))).count();
+        DELIVERY_SEED + u128::try_from(self.store.deliveries.len() + coming).unwrap_or_default()
     }
 
     fn take(&mut self, scope: &Scope, input: &Input, out: &mut Vec<Output>) {
@@ -314,6 +315,8 @@ impl PartialEq for Real {
         self.fingerprint == other.fingerprint
     }
 }
+
+impl Eq for Real {}
 
 impl Hash for Real {
     fn hash<H: Hasher>(&self, state: &mut H) {

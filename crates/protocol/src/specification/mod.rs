@@ -366,12 +366,14 @@ impl Specification {
 
     /// Brings what was offered in line with what may be told.
     fn offer(&mut self, out: &mut Vec<Output>) {
+        let broken = self.rules.broken;
         let Some(batch) = &self.batch else { return };
         self.offered.resize(batch.deliveries.len(), vec![false; self.up.len()]);
         let mut offered = std::mem::take(&mut self.offered);
         for (delivery, had) in (0..).zip(&mut offered) {
             let claimant = batch.deliveries.get(delivery).and_then(|found| found.claim.as_ref()).map(|claim| claim.call);
-            let open = batch.claimable(delivery);
+            let shared = broken == Some(Broken::ClaimIsShared) && batch.deliveries.get(delivery).is_some_and(|d| !d.row.state.terminal());
+            let open = shared || batch.claimable(delivery);
             for (call, had) in (0..).zip(had.iter_mut()) {
                 let may = open && self.may_hear(call);
                 if *had && !may && claimant != Some(call) && self.up.get(call) == Some(&true) {
@@ -406,6 +408,8 @@ impl Machine for Specification {
     fn give(&mut self, scope: &Scope, input: &Input) -> Vec<Output> {
         let mut out = Vec::new();
         match *input {
+            // A first frame that leaves before the claim is durable: there is no claim yet that it could be noted with.
+            Input::FirstFrame(..) if self.in_flight.is_some() => return out,
             Input::Callback(operation) if self.is(Broken::AnswersBeforeDurable) => out.push(Output::Answer(operation, Answer::Recorded)),
             Input::Claim(call, delivery) if self.is(Broken::SpeaksBeforeDurable) => {
                 let mut draft = self.batch.clone().unwrap_or_else(|| Batch::new(0));
