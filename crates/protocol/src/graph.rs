@@ -22,8 +22,7 @@ pub struct Graph {
 impl Graph {
     /// Explores a model to its end, in breadth, so that ways are short.
     pub fn explore<M: Machine + Eq>(model: &Model<M>) -> Self {
-        let mut graph =
-            Self { reached: Vec::new(), undisturbed: Vec::new(), settled: Vec::new(), transitions: 0, edges: BTreeSet::new() };
+        let mut graph = Self { reached: Vec::new(), undisturbed: Vec::new(), settled: Vec::new(), transitions: 0, edges: BTreeSet::new() };
         let mut known: HashMap<State<M>, usize> = HashMap::new();
         let mut waiting = VecDeque::new();
         let start = model.start();

@@ -79,9 +79,8 @@ fn speaking_is_claimed<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
 /// A correction that took a closing's place keeps what was heard of that: its clauses may have been heard in another delivery.
 fn spoken_was_heard<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
     let rows = || state.view.deliveries.iter().zip(&state.world.ear);
-    let heard_of = |operation: usize| {
-        rows().any(|(row, ear)| row.clauses.iter().zip(ear).any(|((of, _), &times)| *of == operation && times > 0))
-    };
+    let heard_of =
+        |operation: usize| rows().any(|(row, ear)| row.clauses.iter().zip(ear).any(|((of, _), &times)| *of == operation && times > 0));
     rows().filter(|(row, _)| row.state == DeliveryState::Spoken).all(|(row, ear)| {
         let mut clauses = row.clauses.iter().zip(ear);
         clauses.all(|((of, heard), &times)| *heard && (times > 0 || (row.kind == DeliveryKind::Correction && heard_of(*of))))

@@ -1,20 +1,20 @@
 //! The real ledger behind the specification's alphabet: its inputs are spelt out, its effects are named by place, and its
 //! store is the simulator's.
 
+use std::collections::BTreeMap;
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::hash::{Hash, Hasher};
 
 use recado_core::conversation::input::ToolCall;
+use recado_core::ledger;
 use recado_core::ledger::{
     AttemptOutcome, CallbackAnswer, ClauseEvidence, CommitId, DeliveryRecord, Effect, Executed, Ledger, News, OperationResult, RequestId,
     Route, Snapshot, Write,
 };
 use recado_core::policy::{Language, Localised, Retry, Sayings, ToolPolicy};
 use recado_core::{BatchId, BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
-use recado_core::ledger;
 use recado_sim::store::Store;
 use serde_json::json;
 
@@ -176,9 +176,7 @@ impl Real {
             },
             Input::Up(call) => up(session(call)),
             Input::Over(call) => ledger::Input::SessionOver { session: session(call) },
-            Input::Claim(call, delivery) => {
-                ledger::Input::Claim { session: session(call), delivery: id(delivery), route: Route::Announce }
-            }
+            Input::Claim(call, delivery) => ledger::Input::Claim { session: session(call), delivery: id(delivery), route: Route::Announce },
             Input::Release(call, delivery) => ledger::Input::Release { session: session(call), delivery: id(delivery) },
             Input::FirstFrame(call, delivery) => ledger::Input::FirstFrame { session: session(call), delivery: id(delivery) },
             Input::Settled(call, delivery, ref evidence) => {
@@ -286,7 +284,11 @@ impl Machine for Real {
             kind: row.kind,
             state: row.state,
             attempt: small(row.attempt),
-            clauses: row.clauses.iter().map(|clause| (self.place(clause.operation).unwrap_or(usize::MAX), clause.heard.is_some())).collect(),
+            clauses: row
+                .clauses
+                .iter()
+                .map(|clause| (self.place(clause.operation).unwrap_or(usize::MAX), clause.heard.is_some()))
+                .collect(),
             claim: self.store.claims.get(&row.id).map(|(session, _, _)| usize::try_from(session.0).unwrap_or_default()),
         };
         View {

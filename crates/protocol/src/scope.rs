@@ -54,6 +54,16 @@ pub const SUPERSEDE: Scope = Scope { attempts_max: 1, calls: 2, power_cuts: 1, d
 /// A transaction fails, at whatever point, and a closing is cut.
 pub const FAILURE: Scope = Scope { attempts_max: 1, calls: 2, failures: 1, cuts: 1, power_cuts: 1, ..CALM };
 
+/// Those in which every transition is taken by the real ledger in every run of the tests.
+pub const COMPARED: [(&str, Scope); 6] = [
+    ("cancel", CANCEL),
+    ("retry", RETRY),
+    ("retry, idempotent", RETRY_IDEMPOTENT),
+    ("tell", TELL),
+    ("tell, suppress", TELL_SUPPRESS),
+    ("failure", FAILURE),
+];
+
 /// All of them, by name.
 pub const ALL: [(&str, Scope); 11] = [
     ("work", WORK),

@@ -1,18 +1,29 @@
 //! The real ledger does what the specification says, along every transition of every world; and where a rule of the
 //! specification is broken, the difference is seen.
 
+use recado_protocol::alphabet::Scope;
 use recado_protocol::conformance::compare;
-use recado_protocol::scope::{ALL, CUT, RETRY, TELL};
+use recado_protocol::scope::{ALL, COMPARED, CUT, RETRY, TELL};
 use recado_protocol::specification::Broken;
 
-#[test]
-fn the_real_ledger_takes_every_transition_as_specified() {
-    for (name, scope) in ALL {
-        match compare(scope, None) {
-            Ok(compared) => println!("{name}: {compared:?}"),
+fn conforms(scopes: &[(&str, Scope)]) {
+    for (name, scope) in scopes {
+        match compare(*scope, None) {
+            Ok(compared) => println!("{name}: {} states, {} transitions", compared.states, compared.transitions),
             Err(difference) => panic!("{name}: {difference:#?}"),
         }
     }
+}
+
+#[test]
+fn the_real_ledger_takes_every_transition_as_specified() {
+    conforms(&COMPARED);
+}
+
+#[test]
+#[ignore = "takes minutes: all worlds, for when the ledger or the specification has changed"]
+fn the_real_ledger_takes_every_transition_of_every_world_as_specified() {
+    conforms(&ALL);
 }
 
 #[test]

@@ -37,13 +37,13 @@ fn no_state_is_a_dead_end_and_every_edge_is_taken() {
 }
 
 /// Every edge of the contract's three machines that is taken today, as the store sees it: `Claimed` is `Speaking` there. Not
-/// yet: `Accepted` (an operation is stored with its first attempt), `Compensated`, `HandedOff`, `Withdrawn`.
-const EDGES: [&str; 30] = [
+/// yet: `Accepted` (an operation is stored with its first attempt), `Compensated`, `HandedOff`, `Withdrawn`. Not here: `Ready` to
+/// `Spoken`, which needs audio that fails between two clauses; the ledger's random tests take it.
+const EDGES: [&str; 29] = [
     "batch Drained Closed",
     "batch Open Sealed",
     "batch Sealed Drained",
     "delivery Ready Speaking",
-    "delivery Ready Spoken",
     "delivery Ready Superseded",
     "delivery Ready Suppressed",
     "delivery Speaking Ready",

@@ -2,8 +2,6 @@
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`watch`]).
 
-
-
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{
@@ -32,6 +30,8 @@ pub struct Rig {
     pub calls: Vec<Call>,
     pub dispatched: Vec<Dispatch>,
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
+    /// What the ledger measured.
+    pub measured: Vec<ledger::LedgerMeasure>,
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
     pub watch: Watch,
@@ -85,6 +85,7 @@ impl Rig {
             calls: Vec::new(),
             dispatched: Vec::new(),
             answers: BTreeMap::new(),
+            measured: Vec::new(),
             link_ms: 0,
             watch: Watch::default(),
             settings: Settings::default(),
@@ -455,7 +456,7 @@ impl Rig {
                         self.queue.push_back(Todo::Call(at, Input::News(news)));
                     }
                 }
-                ledger::Effect::Measured(_) => {}
+                ledger::Effect::Measured(measure) => self.measured.push(measure),
             }
         }
     }

@@ -217,7 +217,7 @@ impl Batch {
             superseded_by: None,
         };
         *sequence = sequence.saturating_add(1);
-        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new() }
+        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new(), route: None }
     }
 }
 

@@ -15,7 +15,7 @@ use super::delivery::Delivery;
 use super::effect::{Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
-use super::record::{DeliveryState, OperationState};
+use super::record::{DeliveryState, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::ids::{BatchId, PartyId, SessionId};
 use crate::time::{Step, Time};
@@ -239,6 +239,9 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             }));
         }
         let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
+        if ended {
+            effects.push(Effect::Measured(LedgerMeasure::OperationSettled));
+        }
         if let (true, Some(from), Some(to)) = (ended, operation.accepted_at, operation.settled_at) {
             effects.push(Effect::Measured(LedgerMeasure::OperationDurationMs(to.since(from))));
         }
@@ -263,6 +266,9 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
         };
         if before.is_none_or(|before| before.record.state != state) {
             effects.push(Effect::Measured(measure));
+            if state == DeliveryState::Spoken && delivery.route == Some(Route::Ride) {
+                effects.push(Effect::Measured(LedgerMeasure::NextTurnResync));
+            }
         }
     }
 }

@@ -112,7 +112,7 @@ fn assemble(snapshot: Snapshot, world: &World, step: &Step) -> Vec<Batch> {
             frames: true,
             told: Vec::new(),
         });
-        deliveries.entry(record.batch).or_default().push(Delivery { record, ready_at: None, claim, tellers: Vec::new() });
+        deliveries.entry(record.batch).or_default().push(Delivery { record, ready_at: None, claim, tellers: Vec::new(), route: None });
     }
     let with_parts = |record: BatchRecord| {
         let mut operations = operations.remove(&record.id).unwrap_or_default();

@@ -100,7 +100,8 @@ impl Batch {
     fn later(&self, old: usize) -> Vec<usize> {
         let about = |delivery: &Delivery| delivery.row.clauses.iter().map(|(of, _)| *of).collect::<Vec<usize>>();
         let Some(of) = self.deliveries.get(old).map(about) else { return Vec::new() };
-        let stands = |delivery: &Delivery| delivery.row.state != DeliveryState::Superseded && about(delivery).iter().any(|one| of.contains(one));
+        let stands =
+            |delivery: &Delivery| delivery.row.state != DeliveryState::Superseded && about(delivery).iter().any(|one| of.contains(one));
         (old + 1..self.deliveries.len()).filter(|&index| self.deliveries.get(index).is_some_and(stands)).collect()
     }
 

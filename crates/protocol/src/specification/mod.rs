@@ -435,6 +435,7 @@ impl Machine for Specification {
 
     fn pausing(&self) -> bool {
         let waits = |operation: &Operation| operation.row.state == recado_core::ledger::OperationState::RetryWait && !operation.due;
-        self.in_flight.is_none() && (self.backing_off || self.batch.as_ref().is_some_and(|batch| batch.operations.iter().flatten().any(waits)))
+        self.in_flight.is_none()
+            && (self.backing_off || self.batch.as_ref().is_some_and(|batch| batch.operations.iter().flatten().any(waits)))
     }
 }
