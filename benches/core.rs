@@ -1,18 +1,24 @@
 //! The core's share: one input of a conversation, one of the ledger, and a whole operation from asked to heard, without
-//! store and sound. The ratio to quote is against the 20 ms of a media tick.
+//! store and sound; with and without traces. The ratio to quote is against the 20 ms of a media tick.
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use recado::admin::HealthState;
+use recado::telemetry::Measures;
+use recado::traces::{Keeper, Kept, Traced, Traces};
 use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Conversation, Effect, Evidence, Generation, Input, ModelEvent, PlaybackEvent,
-    SegmentRef, Settings, ToolCall,
+    Purpose, SegmentRef, Settings, ToolCall,
 };
-use recado_core::ids::{BootId, PartyId, SessionId};
+use recado_core::ids::{BootId, PartyId, ResponseId, SessionId};
 use recado_core::ledger::{self, AttemptOutcome, Ledger, Snapshot};
 use recado_core::policy::{Language, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
+use recado_trace::redact::Key;
+use recado_trace::subject::{ConversationStart, LedgerStart};
+use recado_trace::{Mode, Moment, Redactor, Scribe, SubjectKind, Taken, record};
 
 fn step(now: u64) -> Step {
     Step::new(Time(now), Wall { unix_ms: 1_700_000_000_000 + now as i64, synchronised: true }, u128::from(now + 1) << 64)
@@ -31,17 +37,19 @@ fn channel() -> Channel {
 /// A box without sound and disk: what is said is heard at once, what is committed is durable at once.
 struct Bare {
     now: u64,
-    ledger: Ledger,
-    conversation: Conversation,
+    ledger: Traced<Ledger>,
+    conversation: Traced<Conversation>,
     inputs: u64,
 }
 
 impl Bare {
-    fn begin() -> Self {
+    fn begin(traces: &Traces) -> Self {
         let policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
         let policies = BTreeMap::from([("table".to_owned(), policy)]);
-        let (ledger, _) = Ledger::recover(&mut step(0), BootId(1), policies, Snapshot::default());
-        let (conversation, effects) = Conversation::begin(&mut step(1), Settings::default(), channel());
+        let start = LedgerStart { boot: BootId(1), policies, snapshot: Snapshot::default() };
+        let (ledger, _) = Traced::<Ledger>::begin(traces, "boot_1", &mut step(0), start);
+        let start = ConversationStart { settings: Settings::default(), channel: channel() };
+        let (conversation, effects) = Traced::<Conversation>::begin(traces, "ses_1", &mut step(1), start);
         let mut bare = Self { now: 1, ledger, conversation, inputs: 0 };
         bare.carry_out(effects);
         bare
@@ -105,7 +113,12 @@ impl Bare {
                 effects.iter().find_map(|effect| if let Effect::Respond { response, .. } = effect { Some(*response) } else { None });
             self.carry_out(effects);
             if let Some(response) = asked {
-                let call = ToolCall { call_id: "1".into(), tool: "table".into(), arguments: serde_json::json!({ "turn": epoch }) };
+                let call = ToolCall {
+                    call_id: "1".into(),
+                    tool: "table".into(),
+                    arguments: serde_json::json!({ "turn": epoch }),
+                    confirmed: false,
+                };
                 self.conversation(Input::Model(ModelEvent::ToolCall { response, call }));
                 let content = Content::Text { text: "Muy bien".into(), language: Language::Es };
                 self.conversation(Input::Model(ModelEvent::Clause { response, content }));
@@ -118,18 +131,40 @@ impl Bare {
 }
 
 fn core(criterion: &mut Criterion) {
-    criterion.bench_function("conversation: one input that changes nothing", |bencher| {
-        let mut bare = Bare::begin();
-        bencher.iter(|| black_box(bare.conversation.handle(&mut step(bare.now), Input::Wake)));
-    });
-    criterion.bench_function("an errand, from asked to heard (about 30 inputs)", |bencher| {
-        let mut bare = Bare::begin();
-        let mut epoch = 0;
-        bencher.iter(|| {
-            bare.errand(epoch);
-            epoch += 4;
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path().join("traces");
+    let kept = Kept { directory, mode: Mode::Redacted, files_max: 10, bytes_max: 64 << 20, file_bytes_max: 4 << 20 };
+    let (measures, health) = (Measures::new().expect("measures"), HealthState::new(std::time::Instant::now()));
+    let redactor = Redactor::of(Key::derive(&[1; 32]), []);
+    let (keeper, traces) = Keeper::start(kept, BootId(1), redactor.clone(), measures, health).expect("a folder that can be written");
+    for (traces, how) in [(&Traces::off(), ""), (&traces, ", recorded")] {
+        criterion.bench_function(&format!("conversation: one input that changes nothing{how}"), |bencher| {
+            let mut bare = Bare::begin(traces);
+            bencher.iter(|| black_box(bare.conversation.handle(&mut step(bare.now), Input::Wake)));
         });
+        criterion.bench_function(&format!("an errand, from asked to heard (about 30 inputs){how}"), |bencher| {
+            let mut bare = Bare::begin(traces);
+            let mut epoch = 0;
+            bencher.iter(|| {
+                bare.errand(epoch);
+                epoch += 4;
+            });
+        });
+    }
+    criterion.bench_function("a trace's line, redacted (on the keeper's thread)", |bencher| {
+        let bare = Bare::begin(&Traces::off());
+        let moment = Moment::of(&step(5));
+        let content = Content::Text { text: "La mesa para dos está reservada a las nueve.".into(), language: Language::Es };
+        let segment = SegmentRef { playback: recado_core::PlaybackId(1), index: 0 };
+        let purpose = Purpose::Reply { response: ResponseId(1) };
+        let effects = [Effect::Speak { segment, content: content.clone(), purpose, epoch: AcousticEpoch(3) }];
+        let input = record::json(&Input::Model(ModelEvent::Clause { response: ResponseId(1), content })).expect("JSON");
+        let taken = Taken::of(&*bare.conversation, moment, input, &effects).expect("JSON");
+        let mut scribe = Scribe::new(SubjectKind::Conversation, BootId(1), "bench", Mode::Redacted, redactor.clone(), moment);
+        bencher.iter(|| black_box(scribe.entry(&taken)));
     });
+    drop(traces);
+    keeper.join();
 }
 
 criterion_group!(benches, core);

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use recado::surface::listen::Profile;
-use recado::surface::media::Codec;
-use recado::surface::media::{Command, Direction, MediaSession, Nanos, Plan, Remote};
+use recado::surface::media::{Codec, Coded, Command, Direction, MediaSession, Nanos, Plan, Remote};
 use recado_core::conversation::{AcousticEpoch, SegmentRef};
 use recado_core::ids::PlaybackId;
+use recado_voice::PlaybackCommand;
 use webrtc_vad::{SampleRate, Vad, VadMode};
 
 fn plan(remote: SocketAddr) -> Plan {
@@ -71,9 +71,8 @@ fn session(criterion: &mut Criterion, name: &str, payload: [u8; 160], speaks: bo
             let now = Nanos::from_ms(u64::from(n) * 20);
             if speaks && n.is_multiple_of(2_500) {
                 let segment = SegmentRef { playback: PlaybackId(1), index: n };
-                let command =
-                    Command::Speak { segment, codec: Codec::Pcmu, audio: Arc::clone(&audio), last: true, epoch: AcousticEpoch(0) };
-                session.command(now, command);
+                let audio = Coded { codec: Codec::Pcmu, octets: Arc::clone(&audio) };
+                session.command(now, Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) }));
             }
             session.rtp(now, &black_box(packet(n, &payload)), remote);
             session.tick(now);

@@ -15,5 +15,7 @@ pub mod cognition;
 pub mod config;
 pub mod coordination;
 pub mod demo;
+pub mod simulate;
 pub mod surface;
 pub mod telemetry;
+pub mod traces;

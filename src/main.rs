@@ -1,12 +1,14 @@
 //! The command line: parse and dispatch, nothing else.
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
 use recado::config::{Config, Sources};
 use recado::demo::{self, Options};
-use recado::{app, telemetry};
+use recado::{app, simulate, telemetry, traces};
+use recado_core::DeliveryId;
 use recado_core::policy::Language;
 
 /// A telephone agent in a box that accepts work, keeps talking, and tells each result once.
@@ -31,6 +33,47 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Explain how the store is, and what is wrong with it; the box may run meanwhile.
+    Doctor {
+        #[command(flatten)]
+        configured: Configured,
+        /// Mend what can be mended. The box must not run: a running one mends itself.
+        #[arg(long)]
+        mend: bool,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Draw a conversation: the four clocks, each delivery and why it waited. Without arguments: list the conversations.
+    Trace {
+        /// The conversation (its identifier, or how that begins), or a trace's file.
+        #[arg(value_name = "SESSION|FILE", conflicts_with = "last")]
+        name: Option<String>,
+        /// The latest conversation.
+        #[arg(long)]
+        last: bool,
+        /// This delivery, and the time around it; without a conversation, its whole life.
+        #[arg(long, value_name = "ID")]
+        delivery: Option<DeliveryId>,
+        /// As one JSON object.
+        #[arg(long)]
+        json: bool,
+        /// Without characters that not every terminal has.
+        #[arg(long)]
+        ascii: bool,
+        /// The configuration of the box whose traces are meant.
+        #[arg(short = 'c', long = "config", value_name = "FILE", conflicts_with = "directory")]
+        config: Option<PathBuf>,
+        /// Where the traces are, when it is neither said by -c, nor data/traces, nor /var/lib/recado/traces.
+        #[arg(long, value_name = "DIR")]
+        directory: Option<PathBuf>,
+    },
+    /// Tell today's code what a trace says that the box was told: does it decide the same?
+    Replay {
+        /// Traces; those that belong together, as the parts of a ledger's, are taken together.
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
     /// Play a whole story on loopback: a box, its tools and a caller; needs espeak-ng and no configuration.
     Demo {
         /// The language of the call: es or en.
@@ -45,6 +88,8 @@ enum Command {
     },
     /// Test the box on this machine in a few seconds; needs no speech engine.
     SelfTest,
+    /// Play conversations in virtual time, with every fault, and check that the contract holds; needs nothing.
+    Sim(simulate::Options),
 }
 
 /// Where the configuration is.
@@ -63,14 +108,34 @@ fn main() -> ExitCode {
         Command::Run(configured) => run(configured),
         Command::Check(configured) => ended(app::check(&sources(configured)).map(|checked| {
             checked.warnings.iter().for_each(|warning| eprintln!("{warning}"));
-            print!("{}", checked.summary);
+            print(&checked.summary);
         })),
         Command::Pending { configured, json } => match Config::load(&sources(configured)) {
-            Ok((config, _)) => ended(app::pending(&config, json).map(|text| print!("{text}"))),
+            Ok((config, _)) => ended(app::pending(&config, json).map(|text| print(&text))),
             Err(problems) => ended::<()>(Err(problems)),
         },
+        Command::Doctor { configured, mend, json } => doctor(configured, mend, json),
+        Command::Trace { name, last, delivery, json, ascii, config, directory } => {
+            let directory = match (directory, config) {
+                (Some(directory), _) => directory,
+                (None, Some(file)) => match Config::load(&Sources::of_process(file, Vec::new())) {
+                    Ok((config, _)) => config.this_box.traces(),
+                    Err(problems) => return ended::<()>(Err(problems)),
+                },
+                (None, None) => traces::default_directory(),
+            };
+            let asked = traces::show::Asked { name, last, delivery, json };
+            ended(traces::show::trace(&directory, &asked, traces::terminal(ascii)).map(|text| print(&text)))
+        }
+        Command::Replay { files } => {
+            let replayed = traces::show::replay_files(&files);
+            print(&replayed.text);
+            replayed.errors.iter().for_each(|error| eprintln!("{error}"));
+            if replayed.same && replayed.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
         Command::Demo { language, wav, keep } => ended(demo::run(&Options { language, wav, keep })),
         Command::SelfTest => ended(demo::self_test()),
+        Command::Sim(options) => ended(simulate::run(&options).map(|text| print(&text))),
     }
 }
 
@@ -85,6 +150,25 @@ fn run(configured: Configured) -> ExitCode {
     }
     warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
     ended(app::run(&config, &file))
+}
+
+fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
+    let config = match Config::load(&sources(configured)) {
+        Ok((config, _)) => config,
+        Err(problems) => return ended::<()>(Err(problems)),
+    };
+    let diagnosis = app::doctor(&config, mend);
+    let text = if json { serde_json::to_string_pretty(&diagnosis).map(|text| text + "\n") } else { Ok(diagnosis.text()) };
+    match text {
+        Ok(text) => print(&text),
+        Err(error) => return ended::<()>(Err(error)),
+    }
+    if diagnosis.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
+}
+
+/// Prints, to a reader that may have seen enough.
+fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 fn sources(configured: Configured) -> Sources {
@@ -113,4 +197,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  it could not be done, or the configuration has problems: they are on stderr
-  2  the command line was not understood";
+  2  the command line was not understood
+  3  recado doctor has found something wrong, and has not mended it";
+
+const SOMETHING_IS_WRONG: u8 = 3;

@@ -49,3 +49,35 @@ fn version_and_help_say_what_they_promise() {
     let help = recado(&["--help"]);
     assert!(text(&help.stdout).contains("Exit codes:") && text(&help.stdout).contains("  check "), "{}", text(&help.stdout));
 }
+
+#[test]
+fn the_doctor_explains_a_store_mends_it_and_says_by_its_exit_code_whether_something_is_wrong() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = format!("box.data_dir={}", directory.path().display());
+    let doctor = |more: &[&str]| recado(&[&["doctor", "-c", "recado.toml", "--set", &data], more].concat());
+    let none = doctor(&[]);
+    assert_eq!(none.status.code(), Some(3), "{}", text(&none.stdout));
+    assert!(text(&none.stdout).contains("there is no store: start the box once"), "{}", text(&none.stdout));
+
+    let store = directory.path().join(recado::config::STORE_FILE);
+    let options = recado::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
+    drop(recado::coordination::Store::open(&store, &options).unwrap());
+    let well = doctor(&[]);
+    assert_eq!(well.status.code(), Some(0), "{}", text(&well.stdout));
+    assert!(text(&well.stdout).ends_with("All is well.\n"), "{}", text(&well.stdout));
+
+    let mut bytes = std::fs::read(&store).unwrap();
+    bytes[4_096..].fill(0xa5);
+    std::fs::write(&store, bytes).unwrap();
+    let ill = doctor(&[]);
+    assert_eq!(ill.status.code(), Some(3), "{}", text(&ill.stdout));
+    assert!(text(&ill.stdout).contains("malformed"), "{}", text(&ill.stdout));
+    let mended = doctor(&["--mend", "--json"]);
+    assert_eq!(mended.status.code(), Some(0), "{}", text(&mended.stdout));
+    let found: serde_json::Value = serde_json::from_slice(&mended.stdout).unwrap();
+    assert!(found["mended"][0].as_str().unwrap().starts_with("set the damaged store aside as"), "{found}");
+    assert_eq!(
+        (&found["contents"]["integrity"], &found["reserve"], &found["problems"]),
+        (&"ok".into(), &true.into(), &serde_json::json!([]))
+    );
+}

@@ -55,7 +55,7 @@ pub enum Impact {
 /// How the store is.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct StoreHealth {
-    /// Whether the last commit became durable. Where it did not, new operations are refused.
+    /// Whether the last commit became durable. Where it did not, new operations and calls are refused.
     pub writable: bool,
     /// How long the last commit took (ms).
     pub commit_ms: f64,
@@ -97,6 +97,16 @@ impl HealthState {
     /// Reports that a part works again.
     pub fn clear(&self, part: &'static str) {
         self.facts.send_if_modified(|facts| facts.problems.remove(part).is_some());
+    }
+
+    /// Whether new calls are refused.
+    pub fn refuses(&self) -> bool {
+        self.facts.borrow().problems.values().any(|(impact, _)| *impact == Impact::Refuses)
+    }
+
+    /// Calls that are up.
+    pub fn calls_up(&self) -> u32 {
+        self.facts.borrow().calls
     }
 
     /// How the box is at `now`.

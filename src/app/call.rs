@@ -8,6 +8,7 @@ use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, 
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
+use recado_trace::subject::ConversationStart;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug, info, info_span, warn};
 
@@ -20,6 +21,7 @@ use crate::surface::media::{CallMedia, MediaEvent, Remote};
 use crate::surface::speech::clauses;
 use crate::surface::voice::{Speaker, Voice};
 use crate::telemetry::Measures;
+use crate::traces::{Traced, Traces};
 
 /// What every call needs of the house.
 pub struct House {
@@ -32,6 +34,7 @@ pub struct House {
     pub call_ms_max: u64,
     pub to_ledger: mpsc::Sender<FromCalls>,
     pub measures: Measures,
+    pub traces: Traces,
 }
 
 /// A call that is up.
@@ -61,7 +64,7 @@ struct Running<'a> {
     house: &'a House,
     voice: Voice,
     model: Option<ModelSession>,
-    conversation: Conversation,
+    conversation: Traced<Conversation>,
     hang_up: HangUp,
     on_hold: bool,
     /// The response that was asked for last.
@@ -91,7 +94,8 @@ async fn run_in_span(house: &House, call: Call) {
     let channel =
         Channel { session, party: party.clone(), language: house.language, best: Evidence::Received, far_buffer_ms: FAR_BUFFER_MS };
     info!(party_id = ?party.as_ref().map(|party| &party.0), "call up");
-    let (conversation, effects) = Conversation::begin(&mut house.clock.step(), settings, channel);
+    let start = ConversationStart { settings, channel };
+    let (conversation, effects) = Traced::<Conversation>::begin(&house.traces, &session.to_string(), &mut house.clock.step(), start);
     let mut running = Running {
         house,
         voice,
@@ -165,6 +169,9 @@ async fn run_in_span(house: &House, call: Call) {
         if told.is_closed() && told.is_empty() && over {
             break;
         }
+    }
+    if running.conversation.finished() {
+        running.conversation.end();
     }
     info!("call settled");
 }
@@ -292,8 +299,13 @@ impl Running<'_> {
                 Effect::Measured(measure) => self.house.measures.record(measure),
                 Effect::Heard(heard) => {
                     let (playback_id, index) = (heard.segment.playback, heard.segment.index);
-                    info!(%playback_id, index, heard_ms = heard.heard_ms, "heard");
+                    info!(%playback_id, index, heard_ms = heard.heard_ms, standing = ?heard.standing, "heard");
                     debug!(target: WORDS, %playback_id, index, text = heard.text, "heard");
+                    self.tell_model(Command::Heard(heard));
+                }
+                Effect::Doubted { segment, doubt } => {
+                    info!(playback_id = %segment.playback, index = segment.index, ?doubt, "evidence doubted");
+                    self.house.measures.record(doubt);
                 }
                 other => match Command::try_from(other) {
                     Ok(command) => self.tell_model(command),

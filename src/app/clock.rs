@@ -7,7 +7,7 @@ use recado_core::time::{Step, Time, Wall};
 /// The process's clock: monotonic since it was made.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    origin: Instant,
+    pub(super) origin: Instant,
 }
 
 impl Clock {

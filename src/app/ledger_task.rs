@@ -7,15 +7,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::SessionId;
 use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
 use super::watch::{self, Pulse};
-use crate::admin::HealthState;
+use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor};
 use crate::coordination::Writer;
 use crate::telemetry::{Measures, Observation, Seldom};
+use crate::traces::Traced;
 
 /// What reaches the ledger's task from calls.
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub enum FromCalls {
 /// The task's ends.
 pub struct LedgerTask {
     pub clock: Clock,
-    pub ledger: Ledger,
+    pub ledger: Traced<Ledger>,
     /// Effects of the recovery, to be carried out first.
     pub recovery: Vec<Effect>,
     pub store: Writer,
@@ -43,6 +44,8 @@ pub struct LedgerTask {
     pub measures: Measures,
     pub health: HealthState,
     pub pulse: Pulse,
+    /// Told why the store has to be opened anew, when it has to.
+    pub anew: watch_channel::Sender<Option<String>>,
     pub stop: oneshot::Receiver<()>,
 }
 
@@ -77,6 +80,7 @@ impl LedgerTask {
             measures,
             health,
             pulse,
+            anew,
             mut stop,
         } = self;
         let mut running = Running {
@@ -150,7 +154,14 @@ impl LedgerTask {
                     if oldest < STORE_STUCK {
                         pulse.beat();
                     }
-                    watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest);
+                    match running.store.restart_wanted() {
+                        None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
+                        Some(reason) => {
+                            health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                            anew.send_if_modified(|wanted| wanted.replace(reason).is_none());
+                        }
+                    }
+                    running.measures.deliveries(&running.store.deliveries());
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;
@@ -166,6 +177,7 @@ impl LedgerTask {
         if let Some(tools_end) = tools_end {
             let _ = tools_end.await;
         }
+        ledger.end();
         match &running.last_failure {
             None => info!("everything is committed"),
             Some(reason) => warn!(reason, "the last commits failed: what they held is found again by what is on record, or is not known"),
@@ -174,7 +186,7 @@ impl LedgerTask {
 }
 
 impl Running {
-    fn handle(&mut self, clock: &Clock, ledger: &mut Ledger, input: Input) {
+    fn handle(&mut self, clock: &Clock, ledger: &mut Traced<Ledger>, input: Input) {
         trace_input(&input);
         if let Input::CommitFailed { commit, reason } = &input
             && let Some(left_out) = self.failures.happened(std::time::Instant::now())
@@ -267,3 +279,142 @@ fn not_sent(dispatch: &Dispatch) -> Input {
 
 /// A commit that takes so long is stuck: a card stalls for half a second now and then.
 const STORE_STUCK: std::time::Duration = std::time::Duration::from_secs(30);
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::{Duration, Instant};
+
+    use recado_core::conversation::ToolCall;
+    use recado_core::ids::{BootId, PartyId, ResponseId, TurnId};
+    use recado_core::ledger::OperationState;
+    use recado_core::policy::{Language, ToolPolicy};
+    use recado_trace::subject::LedgerStart;
+    use serde_json::json;
+    use tokio::task::JoinHandle;
+
+    use super::super::clock::wall;
+    use super::super::run::snapshot;
+    use super::*;
+    use crate::cognition::tools::{AttemptFuture, Sent, Slot, ToolPort};
+    use crate::coordination::{Options, Reader, Store};
+    use crate::traces::Traces;
+
+    /// A tool that succeeds, and counts how often it was asked.
+    #[derive(Default)]
+    struct Counted(AtomicU32);
+
+    impl ToolPort for Counted {
+        fn attempt(&self, _: Dispatch, sent: Sent) -> AttemptFuture {
+            sent.mark();
+            self.0.fetch_add(1, Ordering::SeqCst);
+            Box::pin(async { AttemptOutcome::Succeeded(json!({})) })
+        }
+    }
+
+    /// A ledger's task that runs on a real store. The test passes on what the store answers.
+    struct Rig {
+        task: JoinHandle<()>,
+        calls: mpsc::Sender<FromCalls>,
+        answered: mpsc::UnboundedReceiver<Input>,
+        answers: mpsc::Sender<Input>,
+        stop: oneshot::Sender<()>,
+        _callbacks: mpsc::Sender<Callback>,
+    }
+
+    impl Rig {
+        fn start(store: &Path, tool: &Arc<Counted>) -> Self {
+            let (clock, boot) = (Clock::start(), BootId(super::super::random()));
+            let (store, recovered) = Store::open(store, &Options::new(boot, wall())).unwrap();
+            let (told, answered) = mpsc::unbounded_channel();
+            let store = store.start(move |answer| drop(told.send(answer.into()))).unwrap();
+            // Not idempotent: an attempt whose fate is not known would never be repeated.
+            let policies = BTreeMap::from([("order".to_owned(), ToolPolicy::default())]);
+            let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+            let (ledger, recovery) = Traced::<Ledger>::begin(&Traces::off(), "ledger", &mut clock.step(), start);
+            let (reports, from_tools) = mpsc::channel(8);
+            let slot = Slot { port: Arc::clone(tool) as Arc<dyn ToolPort>, concurrency: NonZeroUsize::MIN };
+            let executor = Executor::start(BTreeMap::from([("order".to_owned(), slot)]), NonZeroUsize::MIN, reports);
+            let (calls, from_calls) = mpsc::channel(8);
+            let (answers, from_store) = mpsc::channel(8);
+            let (callback_queue, callbacks) = mpsc::channel(8);
+            let (stop, stops) = oneshot::channel();
+            let task = LedgerTask {
+                clock,
+                ledger,
+                recovery,
+                store,
+                executor,
+                from_calls,
+                from_tools,
+                from_store,
+                callbacks,
+                measures: Measures::new().unwrap(),
+                health: HealthState::new(Instant::now()),
+                pulse: Pulse::new(clock),
+                stop: stops,
+                anew: watch_channel::Sender::new(None),
+            };
+            Self { task: tokio::spawn(task.run()), calls, answered, answers, stop, _callbacks: callback_queue }
+        }
+
+        /// Passes on whatever the store answers from now on.
+        fn pass_on(mut answered: mpsc::UnboundedReceiver<Input>, answers: mpsc::Sender<Input>) {
+            tokio::spawn(async move {
+                while let Some(answer) = answered.recv().await {
+                    // The task takes answers until it has all that it waits for.
+                    let _ = answers.send(answer).await;
+                }
+            });
+        }
+    }
+
+    // On one thread, so that the task has taken what it was told when the test goes on.
+    #[tokio::test]
+    async fn a_stopping_box_begins_no_attempt_and_reports_those_that_it_did_not_send() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, tool) = (folder.path().join("recado.db"), Arc::new(Counted::default()));
+        let Rig { task, calls, mut answered, answers, stop, _callbacks } = Rig::start(&file, &tool);
+        let (session, response) = (SessionId(1), ResponseId(1));
+        let (news, _told) = mpsc::channel(64);
+        let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({ "item": "paella" }), confirmed: false };
+        let party = Some(PartyId("default/ana".into()));
+        calls.send(FromCalls::Begin(session, news)).await.unwrap();
+        for input in [
+            Input::SessionUp { session, party, language: Language::En },
+            Input::Accept { session, turn: TurnId(1), response, call },
+            Input::Seal { session, response },
+        ] {
+            calls.send(FromCalls::Input(input)).await.unwrap();
+        }
+        // The operation and its first attempt are durable, and the ledger does not know yet.
+        let durable = answered.recv().await.unwrap();
+        assert!(matches!(durable, Input::Durable(_)), "{durable:?}");
+        stop.send(()).unwrap();
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        answers.send(durable).await.unwrap();
+        Rig::pass_on(answered, answers);
+        tokio::time::timeout(Duration::from_secs(20), task).await.expect("it stops").unwrap();
+        assert_eq!(tool.0.load(Ordering::SeqCst), 0, "an attempt was begun");
+        let [operation] = &Reader::open(&file).unwrap().history().unwrap().operations[..] else { panic!() };
+        assert_eq!((operation.state, operation.attempt), (OperationState::RetryWait, 1));
+
+        // What was not sent is sent by the next box, though the tool is not idempotent.
+        let Rig { task, calls, answered, answers, stop, _callbacks } = Rig::start(&file, &tool);
+        Rig::pass_on(answered, answers);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while Reader::open(&file).unwrap().history().unwrap().operations[0].state != OperationState::Succeeded {
+            assert!(Instant::now() < deadline, "it is not sent");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        drop(calls);
+        assert_eq!(tool.0.load(Ordering::SeqCst), 1);
+    }
+}

@@ -1,18 +1,22 @@
 //! The wiring: the one place that knows all planes.
 //!
-//! [`run()`] opens the store, lets the ledger recover, starts the tools, the media path and the signalling, in this order, and
+//! [`run()`] opens the store (and refuses calls until that is done), lets the ledger recover, starts the tools, the media path and the signalling, in this order, and
 //! stops them in the reverse one. Nothing is decided here.
 
 mod call;
 mod clock;
+mod doctor;
 mod ledger_task;
+mod opening;
 mod pending;
 mod prepare;
 mod run;
 mod switchboard;
+mod upkeep;
 mod watch;
 
 pub use clock::{Clock, random, wall};
+pub use doctor::{Diagnosis, doctor};
 pub use pending::pending;
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use run::{AppError, run};

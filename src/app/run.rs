@@ -9,20 +9,25 @@ use recado_core::BootId;
 use recado_core::conversation::Settings;
 use recado_core::ledger::{ClaimRecord, Ledger, Snapshot};
 use recado_core::policy::Language;
-use tokio::sync::{mpsc, oneshot};
+use recado_trace::redact::Key;
+use recado_trace::subject::LedgerStart;
+use recado_trace::{Mode, Redactor};
+use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
 use super::ledger_task::LedgerTask;
+use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
 use super::switchboard::{self, Switchboard};
+use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
-use crate::config::Config;
-use crate::coordination::{OpenError, Options, Recovered, Store};
+use crate::config::{Config, Trace, TraceMode};
+use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
 use crate::surface::speech::espeak::EspeakNg;
@@ -30,13 +35,11 @@ use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::Speaker;
 use crate::telemetry::{Measures, TelemetryError};
+use crate::traces::{Keeper, Kept, Traced, Traces};
 
 /// Why a box can't run. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum AppError {
-    /// The store can't be opened.
-    #[error(transparent)]
-    Store(#[from] OpenError),
     /// What the settings point at is wrong.
     #[error(transparent)]
     Check(#[from] CheckError),
@@ -72,20 +75,36 @@ pub enum AppError {
 /// Runs a box, whose settings stand in `file`, until SIGTERM or SIGINT; calls are ended with BYE and everything is committed before it returns.
 ///
 /// # Errors
-/// What keeps it from starting. Nothing has been served then.
+/// What keeps it from starting. Nothing has been served then. A store that can't be opened does not: the box then refuses calls and
+/// says why, until it can.
 pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
     let system = |what| move |error| AppError::System { what, error };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
-    let ended = runtime.block_on(serve(config, file));
+    let mut suspect = false;
+    let ended = loop {
+        match runtime.block_on(serve(config, file, suspect)) {
+            Ok(Ended::ToOpenTheStoreAnew) => suspect = true,
+            Ok(Ended::Told) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
     // A thread that is stuck in a name look-up must not keep the box from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
     ended
 }
 
-async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
+/// Why a box that was served has ended well.
+enum Ended {
+    /// It was told to.
+    Told,
+    /// The store has to be read anew: its file is damaged, or says more than this process knows.
+    ToOpenTheStoreAnew,
+}
+
+async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppError> {
     let started = Instant::now();
     // From here on a signal to stop is heeded, however early it comes.
-    let stop = told_to_stop();
+    let mut stop = std::pin::pin!(told_to_stop());
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
     let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
@@ -93,8 +112,14 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let speaker = Arc::new(speaker(config, prompts));
 
     let boot = BootId(random());
-    let (store, recovered) = Store::open(&config.this_box.store(), &Options::new(boot, wall()))?;
+    let keep = config.store.keep().map(|age| Keep { age, wall });
+    let options = Options { backups: config.store.backups, keep, suspect, ..Options::new(boot, wall()) };
+    let Some((store, recovered)) = open_store(config, options, &health, &measures, stop.as_mut()).await? else {
+        info!("stopped");
+        return Ok(Ended::Told);
+    };
     let secret = BoxSecret::new(*store.callback_secret().expose());
+    let trace_key = Key::derive(store.callback_secret().expose());
     let http = admin::listen(config.http.listen).await?;
     let http_address = http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
     let callback_base = config.http.callback_base(http_address);
@@ -111,11 +136,15 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
             let _ = answers.blocking_send(answer.into());
         })
         .map_err(|error| AppError::System { what: "a thread for the store", error })?;
-    let policies = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
+    let policies: BTreeMap<_, _> = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
     let found = (recovered.operations.len(), recovered.deliveries.len());
-    let (ledger, recovery) = Ledger::recover(&mut clock.step(), boot, policies, snapshot(recovered));
+    let (keeper, traces) = keep_traces(config, boot, Redactor::of(trace_key, policies.values()), &measures, &health);
+    let start = LedgerStart { boot, policies, snapshot: snapshot(recovered) };
+    let (ledger, recovery) = Traced::<Ledger>::begin(&traces, &boot.to_string(), &mut clock.step(), start);
     let executor = Executor::start(slots, CONCURRENCY, reports);
     let (stop_ledger, ledger_stops) = oneshot::channel();
+    let (anew, mut wanted_anew) = watch_channel::channel(None);
+    let upkeep_anew = anew.clone();
     // Whatever can fail is done before the ledger's task begins: a box that can't take calls asks for no work either.
     if let Some(folder) = &config.media.recordings {
         std::fs::create_dir_all(folder).map_err(|error| AppError::System { what: "the folder for recordings", error })?;
@@ -129,7 +158,8 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     })?;
     let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
     let listening = sip.address();
-    let (ledger_pulse, calls_pulse) = (Pulse::new(clock), Pulse::new(clock));
+    let (ledger_pulse, calls_pulse, media_pulse) = (Pulse::new(clock), Pulse::new(clock), Pulse::new(clock));
+    let media_progress = media.progress();
     let ledger_task = LedgerTask {
         clock,
         ledger,
@@ -143,6 +173,7 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         measures: measures.clone(),
         health: health.clone(),
         pulse: ledger_pulse.clone(),
+        anew,
         stop: ledger_stops,
     };
     let mut ledger_task = tokio::spawn(ledger_task.run());
@@ -152,11 +183,16 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         model: Box::new(model),
         speaker: Arc::clone(&speaker),
         schemas,
-        settings: Settings { min_quiet_ms: config.gate.min_quiet_ms, silence_ms: capabilities.silence_after_ms, ..Settings::default() },
+        settings: Settings {
+            timers: config.gate.timers(config.this_box.language),
+            silence_ms: capabilities.silence_after_ms,
+            ..Settings::default()
+        },
         language: config.this_box.language,
         call_ms_max: config.sip.call_ms_max,
         to_ledger,
         measures: measures.clone(),
+        traces,
     });
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
@@ -179,23 +215,32 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
     let (operations, deliveries) = found;
     info!(sip = %listening, http = %http_address, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status("taking calls")]);
     let mut beside = tokio::task::JoinSet::new();
-    beside.spawn(watch::feed_watchdog(vec![("ledger", ledger_pulse), ("calls", calls_pulse)]));
-    beside.spawn(watch::count_deliveries(config.this_box.store(), measures.clone()));
+    beside.spawn(watch::follow_media(media_progress, media_pulse.clone()));
+    beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
+    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew));
     beside.spawn(async move { measures.keep_up().await });
-    beside.spawn(speech_health(speaker.state(), health));
+    beside.spawn(speech_health(speaker.state(), health.clone()));
     beside.spawn(warm_up(config.this_box.language, acceptances(config), speaker));
 
     let ended = tokio::select! {
-        () = stop => None,
-        _ = &mut calls => Some("the switchboard"),
-        _ = &mut ledger_task => Some("the ledger"),
+        () = &mut stop => Ok(Ended::Told),
+        _ = &mut calls => Err(AppError::Ended("the switchboard")),
+        _ = &mut ledger_task => Err(AppError::Ended("the ledger")),
+        () = to_be_opened_anew(&mut wanted_anew, &health) => Ok(Ended::ToOpenTheStoreAnew),
     };
-    if let Some(part) = ended {
-        warn!(part, "ended by itself: the box stops, to be started again");
+    match &ended {
+        Ok(Ended::Told) => drop(sd_notify::notify(&[sd_notify::NotifyState::Stopping])),
+        Ok(Ended::ToOpenTheStoreAnew) => {
+            drop(sd_notify::notify(&[sd_notify::NotifyState::Status("opening the store anew")]));
+            warn!("the calls are over: the store is opened anew");
+        }
+        Err(error) => {
+            warn!(%error, "the box stops, to be started again");
+            drop(sd_notify::notify(&[sd_notify::NotifyState::Stopping]));
+        }
     }
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Stopping]);
     // The reverse order: calls first, then what records what they heard.
     if stop_calls.send(()).is_ok() && !calls.is_finished() {
         let _ = calls.await;
@@ -205,8 +250,50 @@ async fn serve(config: &Config, file: &str) -> Result<(), AppError> {
         let _ = ledger_task.await;
     }
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
+    if let Some(keeper) = keeper {
+        keeper.join();
+    }
     info!("stopped");
-    ended.map_or(Ok(()), |part| Err(AppError::Ended(part)))
+    ended
+}
+
+/// Waits until the store has to be opened anew, and then until the calls are over that are up: a caller is not cut off for it at
+/// once, and not waited for for ever.
+async fn to_be_opened_anew(wanted: &mut watch_channel::Receiver<Option<String>>, health: &HealthState) {
+    if wanted.wait_for(Option::is_some).await.is_err() {
+        // The ledger's task is gone, which is seen to elsewhere.
+        std::future::pending::<()>().await;
+    }
+    let until = Instant::now() + CALLS_END_WITHIN;
+    let mut looks = watch::beats();
+    while health.calls_up() > 0 && Instant::now() < until {
+        looks.tick().await;
+    }
+}
+
+/// Begins to keep traces, unless there are to be none. A box that can't keep them takes calls all the same.
+fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Measures, health: &HealthState) -> (Option<Keeper>, Traces) {
+    let mode = match config.trace.mode {
+        TraceMode::Off => return (None, Traces::off()),
+        TraceMode::Redacted => Mode::Redacted,
+        TraceMode::Full => Mode::Full,
+    };
+    let directory = config.this_box.traces();
+    let Trace { files_max, bytes_max, file_bytes_max, .. } = config.trace;
+    let kept = Kept { directory: directory.clone(), mode, files_max, bytes_max, file_bytes_max };
+    match Keeper::start(kept, boot, redactor, measures.clone(), health.clone()) {
+        Ok((keeper, traces)) => (Some(keeper), traces),
+        Err(error) => {
+            let directory = directory.display();
+            warn!(%directory, %error, "traces can't be kept");
+            health.raise(
+                "traces",
+                Impact::Degrades,
+                format!("{directory} can't be used ({error}): make it writable and start the box again, or set trace.mode = \"off\""),
+            );
+            (None, Traces::off())
+        }
+    }
 }
 
 fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
@@ -248,7 +335,7 @@ async fn speech_health(mut state: tokio::sync::watch::Receiver<Option<String>>, 
     }
 }
 
-fn endpoint(config: &Config) -> EndpointConfig {
+pub(super) fn endpoint(config: &Config) -> EndpointConfig {
     let mut endpoint = EndpointConfig::new((config.sip.advertised(), config.sip.listen.port()).into());
     if !config.sip.users.is_empty() {
         endpoint.users = Users::Listed(config.sip.users.clone());
@@ -258,7 +345,7 @@ fn endpoint(config: &Config) -> EndpointConfig {
     endpoint
 }
 
-fn seed() -> crate::surface::sip::Seed {
+pub(super) fn seed() -> crate::surface::sip::Seed {
     let mut seed = [0; 32];
     let (first, second) = seed.split_at_mut(16);
     first.copy_from_slice(&random().to_ne_bytes());
@@ -266,7 +353,7 @@ fn seed() -> crate::surface::sip::Seed {
     seed
 }
 
-fn snapshot(recovered: Recovered) -> Snapshot {
+pub(super) fn snapshot(recovered: Recovered) -> Snapshot {
     Snapshot {
         operations: recovered.operations,
         batches: recovered.batches,
@@ -296,6 +383,9 @@ fn told_to_stop() -> impl Future<Output = ()> {
         }
     }
 }
+
+/// How long calls may go on over a store that records nothing: each promise in them is refused.
+const CALLS_END_WITHIN: Duration = Duration::from_secs(60);
 
 /// Threads of the runtime; the media path has one of its own.
 const WORKERS: usize = 2;

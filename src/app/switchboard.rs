@@ -17,7 +17,7 @@ use super::ledger_task::FromCalls;
 use super::watch::{self, Pulse};
 use crate::admin::HealthState;
 use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
-use crate::surface::sip::{CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
+use crate::surface::sip::{Admission, CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
 use crate::telemetry::{Measures, Seldom};
 
 /// What the switchboard is set to.
@@ -115,7 +115,7 @@ impl Switchboard {
         let mut tasks = Tasks::default();
         let (errand, mut errands) = mpsc::channel::<Errand>(ERRANDS_MAX);
         let (mut beats, mut refused) = (watch::beats(), Refused::default());
-        let mut stopping = false;
+        let (mut stopping, mut refuses) = (false, false);
         loop {
             let calls = u32::try_from(tasks.calls.len()).unwrap_or(u32::MAX);
             self.health.calls(calls);
@@ -134,6 +134,12 @@ impl Switchboard {
                 _ = beats.tick() => {
                     self.pulse.beat();
                     refused.tell(*self.sip.counters.borrow());
+                    if self.health.refuses() != refuses && !stopping {
+                        refuses = !refuses;
+                        info!(refuses, "new calls, by the box's health");
+                        let admission = if refuses { Admission::Refuse { retry_after_s: RETRY_AFTER_S } } else { Admission::Open };
+                        self.command(Command::SetAdmission(admission)).await;
+                    }
                     if !self.media.is_alive() && !stopping {
                         error!("the media thread has ended: no call can be heard any more");
                         stopping = true;
@@ -326,6 +332,9 @@ fn ntp(instant: std::time::Instant) -> u64 {
 
 /// From 1900 to 1970 (ms).
 const NTP_UNIX_MS: i128 = 2_208_988_800_000;
+
+/// What a box that refuses calls asks for: a disk is seldom mended sooner (s).
+pub const RETRY_AFTER_S: u32 = 30;
 
 /// RFC 3261 21.4.18.
 const TEMPORARILY_UNAVAILABLE: u16 = 480;

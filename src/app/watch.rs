@@ -1,17 +1,16 @@
 //! Whether the box makes progress: what feeds health and measures, and the service manager's watchdog.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::MissedTickBehavior;
-use tracing::{debug, error};
+use tracing::error;
 
 use super::clock::Clock;
 use crate::admin::{HealthState, Impact, StoreHealth};
-use crate::coordination::{ReadError, Reader, StoreStats};
-use crate::telemetry::Measures;
+use crate::coordination::StoreStats;
+use crate::surface::media::MediaProgress;
 
 /// The pulse of a task: it says every [`BEAT`] that it still takes what comes.
 #[derive(Debug, Clone)]
@@ -33,16 +32,22 @@ impl Pulse {
         self.last_ms.store(self.clock.now().0, Ordering::Relaxed);
     }
 
-    fn is_felt(&self) -> bool {
-        self.clock.now().0.saturating_sub(self.last_ms.load(Ordering::Relaxed)) < PULSE_MS_MAX
+    /// For how long it has not been felt.
+    fn silent_ms(&self) -> u64 {
+        self.clock.now().0.saturating_sub(self.last_ms.load(Ordering::Relaxed))
     }
 }
 
-/// A tick every [`BEAT`], which is not caught up with after a pause.
+/// A tick every [`BEAT`].
 pub fn beats() -> tokio::time::Interval {
-    let mut beats = tokio::time::interval(BEAT);
-    beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    beats
+    every(BEAT)
+}
+
+/// Ticks that are not caught up with after a pause.
+fn every(period: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(period);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
 }
 
 /// Tells health how the store is. `last_failure` is why the last commit failed, if it did; `oldest` is how long the oldest
@@ -55,46 +60,69 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     });
     if !(stats.open && stats.writable) {
         let reason = last_failure.unwrap_or("the disk failed");
-        health.raise("store", Impact::Degrades, format!("{reason}: check the disk (df, dmesg); new operations are refused"));
+        health.raise("store", Impact::Refuses, format!("{reason}: check the disk (df, dmesg); new calls and operations are refused"));
+    } else if stats.full {
+        let text = "the disk is full: free some space on it; new calls and operations are refused, what was promised is still recorded";
+        health.raise("store", Impact::Refuses, text);
     } else if oldest > SLOW {
         let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
         health.raise("store", Impact::Degrades, text);
     } else if !stats.reserve_held {
-        health.raise("store", Impact::Degrades, "the disk is full or nearly so: free some space on it");
+        health.raise("store", Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
     } else {
         health.clear("store");
     }
 }
 
-/// Feeds the service manager's watchdog while all pulses are felt. Runs until it is dropped; ends at once where no watchdog is
-/// asked for.
-pub async fn feed_watchdog(pulses: Vec<(&'static str, Pulse)>) {
-    let Some(within) = sd_notify::watchdog_enabled() else { return };
-    let mut ticks = tokio::time::interval(within / 3);
+/// Watches over the parts of the house: health names the one that is stuck, and the service manager's watchdog, where there is
+/// one, is fed only while none is. A part that stays stuck has the box started again without waiting for the watchdog's time,
+/// which is there for the case that nobody looks any more. Runs until it is dropped.
+pub async fn watch_over(pulses: Vec<(&'static str, Pulse)>, health: HealthState) {
+    let watchdog = sd_notify::watchdog_enabled();
+    let mut looks = every(watchdog.map_or(BEAT, |within| BEAT.min(within / 3)));
+    let mut stuck_looks = 0;
     loop {
-        ticks.tick().await;
-        match pulses.iter().find(|(_, pulse)| !pulse.is_felt()) {
-            None => {
-                // A service manager that is gone needs no feeding.
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::Watchdog]);
-            }
-            Some((task, _)) => error!(task, "no progress: the watchdog is not fed, and the service manager will start the box again"),
+        looks.tick().await;
+        stuck_looks = if look(&pulses, &health) { 0 } else { stuck_looks + 1 };
+        let state = match stuck_looks {
+            0 => sd_notify::NotifyState::Watchdog,
+            STUCK_LOOKS.. => sd_notify::NotifyState::WatchdogTrigger,
+            _ => continue,
+        };
+        if watchdog.is_some() {
+            // A service manager that is gone needs no feeding.
+            let _ = sd_notify::notify(&[state]);
         }
     }
 }
 
-/// Counts the store's deliveries for the measures. Runs until it is dropped.
-pub async fn count_deliveries(store: PathBuf, measures: Measures) {
-    let mut ticks = tokio::time::interval(COUNT_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+/// Whether all pulses are felt; health says which are not.
+fn look(pulses: &[(&'static str, Pulse)], health: &HealthState) -> bool {
+    let mut all = true;
+    for (part, pulse) in pulses {
+        let silent_ms = pulse.silent_ms();
+        if silent_ms < PULSE_MS_MAX {
+            health.clear(part);
+            continue;
+        }
+        all = false;
+        error!(part, silent_ms, "no progress: the watchdog is not fed, and the service manager will start the box again");
+        let text = format!(
+            "no progress for {} s: a service manager starts the box again; without one, do so, and report what the log says",
+            silent_ms / 1_000
+        );
+        health.raise(part, Impact::Degrades, text);
+    }
+    all
+}
+
+/// Feels the media thread's pulse by its clock, whether it has calls or not. Runs until it is dropped.
+pub async fn follow_media(mut progress: MediaProgress, pulse: Pulse) {
+    let mut beats = beats();
     loop {
-        ticks.tick().await;
-        let store = store.clone();
-        let counted = tokio::task::spawn_blocking(move || Reader::open(&store)?.counts()).await;
-        match counted.unwrap_or_else(|error| Err(ReadError::Io(error.to_string()))) {
-            Ok(counts) => measures.deliveries(&counts.deliveries),
-            // The writer meets the same fault, and health says so.
-            Err(error) => debug!(%error, "the deliveries can't be counted"),
+        beats.tick().await;
+        if progress.advanced() {
+            pulse.beat();
         }
     }
 }
@@ -102,14 +130,14 @@ pub async fn count_deliveries(store: PathBuf, measures: Measures) {
 /// A commit that takes longer is worth telling.
 const SLOW: Duration = Duration::from_secs(3);
 
-/// How often a task shows that it is alive.
+/// How often a task shows that it is alive, and all are looked at.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// A task that has shown nothing for so long is stuck: none ever waits for anybody.
+/// A part that has shown nothing for so long is stuck: none ever waits for anybody.
 const PULSE_MS_MAX: u64 = 5_000;
 
-/// Scrapers ask every quarter of a minute; a count reads the whole table of deliveries.
-const COUNT_EVERY: Duration = Duration::from_secs(5);
+/// A whole machine that was suspended finds all parts silent at its first look, and alive at the next ones.
+const STUCK_LOOKS: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -117,6 +145,24 @@ mod tests {
 
     use super::*;
     use crate::admin::Status;
+
+    #[test]
+    fn a_part_that_shows_nothing_keeps_the_watchdog_from_being_fed_and_is_named_until_it_goes_on() {
+        let health = HealthState::new(Instant::now());
+        let Some(origin) = Instant::now().checked_sub(Duration::from_secs(8)) else {
+            println!("skipped: this machine has only just started");
+            return;
+        };
+        let pulse = || Pulse::new(Clock { origin });
+        let pulses = [("ledger", pulse()), ("media", pulse())];
+        assert!(look(&pulses, &health) && health.report(Instant::now()).status == Status::Ok);
+        pulses[1].1.last_ms.store(0, Ordering::Relaxed);
+        assert!(!look(&pulses, &health));
+        let stuck = health.report(Instant::now());
+        assert!(stuck.problems.len() == 1 && stuck.problems[0].starts_with("media: no progress for 8 s"), "{stuck:?}");
+        pulses[1].1.beat();
+        assert!(look(&pulses, &health) && health.report(Instant::now()).problems.is_empty());
+    }
 
     #[test]
     fn a_store_that_fails_degrades_the_box_and_says_why_until_it_works() {

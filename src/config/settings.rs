@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, ThisBox, Tool};
+use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -28,8 +28,12 @@ pub struct Config {
     pub model: Model,
     /// `[http]`: callbacks, health and measures.
     pub http: Http,
+    /// `[store]`: how the store keeps itself.
+    pub store: Store,
     /// `[log]`: what is written to stderr.
     pub log: Log,
+    /// `[trace]`: what is written of what was decided, and why.
+    pub trace: Trace,
     /// `[[tools]]`: what callers can ask for.
     pub tools: Vec<Tool>,
 }
@@ -73,7 +77,9 @@ impl Config {
         self.gate.check(checker);
         self.model.check(checker);
         self.http.check(checker);
+        self.store.check(checker);
         self.log.check(checker);
+        self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
             let free = self.http.listen.port().checked_add(1).unwrap_or(8080);

@@ -4,7 +4,7 @@ use std::fmt::{self, Display, Write};
 
 use recado_core::policy::{Language, Priority};
 
-use super::{Config, ModelKind};
+use super::{Config, ModelKind, TraceMode};
 
 impl Config {
     /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.
@@ -34,6 +34,12 @@ impl Display for Summary<'_> {
         writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
+        let traces = config.this_box.traces();
+        match config.trace.mode {
+            TraceMode::Redacted => writeln!(f, "Traces of calls, without words and numbers, are kept in {}.", traces.display())?,
+            TraceMode::Full => writeln!(f, "Traces of calls, with every word that is said, are kept in {}.", traces.display())?,
+            TraceMode::Off => writeln!(f, "No traces are kept.")?,
+        }
         if config.tools.is_empty() {
             return writeln!(f, "It has no tools.");
         }

@@ -74,7 +74,10 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
             "[sip]\nlisten = \"127.0.0.1:5060\"\n  calls-max = 4\n",
             "recado.toml:3:3: sip.calls-max: there is no such setting; did you mean `calls_max`?; write instead: calls_max = 4",
         ),
-        ("[gate]\ncolour = \"red\"\n", "recado.toml:2:1: gate.colour: there is no such setting; write instead: one of min_quiet_ms"),
+        (
+            "[gate]\ncolour = \"red\"\n",
+            "recado.toml:2:1: gate.colour: there is no such setting; write instead: one of min_quiet_ms, min_quiet_ms_es, min_quiet_ms_en, progress_min_quiet_ms",
+        ),
         // Types.
         (
             "[sip]\ncalls_max = \"20\"\n",
@@ -463,6 +466,7 @@ fn the_summary_says_what_the_box_will_do() {
          It follows the dialogue dialogue.toml.\n\
          It tells results after 650 ms of quiet.\n\
          Health and measures: http://127.0.0.1:8080; callbacks: http://127.0.0.1:8080.\n\
+         Traces of calls, without words and numbers, are kept in data/traces.\n\
          Tools:\n  look_up: POST https://crm.example/a, within 5 min, idempotent, up to 5 attempts, urgent\n"
     );
 }

@@ -40,6 +40,11 @@ impl ThisBox {
         self.data_dir().join(STORE_FILE)
     }
 
+    /// The traces' directory.
+    pub fn traces(&self) -> PathBuf {
+        self.data_dir().join(TRACES_DIRECTORY)
+    }
+
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         for (key, value) in [("name", &self.name), ("account", &self.account)] {
             let path = Path::of("box").join(key);
@@ -62,3 +67,6 @@ const NAME_CHARS_MAX: usize = 64;
 
 /// The store's file in the data directory.
 pub const STORE_FILE: &str = "recado.db";
+
+/// The traces' directory in the data directory.
+pub const TRACES_DIRECTORY: &str = "traces";

@@ -107,7 +107,9 @@ impl Tool {
                 short: self.say_short.clone(),
                 failed: self.say_failed.clone(),
                 unknown: self.say_unknown.clone(),
+                ..Sayings::default()
             },
+            ..ToolPolicy::default()
         }
     }
 }

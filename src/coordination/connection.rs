@@ -1,19 +1,24 @@
 //! How the database file is opened: checked first, then set up so that a commit survives a power cut.
 
+use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::error::{OpenError, from_engine};
+use super::error::{OpenError, ReadError, from_engine};
 use super::schema;
 
 /// Opens the existing file at `path` for the one writer, at the current schema.
 ///
 /// Until it is known to be whole, ours, and not newer than this program, nothing is written, not even a checkpoint.
-pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
+///
+/// One that `has_held_a_store` and holds nothing has lost its log. A file that is `suspect` is checked to the last index entry. Before its schema is changed a backup is made, where `backups` are
+/// kept.
+pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: u32) -> Result<Connection, OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(about)?;
@@ -22,11 +27,26 @@ pub(super) fn open(path: &Path) -> Result<Connection, OpenError> {
     if connection.is_readonly("main").map_err(about)? {
         return Err(OpenError::ReadOnly { path: path.to_owned() });
     }
-    check(&connection, path)?;
+    check(&connection, path, has_held_a_store, suspect)?;
     set_up(&connection, path)?;
+    let found = schema::version(&connection).map_err(about)?;
+    if found != 0
+        && found < schema::VERSION
+        && backups > 0
+        && let Err(error) = super::backup::make(&connection, path, backups)
+    {
+        // The change is one transaction: a cut leaves the older schema whole.
+        tracing::warn!(%error, "the schema is changed without a backup");
+    }
     schema::migrate(&mut connection).map_err(about)?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(about)?;
     Ok(connection)
+}
+
+/// Moves what the log holds into the file, flushes it, and lets the log begin anew: nothing of it is needed any more.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    if busy == 0 { Ok(()) } else { Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)) }
 }
 
 /// Opens the file at `path` to look in, while the box runs or not.
@@ -38,7 +58,32 @@ pub(super) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
+/// Opens a file that nobody writes to: a backup. Neither a log nor a lock is looked for.
+pub(super) fn open_unchanging(path: &Path) -> rusqlite::Result<Connection> {
+    let mut uri = String::from("file:");
+    for &byte in path.as_os_str().as_bytes() {
+        if byte.is_ascii_alphanumeric() || b"/._-".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            let _ = write!(uri, "%{byte:02x}");
+        }
+    }
+    uri.push_str("?immutable=1");
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(uri, flags)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}
+
+/// Opens a copy of a damaged store, to read what can be read.
+pub(super) fn open_damaged(copy: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}
+
+fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: bool) -> Result<(), OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     connection.pragma_update(None, "cell_size_check", true).map_err(about)?;
     // An I/O error in mapped memory would be a signal, not an error.
@@ -49,15 +94,48 @@ fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     if whose != schema::APPLICATION_ID && (whose != 0 || tables != 0) {
         return Err(OpenError::NotAStore { path: path.to_owned() });
     }
+    if tables == 0 && has_held_a_store {
+        return Err(OpenError::Corrupt { path: path.to_owned(), what: "it is empty, and has not been".to_owned() });
+    }
     let found = schema::version(connection).map_err(about)?;
     if found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    let verdict: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0)).map_err(about)?;
-    if verdict != "ok" {
-        return Err(OpenError::Corrupt { path: path.to_owned(), what: verdict });
+    let how = match std::fs::metadata(path) {
+        _ if suspect => FULL_CHECK,
+        Ok(found) if found.len() > CHECKED_BYTES_MAX => return Ok(()),
+        _ => "PRAGMA quick_check(1)",
+    };
+    match damage(connection, how).map_err(about)? {
+        None => Ok(()),
+        Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what }),
     }
-    Ok(())
+}
+
+/// What is damaged in the store at `path`, if anything is, to the last index entry. It reads beside a running box, and takes as long as
+/// reading the whole file.
+///
+/// # Errors
+/// The file can't be read, which is no damage.
+pub fn find_damage(path: &Path) -> Result<Option<String>, ReadError> {
+    match open_read_only(path).and_then(|connection| damage(&connection, FULL_CHECK)) {
+        Ok(found) => Ok(found),
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(Some(error.to_string())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// What a check finds.
+fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>> {
+    let verdict: String = connection.query_row(how, [], |row| row.get(0))?;
+    if verdict == "ok" {
+        return Ok(None);
+    }
+    // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
+    match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
+        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(error),
+        _ => Ok(Some(verdict)),
+    }
 }
 
 fn set_up(connection: &Connection, path: &Path) -> Result<(), OpenError> {
@@ -86,6 +164,12 @@ fn set<V: ToSql, R: FromSql + PartialEq + ToString>(
     let found: R = connection.pragma_query_value(None, setting, |row| row.get(0)).map_err(about)?;
     if found == wanted { Ok(()) } else { Err(OpenError::Setting { path: path.to_owned(), setting, value: found.to_string() }) }
 }
+
+const FULL_CHECK: &str = "PRAGMA integrity_check(1)";
+
+/// A larger file is not read as a whole before calls are taken: some ten thousand operations, most of them over. A page that is
+/// damaged is noticed when it is read, and the rest by the check that runs beside the box.
+const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
 const PAGE_BYTES: i64 = 4096;
 

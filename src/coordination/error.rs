@@ -56,7 +56,8 @@ pub enum OpenError {
         /// The newest schema known here.
         known: i64,
     },
-    /// The check found damage: move the store aside with its `-wal` and `-shm`, keep them, restore a copy.
+    /// The check found damage. [`super::Store::open`] sets such a store aside by itself; where it can't, somebody else has to: move it
+    /// aside with its `-wal` and `-shm`, and keep them.
     #[error(
         "{} is damaged ({what}): move it aside together with its -wal and -shm files, keep them, and restore a copy or start empty",
         path.display()
@@ -66,6 +67,17 @@ pub enum OpenError {
         path: PathBuf,
         /// What the check said first.
         what: String,
+    },
+    /// Damaged stores have been set aside again and again: replace the disk, then move the files away.
+    #[error(
+        "{} is damaged, and {number} damaged ones were set aside before it: replace the disk, then move its *.corrupt-* files away",
+        path.display()
+    )]
+    TooManySetAside {
+        /// The store.
+        path: PathBuf,
+        /// How many there are.
+        number: usize,
     },
     /// A row does not read back as a record: the file was edited by hand, or by a newer program.
     #[error("{table} {id} in {} can't be read ({reason}): restore a copy, or ask for help with the file", path.display())]
@@ -215,6 +227,34 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
+/// Why no backup was made. Those that there are stay.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    /// It would leave too little space: free some.
+    #[error("no room for a backup: it needs {} MiB, with the reserve", needed.div_ceil(1 << 20))]
+    NoSpace {
+        /// Bytes.
+        needed: u64,
+    },
+    /// It could not be written: check the directory and the disk.
+    #[error("{} can't be written: {reason}", file.display())]
+    Write {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The copy is not whole: check the disk, and the store (`recado doctor`).
+    #[error("the copy is damaged ({what}): check the disk, and the store with `recado doctor`")]
+    Damaged {
+        /// What the check said.
+        what: String,
+    },
+    /// The store can't be read: see `recado doctor`.
+    #[error("the store can't be read: {0}")]
+    Read(#[from] rusqlite::Error),
+}
+
 /// The error for what the operating system said about `path`.
 pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
     let path = path.to_owned();
@@ -231,7 +271,7 @@ pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, what: error.to_string() },
-        Some(ErrorCode::NotADatabase) => OpenError::NotAStore { path },
+        Some(ErrorCode::NotADatabase) => super::files::not_a_database(&path),
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::Full { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },

@@ -29,7 +29,7 @@ impl Lock {
     ///
     /// It is a file beside the store and not SQLite's exclusive mode, so that readers can look in while the box runs.
     pub(super) fn take(path: &Path) -> Result<Self, OpenError> {
-        let beside = sibling(path, ".lock");
+        let beside = sibling(path, LOCK);
         let mut file = private(OpenOptions::new().read(true).write(true).create(true), &beside)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -71,25 +71,27 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
     let about = |error: io::Error| from_io(&error, path);
     let mode = file.metadata().map_err(about)?.permissions().mode();
     if mode & OTHERS != 0 {
-        file.set_permissions(fs::Permissions::from_mode(FILE_MODE)).map_err(about)?;
+        make_private(path).map_err(about)?;
     }
     sync_directory(path).map_err(about)
 }
 
-/// Refuses, by its first bytes, a file that is no store of ours or that a newer program wrote. It only reads.
-pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
+/// Refuses, by its first bytes, a file that is no store of ours or that a newer program wrote. It only reads. Says whether the file is
+/// there and has held a store, by what stands beside it.
+pub(super) fn inspect(path: &Path) -> Result<bool, OpenError> {
     let mut header = Vec::new();
     match File::open(path) {
         Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(|error| from_io(&error, path))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(from_io(&error, path)),
     };
     // An empty file is what a cut leaves between the file's creation and its first page.
+    let has_held_a_store = has_held_a_store(path);
     if header.is_empty() {
-        return Ok(());
+        return Ok(has_held_a_store);
     }
     if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
+        return Err(not_a_database(path));
     }
     let application_id = number(&header, APPLICATION_ID_AT);
     // Zero as long as the first migration is only in the write-ahead log.
@@ -100,7 +102,21 @@ pub(super) fn inspect(path: &Path) -> Result<(), OpenError> {
     if application_id == schema::APPLICATION_ID && found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    Ok(())
+    Ok(has_held_a_store)
+}
+
+/// The error for a file at `path` that is no database: a damaged store where one has been before, somebody else's file elsewhere.
+pub(super) fn not_a_database(path: &Path) -> OpenError {
+    let path = path.to_owned();
+    if has_held_a_store(&path) {
+        return OpenError::Corrupt { path, what: "its first page is not a database's".to_owned() };
+    }
+    OpenError::NotAStore { path }
+}
+
+/// Only a store of ours that has been opened has a reserve or a backup beside it.
+fn has_held_a_store(path: &Path) -> bool {
+    sibling(path, super::reserve::SUFFIX).exists() || !super::backup::backups(path).is_empty()
 }
 
 /// The file of this name and `suffix`, beside `path`.
@@ -120,6 +136,24 @@ pub(super) fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// What belongs to the store and other users may read or enter.
+pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path());
+    ours.filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+}
+
+/// Takes other users' access.
+pub(super) fn make_private(file: &Path) -> io::Result<()> {
+    fs::set_permissions(file, fs::Permissions::from_mode(FILE_MODE))
+}
+
+/// A new file, or an emptied one, that nobody else may read.
+pub(super) fn private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+}
+
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
     options.mode(FILE_MODE).open(path).map_err(|error| from_io(&error, path))
 }
@@ -136,8 +170,11 @@ const APPLICATION_ID_AT: usize = 68;
 
 /// The store holds what callers said and a secret: nobody else's.
 const DIRECTORY_MODE: u32 = 0o700;
-pub(super) const FILE_MODE: u32 = 0o600;
+const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+
+/// What the lock's name ends in.
+pub(super) const LOCK: &str = ".lock";
 
 /// A process number and its line end.
 const PID_DIGITS_MAX: u64 = 16;

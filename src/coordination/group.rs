@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use recado_core::ledger::{CommitId, Write};
+use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
 use super::connection;
 use super::error::{CommitError, OpenError};
 use super::files::Lock;
 use super::reserve::Reserve;
+use super::retention::Retention;
 use super::rows;
-use super::stats::Stats;
+use super::stats::{Stats, Tally};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -20,7 +21,11 @@ pub(super) struct Committer {
     path: PathBuf,
     connection: State,
     reserve: Reserve,
+    retention: Option<Retention>,
     stats: Arc<Stats>,
+    reopen_after: Duration,
+    /// Commits that failed with the disk: each may be found in the file when it is open again.
+    doubtful: Vec<Vec<Write>>,
     // Dropped last: the store is ours until its connection is closed.
     _lock: Lock,
 }
@@ -36,11 +41,18 @@ enum State {
 }
 
 impl Committer {
-    pub(super) fn new(path: PathBuf, lock: Lock, connection: Connection, now: Instant) -> Self {
-        let reserve = Reserve::new(&path, now);
-        let stats = Arc::new(Stats::default());
-        stats.reserve(reserve.held());
-        Self { path, connection: State::Open(connection), reserve, stats, _lock: lock }
+    pub(super) fn new(
+        path: PathBuf,
+        lock: Lock,
+        connection: Connection,
+        tally: Tally,
+        retention: Option<Retention>,
+        reopen_after: Duration,
+    ) -> Self {
+        let reserve = Reserve::new(&path, Instant::now());
+        let stats = Arc::new(Stats::new(tally));
+        stats.reserve(reserve.held(), reserve.spent());
+        Self { path, connection: State::Open(connection), reserve, retention, stats, reopen_after, doubtful: Vec::new(), _lock: lock }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -58,21 +70,26 @@ impl Committer {
         if outcome == Err(CommitError::Full) && self.reserve.release() {
             outcome = self.attempt(group);
         }
-        if let Err(reason @ CommitError::Io(_)) = &outcome {
-            let reason = reason.clone();
-            tracing::error!(%reason, "a commit failed: the store is opened again");
-            self.reopen(reason);
+        match &outcome {
+            Err(reason @ CommitError::Io(_)) if matches!(self.connection, State::Open(_)) => {
+                let reason = reason.clone();
+                tracing::error!(%reason, "a commit failed: the store is opened again");
+                self.doubtful.extend(group.iter().map(|(_, writes)| writes.clone()));
+                self.reopen(reason);
+            }
+            Err(CommitError::Corrupt(what)) => self.stats.must_restart(&format!("the store is damaged ({what})")),
+            _ => {}
         }
         let outcomes = outcome.unwrap_or_else(|reason| vec![Err(reason); group.len()]);
         self.stats.answered(&outcomes);
-        self.stats.reserve(self.reserve.held());
+        self.stats.reserve(self.reserve.held(), self.reserve.spent());
         outcomes
     }
 
     /// What is done from time to time: makes the reserve again when there is room.
     pub(super) fn tend(&mut self) {
         self.reserve.restore(Instant::now());
-        self.stats.reserve(self.reserve.held());
+        self.stats.reserve(self.reserve.held(), self.reserve.spent());
     }
 
     /// What an idle store does: [tends](Self::tend), and where the disk has failed, tries whether it works again. Says whether
@@ -88,6 +105,15 @@ impl Committer {
             }
             self.stats.writable(tried.is_ok());
         }
+        if self.stats.is_well()
+            && let (Some(retention), State::Open(connection)) = (&mut self.retention, &self.connection)
+        {
+            match retention.step(connection) {
+                Ok(removed) => self.stats.moved(&removed),
+                // The next commit meets the same fault, and says so.
+                Err(error) => tracing::warn!(%error, "what is over for long could not be removed"),
+            }
+        }
         self.stats.is_well()
     }
 
@@ -102,9 +128,10 @@ impl Committer {
             Ok((outcomes, begun.elapsed()))
         });
         match outcome {
-            Ok((outcomes, took)) => {
+            Ok(((outcomes, moves), took)) => {
                 if outcomes.iter().any(Result::is_ok) {
                     self.stats.committed(took);
+                    self.stats.moved(&moves);
                 }
                 Ok(outcomes)
             }
@@ -118,7 +145,7 @@ impl Committer {
     fn connection(&mut self) -> Result<&Connection, CommitError> {
         if let State::Failed { since, reason } = &self.connection {
             let reason = reason.clone();
-            if since.elapsed() < REOPEN_RETRY {
+            if since.elapsed() < self.reopen_after {
                 return Err(reason);
             }
             self.reopen(reason);
@@ -132,22 +159,32 @@ impl Committer {
     /// Closes the file and opens it again, after the disk has failed.
     ///
     /// The kernel may have dropped what it could not write and call the next flush a success, so nothing in memory is trusted:
-    /// the file is read and checked anew, and a commit of its own takes the place of the failed one in the log, where recovery
-    /// might otherwise find it after a power cut.
+    /// the file is read and checked anew. What the log holds may have been dropped too, and would hide all that is written
+    /// behind it from the recovery of a power cut: it is written once more, into the file itself, and the log begins anew.
     fn reopen(&mut self, reason: CommitError) {
         // Closed first: the new connection must not share the old one's view of the log.
         self.connection = State::Failed { since: Instant::now(), reason };
-        let reopened = connection::open(&self.path).map_err(CommitError::from).and_then(|connection| {
+        let reopened = connection::open(&self.path, true, false, 0).map_err(CommitError::from).and_then(|connection| {
+            connection::empty_log(&connection)?;
             connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
-            Ok(connection)
+            let found =
+                self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || rows::hold(&connection, writes)?))?;
+            Ok((connection, found))
         });
         match reopened {
-            Ok(connection) => {
+            Ok((connection, found)) => {
                 tracing::info!("the store is open again, and checked");
                 self.connection = State::Open(connection);
+                self.doubtful.clear();
+                if found {
+                    self.stats.must_restart("a commit that had failed is in the store after all");
+                }
             }
             Err(reason) => {
                 tracing::error!(%reason, "the store can't be opened again yet");
+                if let CommitError::Corrupt(what) = &reason {
+                    self.stats.must_restart(&format!("the store is damaged ({what})"));
+                }
                 self.connection = State::Failed { since: Instant::now(), reason };
             }
         }
@@ -166,27 +203,40 @@ impl From<OpenError> for CommitError {
     }
 }
 
-/// Applies each commit behind a savepoint. An error concerns the whole group.
-fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], spent: bool) -> Result<Vec<Result<(), CommitError>>, CommitError> {
-    let mut outcomes = Vec::with_capacity(group.len());
+/// Applies each commit behind a savepoint, and says what deliveries change their state. An error concerns the whole group.
+fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], spent: bool) -> Result<Applied, CommitError> {
+    let (mut outcomes, mut moves) = (Vec::with_capacity(group.len()), Vec::new());
     for (_, writes) in group {
         if spent && writes.iter().any(|write| matches!(write, Write::CreateOperation(_))) {
             outcomes.push(Err(CommitError::Full));
             continue;
         }
         connection.prepare_cached("SAVEPOINT one")?.execute([])?;
-        match writes.iter().try_for_each(|write| rows::apply(connection, write)) {
+        let before = moves.len();
+        let applied = writes.iter().try_for_each(|write| {
+            moves.extend(rows::apply(connection, write)?);
+            Ok::<(), CommitError>(())
+        });
+        match applied {
             Ok(()) => outcomes.push(Ok(())),
             Err(reason) if reason.concerns_one_commit() && !connection.is_autocommit() => {
                 connection.prepare_cached("ROLLBACK TO one")?.execute([])?;
+                moves.truncate(before);
                 outcomes.push(Err(reason));
             }
             Err(reason) => return Err(reason),
         }
         connection.prepare_cached("RELEASE one")?.execute([])?;
     }
-    Ok(outcomes)
+    Ok((outcomes, moves))
 }
+
+/// What became of each commit of a group, and the deliveries that it moved: from the first state, none where it is new, to the
+/// second, none where it was removed.
+type Applied = (Vec<Result<(), CommitError>>, Vec<Move>);
+
+/// A delivery's change of state.
+pub(super) type Move = (Option<DeliveryState>, Option<DeliveryState>);
 
 /// Ends the transaction, if the engine has not done so by itself, as it does when the disk is full.
 fn roll_back(connection: &Connection) {
@@ -196,6 +246,3 @@ fn roll_back(connection: &Connection) {
         tracing::error!(%error, "a failed transaction could not be rolled back");
     }
 }
-
-/// How long a store that could not be opened again is left alone: opening checks the whole file.
-const REOPEN_RETRY: Duration = Duration::from_secs(1);

@@ -6,25 +6,38 @@
 //! be there after a power cut**: every acknowledged transaction has been flushed to the disk. What the contract rules out (a second
 //! closing of a batch, a second claim, an attempt that goes down, a state after the last) the schema refuses, whoever asks.
 
+mod backup;
 mod connection;
 mod error;
+mod examine;
 mod files;
 mod group;
+mod loss;
+mod mend;
 mod reader;
 mod recovery;
 mod reserve;
+mod retention;
 mod rows;
 mod schema;
 mod secret;
+mod set_aside;
 mod stats;
 mod store;
 mod writer;
 
-pub use error::{CommitError, OpenError, ReadError};
+pub use backup::{backups, is_backup_due, make_backup};
+pub use connection::find_damage;
+pub use error::{BackupError, CommitError, OpenError, ReadError};
+pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
+pub use loss::Loss;
+pub use mend::mend;
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
+pub use retention::Keep;
 pub use rows::Claim;
 pub use secret::CallbackSecret;
-pub use stats::{FLUSHES_KEPT, StoreStats};
+pub use set_aside::listed as damaged_stores;
+pub use stats::{FLUSHES_KEPT, StoreStats, Tally};
 pub use store::{Options, Store};
 pub use writer::{Answer, Writer};

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::connection;
 use super::error::ReadError;
+use super::recovery::{self, Recovered};
 use super::rows::{self, Claim, RowError, WAITING};
 use super::schema;
 
@@ -143,6 +144,14 @@ impl Reader {
             operations: rows::operations(&snapshot, &newest("operation"), [ROWS_MAX])?,
             deliveries: rows::deliveries(&snapshot, &newest("delivery"), [ROWS_MAX])?,
         })
+    }
+
+    /// What a restart would read back now, with so many of the latest operations that are over.
+    ///
+    /// # Errors
+    /// See [`ReadError`].
+    pub fn recovered(&self, recent_operations_max: u32) -> Result<Recovered, ReadError> {
+        Ok(recovery::load(&self.connection, recent_operations_max)?)
     }
 
     /// How many there are of each, as of one moment.

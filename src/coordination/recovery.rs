@@ -3,6 +3,7 @@
 use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord};
 use rusqlite::{Connection, params};
 
+use super::retention;
 use super::rows::{self, Claim, RowError};
 
 /// The ledger as the store holds it, in order of sequence.
@@ -22,8 +23,8 @@ pub struct Recovered {
     pub claims: Vec<Claim>,
     /// The sequence that the next delivery takes.
     pub next_sequence: u64,
-    /// The highest occurrence that an intent key ends in (`…|3`) among the operations that are not read back; 0 without any. A
-    /// key with a higher one has not been used.
+    /// The highest occurrence that an intent key ends in (`…|3`) among the operations that are not read back, or were removed; 0
+    /// without any. A key with a higher one has not been used.
     pub occurrence_floor: u32,
 }
 
@@ -32,13 +33,15 @@ pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Resul
     connection.execute_batch("CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
     connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_operations_max])?;
     let kept_rows = |table: &str| format!("SELECT {table}.* FROM {table} JOIN temp.kept USING (batch_id) ORDER BY {table}.sequence");
+    let (occurrence_floor, delivery_floor) = retention::floors(connection)?;
     let recovered = Recovered {
         operations: rows::operations(connection, &kept_rows("operation"), [])?,
         batches: rows::batches(connection, &kept_rows("batch"), [])?,
         deliveries: rows::deliveries(connection, &kept_rows("delivery"), [])?,
         claims: rows::claims(connection, "SELECT * FROM claim ORDER BY delivery_id", [])?,
-        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?,
-        occurrence_floor: u32::try_from(rows::number(connection, OCCURRENCE_FLOOR)?).unwrap_or(u32::MAX),
+        next_sequence: rows::number(connection, "SELECT coalesce(max(sequence) + 1, 1) FROM delivery")?
+            .max(delivery_floor.saturating_add(1)),
+        occurrence_floor: u32::try_from(rows::number(connection, OCCURRENCE_FLOOR)?.max(occurrence_floor)).unwrap_or(u32::MAX),
     };
     connection.execute_batch("DROP TABLE temp.kept")?;
     Ok(recovered)
@@ -54,5 +57,10 @@ fn kept() -> String {
     )
 }
 
-const OCCURRENCE_FLOOR: &str = "SELECT coalesce(max(CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER)), 0)
-    FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept)";
+/// The first that is not read back has used occurrence 1 at least; which have used more, the index knows.
+const OCCURRENCE_FLOOR: &str = "SELECT max(
+    coalesce((SELECT CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) FROM operation
+              WHERE CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) > 1
+                AND batch_id NOT IN (SELECT batch_id FROM temp.kept)
+              ORDER BY CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) DESC LIMIT 1), 0),
+    coalesce((SELECT 1 FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept) LIMIT 1), 0))";

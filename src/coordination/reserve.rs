@@ -3,13 +3,12 @@
 //! The reserve is a file of zeros beside the store. When the disk is full it is given up, and until there is room to make it
 //! again no new operation is accepted: what remains is for what has been promised already.
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::files::{FILE_MODE, directory, sibling};
+use super::files::{directory, private_file, sibling};
 
 /// The reserve of one store.
 #[derive(Debug)]
@@ -25,12 +24,17 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Makes the reserve of the store at `store` where there is room. A store without one works, and is told at the first full disk.
     pub(super) fn new(store: &Path, now: Instant) -> Self {
-        let mut reserve = Self { path: sibling(store, ".reserve"), held: false, spent: false, failed: None };
+        let mut reserve = Self { path: sibling(store, SUFFIX), held: false, spent: false, failed: None };
         reserve.restore(now);
         if !reserve.held {
             tracing::warn!(path = %reserve.path.display(), "the store has no reserve for a full disk");
         }
         reserve
+    }
+
+    /// Whether the reserve of the store at `store` is there, whole.
+    pub(super) fn is_there(store: &Path) -> bool {
+        fs::metadata(sibling(store, SUFFIX)).is_ok_and(|found| found.len() == BYTES)
     }
 
     /// Whether the space is kept back now.
@@ -89,7 +93,7 @@ impl Reserve {
 
 /// Writes the zeros: a sparse file would keep nothing back.
 fn fill(path: &Path) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+    let mut file = private_file(path)?;
     let block = [0u8; BLOCK_BYTES];
     for _ in 0..BYTES / BLOCK_BYTES as u64 {
         file.write_all(&block)?;
@@ -99,7 +103,7 @@ fn fill(path: &Path) -> io::Result<()> {
 
 /// What an unprivileged process may still write on the file system of `directory`.
 #[allow(unsafe_code)]
-fn free_bytes(directory: &Path) -> io::Result<u64> {
+pub(super) fn free_bytes(directory: &Path) -> io::Result<u64> {
     use std::os::unix::ffi::OsStrExt;
     let name = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
     let mut found = std::mem::MaybeUninit::<libc::statvfs>::uninit();
@@ -115,8 +119,11 @@ fn free_bytes(directory: &Path) -> io::Result<u64> {
     Ok((found.f_bavail as u64).saturating_mul(found.f_frsize as u64))
 }
 
+/// What its name ends in.
+pub(super) const SUFFIX: &str = ".reserve";
+
 /// Room for some hundreds of claims and outcomes, and for the checkpoint that they need.
-const BYTES: u64 = 2 * 1024 * 1024;
+pub(super) const BYTES: u64 = 2 * 1024 * 1024;
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// How long a failed attempt is not repeated: each writes up to the whole reserve.

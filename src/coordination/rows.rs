@@ -4,39 +4,79 @@ use std::fmt::Display;
 use std::str::FromStr;
 
 use recado_core::ids::{BootId, DeliveryId, IntentKey, PartyId, SessionId};
-use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord, Route, Write};
+use recado_core::ledger::{BatchRecord, DeliveryRecord, DeliveryState, OperationRecord, Route, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, Params, Row, named_params, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::error::CommitError;
+use super::group::Move;
+use super::stats::Tally;
 
 /// A claim as the store holds it: the delivery, the conversation and the boot that own it, and the way that it is told.
 pub type Claim = (DeliveryId, SessionId, BootId, Route);
 
-/// Carries out one write inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, write: &Write) -> Result<(), CommitError> {
+/// Carries out one write inside the transaction that is open. Says how it changes a delivery's state, where it does.
+pub(super) fn apply(connection: &Connection, write: &Write) -> Result<Option<Move>, CommitError> {
     match write {
-        Write::CreateOperation(record) => put_operation(connection, record, CREATE_OPERATION).map(drop),
-        Write::UpdateOperation(record) => existing("operation", put_operation(connection, record, UPDATE_OPERATION)?),
-        Write::CreateBatch(record) => put_batch(connection, record, CREATE_BATCH).map(drop),
-        Write::UpdateBatch(record) => existing("batch", put_batch(connection, record, UPDATE_BATCH)?),
-        Write::CreateDelivery(record) => put_delivery(connection, record, CREATE_DELIVERY).map(drop),
-        Write::UpdateDelivery(record) => existing("delivery", put_delivery(connection, record, UPDATE_DELIVERY)?),
+        Write::CreateOperation(record) => put_operation(connection, record, CREATE_OPERATION).map(drop)?,
+        Write::UpdateOperation(record) => existing("operation", put_operation(connection, record, UPDATE_OPERATION)?)?,
+        Write::CreateBatch(record) => put_batch(connection, record, CREATE_BATCH).map(drop)?,
+        Write::UpdateBatch(record) => existing("batch", put_batch(connection, record, UPDATE_BATCH)?)?,
+        Write::CreateDelivery(record) => {
+            put_delivery(connection, record, CREATE_DELIVERY)?;
+            return Ok(Some((None, Some(record.state))));
+        }
+        Write::UpdateDelivery(record) => {
+            let before = delivery_state(connection, record)?;
+            existing("delivery", put_delivery(connection, record, UPDATE_DELIVERY)?)?;
+            return Ok((before != Some(record.state)).then_some((before, Some(record.state))));
+        }
         Write::Claim { delivery, session, boot, route } => {
             let values = params![delivery.to_string(), session.to_string(), boot.to_string(), word(route)?];
             connection
                 .prepare_cached("INSERT INTO claim (delivery_id, session_id, boot_id, route) VALUES (?, ?, ?, ?)")?
                 .execute(values)?;
-            Ok(())
         }
         // Given back twice is given back.
         Write::Unclaim { delivery } => {
             connection.prepare_cached("DELETE FROM claim WHERE delivery_id = ?")?.execute([delivery.to_string()])?;
-            Ok(())
         }
     }
+    Ok(None)
+}
+
+/// Whether the store is as these writes leave it.
+pub(super) fn hold(connection: &Connection, writes: &[Write]) -> Result<bool, CommitError> {
+    let claimed = |delivery: &DeliveryId| claims(connection, "SELECT * FROM claim WHERE delivery_id = ?", [delivery.to_string()]);
+    for write in writes {
+        let holds = match write {
+            Write::CreateOperation(record) | Write::UpdateOperation(record) => {
+                let sql = "SELECT * FROM operation WHERE operation_id = ?";
+                operations(connection, sql, [record.id.to_string()])?.contains(record)
+            }
+            Write::CreateBatch(record) | Write::UpdateBatch(record) => {
+                batches(connection, "SELECT * FROM batch WHERE batch_id = ?", [record.id.to_string()])?.contains(record)
+            }
+            Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
+                let sql = "SELECT * FROM delivery WHERE delivery_id = ?";
+                deliveries(connection, sql, [record.id.to_string()])?.contains(record)
+            }
+            Write::Claim { delivery, session, boot, route } => claimed(delivery)?.contains(&(*delivery, *session, *boot, *route)),
+            Write::Unclaim { delivery } => claimed(delivery)?.is_empty(),
+        };
+        if !holds {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn delivery_state(connection: &Connection, record: &DeliveryRecord) -> Result<Option<DeliveryState>, CommitError> {
+    let mut statement = connection.prepare_cached("SELECT state FROM delivery WHERE delivery_id = ?")?;
+    let state: Option<String> = statement.query_row([record.id.to_string()], |row| row.get(0)).optional()?;
+    state.map(|state| from_word(&state).map_err(CommitError::Value)).transpose()
 }
 
 /// The operations that `sql` selects, whole rows.
@@ -78,6 +118,18 @@ pub(super) fn by_state<S: DeserializeOwned + Ord>(
     Ok(pairs.into_iter().collect())
 }
 
+/// How many deliveries there are, by state, from indexes: reading those that are over would take as long as all of them.
+pub(super) fn tally(connection: &Connection) -> Result<Tally, RowError> {
+    let mut tally = Tally::new();
+    for which in [WAITING, OVER] {
+        let sql = format!("SELECT state, count(*) AS number FROM delivery WHERE {which} GROUP BY state");
+        tally.extend(records(connection, "delivery", "state", &sql, [], |row| {
+            Ok((from_word::<DeliveryState>(&column::<String>(row, "state")?)?, unsigned(column(row, "number")?)?))
+        })?);
+    }
+    Ok(tally)
+}
+
 /// When the delivery that has waited longest became ready.
 pub(super) fn oldest_waiting(connection: &Connection) -> Result<Option<Wall>, RowError> {
     let sql = format!("SELECT ready_unix_ms, ready_synchronised FROM delivery WHERE {WAITING} ORDER BY sequence LIMIT 1");
@@ -99,6 +151,15 @@ pub(super) enum RowError {
     },
     /// The engine failed.
     Engine(rusqlite::Error),
+}
+
+impl From<RowError> for CommitError {
+    fn from(error: RowError) -> Self {
+        match error {
+            RowError::Engine(error) => error.into(),
+            RowError::Unreadable { table, id, reason } => Self::Corrupt(format!("{table} {id}: {reason}")),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for RowError {
@@ -123,6 +184,7 @@ fn put_operation(connection: &Connection, record: &OperationRecord, sql: &str) -
         ":maybe_executed": record.maybe_executed,
         ":result": record.result.as_ref().map(json).transpose()?,
         ":error": record.error,
+        ":contradiction": record.contradiction.as_ref().map(json).transpose()?,
         ":accepted_unix_ms": record.accepted.unix_ms,
         ":accepted_synchronised": record.accepted.synchronised,
     })?;
@@ -158,6 +220,10 @@ fn put_delivery(connection: &Connection, record: &DeliveryRecord, sql: &str) -> 
         ":ride": word(&record.ride)?,
         ":strict": record.strict,
         ":uncertain": word(&record.uncertain)?,
+        ":audience": word(&record.audience)?,
+        ":max_wait_ms": signed(record.max_wait_ms)?,
+        ":min_quiet_ms": record.min_quiet_ms.map(signed).transpose()?,
+        ":hand_off_after_ms": record.hand_off_after_ms.map(signed).transpose()?,
         ":stale_after_ms": record.stale_after_ms.map(signed).transpose()?,
         ":ready_unix_ms": record.ready.unix_ms,
         ":ready_synchronised": record.ready.synchronised,
@@ -182,6 +248,7 @@ fn operation(row: &Row) -> Result<OperationRecord, String> {
         maybe_executed: column(row, "maybe_executed")?,
         result: column::<Option<String>>(row, "result")?.map(|text| from_json(&text)).transpose()?,
         error: column(row, "error")?,
+        contradiction: column::<Option<String>>(row, "contradiction")?.map(|text| from_json(&text)).transpose()?,
         accepted: wall(row, "accepted")?,
     })
 }
@@ -215,6 +282,10 @@ fn delivery(row: &Row) -> Result<DeliveryRecord, String> {
         ride: from_word(&column::<String>(row, "ride")?)?,
         strict: column(row, "strict")?,
         uncertain: from_word(&column::<String>(row, "uncertain")?)?,
+        audience: from_word(&column::<String>(row, "audience")?)?,
+        max_wait_ms: unsigned(column(row, "max_wait_ms")?)?,
+        min_quiet_ms: column::<Option<i64>>(row, "min_quiet_ms")?.map(unsigned).transpose()?,
+        hand_off_after_ms: column::<Option<i64>>(row, "hand_off_after_ms")?.map(unsigned).transpose()?,
         stale_after_ms: column::<Option<i64>>(row, "stale_after_ms")?.map(unsigned).transpose()?,
         ready: wall(row, "ready")?,
         superseded_by: superseded_by.map(|text| text.parse::<DeliveryId>().map_err(|error| error.to_string())).transpose()?,
@@ -275,7 +346,7 @@ fn word<T: Serialize>(value: &T) -> Result<String, CommitError> {
     }
 }
 
-fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
+pub(super) fn from_word<T: DeserializeOwned>(word: &str) -> Result<T, String> {
     T::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(word)).map_err(|error| error.to_string())
 }
 
@@ -290,16 +361,19 @@ fn from_json<T: DeserializeOwned>(text: &str) -> Result<T, String> {
 /// A delivery to which something can still happen.
 pub(super) const WAITING: &str = "state NOT IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
 
+/// A delivery to which nothing can happen any more.
+const OVER: &str = "state IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
+
 const CREATE_OPERATION: &str = "INSERT INTO operation (operation_id, intent_key, batch_id, ordinal, party_id, session_id, turn_id, tool, \
-    arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, :intent_key, \
-    :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :maybe_executed, :result, :error, \
-    :accepted_unix_ms, :accepted_synchronised)";
+    arguments, state, attempt, maybe_executed, result, error, contradiction, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, \
+    :intent_key, :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :maybe_executed, :result, \
+    :error, :contradiction, :accepted_unix_ms, :accepted_synchronised)";
 
 // Rows are whole: what may not change is refused by a trigger, not left out here.
 const UPDATE_OPERATION: &str = "UPDATE operation SET intent_key = :intent_key, batch_id = :batch_id, ordinal = :ordinal, \
     party_id = :party_id, session_id = :session_id, turn_id = :turn_id, tool = :tool, arguments = :arguments, state = :state, \
-    attempt = :attempt, maybe_executed = :maybe_executed, result = :result, error = :error, accepted_unix_ms = :accepted_unix_ms, \
-    accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
+    attempt = :attempt, maybe_executed = :maybe_executed, result = :result, error = :error, contradiction = :contradiction, \
+    accepted_unix_ms = :accepted_unix_ms, accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
 
 const CREATE_BATCH: &str = "INSERT INTO batch (batch_id, session_id, response_id, party_id, language, state) \
     VALUES (:batch_id, :session_id, :response_id, :party_id, :language, :state)";
@@ -308,12 +382,13 @@ const UPDATE_BATCH: &str = "UPDATE batch SET session_id = :session_id, response_
     language = :language, state = :state WHERE batch_id = :batch_id";
 
 const CREATE_DELIVERY: &str = "INSERT INTO delivery (sequence, delivery_id, batch_id, kind, party_id, session_id, state, attempt, clauses, \
-    short, priority, can_interrupt, ride, strict, uncertain, stale_after_ms, ready_unix_ms, ready_synchronised, superseded_by) \
-    VALUES (:sequence, :delivery_id, :batch_id, :kind, :party_id, :session_id, :state, :attempt, :clauses, :short, :priority, \
-    :can_interrupt, :ride, :strict, :uncertain, :stale_after_ms, :ready_unix_ms, :ready_synchronised, :superseded_by)";
+    short, priority, can_interrupt, ride, strict, uncertain, audience, max_wait_ms, min_quiet_ms, hand_off_after_ms, stale_after_ms, \
+    ready_unix_ms, ready_synchronised, superseded_by) VALUES (:sequence, :delivery_id, :batch_id, :kind, :party_id, :session_id, :state, :attempt, :clauses, :short, :priority, \
+    :can_interrupt, :ride, :strict, :uncertain, :audience, :max_wait_ms, :min_quiet_ms, :hand_off_after_ms, :stale_after_ms, :ready_unix_ms, :ready_synchronised, :superseded_by)";
 
 const UPDATE_DELIVERY: &str = "UPDATE delivery SET sequence = :sequence, batch_id = :batch_id, kind = :kind, party_id = :party_id, \
     session_id = :session_id, state = :state, attempt = :attempt, clauses = :clauses, short = :short, priority = :priority, \
-    can_interrupt = :can_interrupt, ride = :ride, strict = :strict, uncertain = :uncertain, stale_after_ms = :stale_after_ms, \
+    can_interrupt = :can_interrupt, ride = :ride, strict = :strict, uncertain = :uncertain, audience = :audience, max_wait_ms = :max_wait_ms, \
+    min_quiet_ms = :min_quiet_ms, hand_off_after_ms = :hand_off_after_ms, stale_after_ms = :stale_after_ms, \
     ready_unix_ms = :ready_unix_ms, ready_synchronised = :ready_synchronised, superseded_by = :superseded_by \
     WHERE delivery_id = :delivery_id";

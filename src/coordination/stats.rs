@@ -1,9 +1,16 @@
 //! What the store tells health and measures about itself.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use recado_core::ledger::DeliveryState;
+
 use super::error::CommitError;
+use super::group::Move;
+
+/// Deliveries by state. States without any may be absent.
+pub type Tally = BTreeMap<DeliveryState, u64>;
 
 /// Counts since the store was opened, and how long the disk takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,8 +31,10 @@ pub struct StoreStats {
     pub flush_p99_us: u64,
     /// The slowest flush since the start (µs).
     pub flush_max_us: u64,
-    /// Whether space is kept back for a full disk. False means that the disk is or was full: alarm.
+    /// Whether space is kept back for a full disk. False means that there was never room for it, or that it was given up: alarm.
     pub reserve_held: bool,
+    /// Whether the disk was full and has had no room for the reserve since: new operations are refused.
+    pub full: bool,
     /// Whether the file is open for writing. False means that the disk failed: alarm.
     pub open: bool,
     /// Whether the disk took the last commit, or one tried since.
@@ -40,15 +49,51 @@ pub(super) struct Stats(Mutex<Noted>);
 struct Noted {
     stats: StoreStats,
     flushes_us: [u64; FLUSHES_KEPT],
-}
-
-impl Default for Stats {
-    fn default() -> Self {
-        Self(Mutex::new(Noted { stats: StoreStats { open: true, writable: true, ..StoreStats::default() }, flushes_us: [0; FLUSHES_KEPT] }))
-    }
+    deliveries: Tally,
+    must_restart: Option<String>,
 }
 
 impl Stats {
+    /// Those of a store that has just been opened, and holds these deliveries.
+    pub(super) fn new(deliveries: Tally) -> Self {
+        let stats = StoreStats { open: true, writable: true, ..StoreStats::default() };
+        Self(Mutex::new(Noted { stats, flushes_us: [0; FLUSHES_KEPT], deliveries, must_restart: None }))
+    }
+
+    /// The memory of this process and the file have parted: only reading the file anew brings them together.
+    pub(super) fn must_restart(&self, reason: &str) {
+        self.note(|noted| {
+            if noted.must_restart.is_none() {
+                tracing::error!(reason, "the store has to be opened anew, by a restart");
+                noted.must_restart = Some(reason.to_owned());
+            }
+        });
+    }
+
+    /// Why the store has to be opened anew.
+    pub(super) fn restart_wanted(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).must_restart.clone()
+    }
+
+    /// Counts deliveries that have changed their state.
+    pub(super) fn moved(&self, moves: &[Move]) {
+        self.note(|noted| {
+            for (from, to) in moves {
+                if let Some(number) = from.and_then(|from| noted.deliveries.get_mut(&from)) {
+                    *number = number.saturating_sub(1);
+                }
+                if let Some(to) = to {
+                    *noted.deliveries.entry(*to).or_default() += 1;
+                }
+            }
+        });
+    }
+
+    /// How many deliveries there are.
+    pub(super) fn deliveries(&self) -> Tally {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).deliveries.clone()
+    }
+
     pub(super) fn committed(&self, took: Duration) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.note(|noted| {
@@ -86,8 +131,8 @@ impl Stats {
         self.note(|noted| noted.stats.commits_busy += 1);
     }
 
-    pub(super) fn reserve(&self, held: bool) {
-        self.note(|noted| noted.stats.reserve_held = held);
+    pub(super) fn reserve(&self, held: bool, spent: bool) {
+        self.note(|noted| (noted.stats.reserve_held, noted.stats.full) = (held, spent));
     }
 
     pub(super) fn open(&self, open: bool) {

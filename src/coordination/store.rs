@@ -1,21 +1,25 @@
 //! The store: one SQLite file that knows what the box owes, across power cuts.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::Duration;
 
 use recado_core::ids::BootId;
 use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::connection;
 use super::error::{CommitError, OpenError, from_engine};
 use super::files::{self, Lock};
 use super::group::Committer;
+use super::loss::{self, Loss};
 use super::recovery::{self, Recovered};
-use super::rows::RowError;
+use super::retention::{Keep, Retention};
+use super::rows::{self, RowError};
 use super::secret::CallbackSecret;
+use super::set_aside::{self, SetAside};
+use super::stats::Tally;
 use super::writer::{Answer, Writer};
+use super::{backup, connection};
 
 /// How the store is opened.
 #[derive(Debug, Clone)]
@@ -26,12 +30,28 @@ pub struct Options {
     pub started: Wall,
     /// How many of the latest operations are read back although they are over, so that a repeat is recognised.
     pub recent_operations_max: u32,
+    /// How many backups are kept. None is made without asking but before a change of the schema; 0 makes none.
+    pub backups: u32,
+    /// How long what is over is kept; for ever, where this is not given.
+    pub keep: Option<Keep>,
+    /// Whether the file is suspected to be damaged: then it is checked to the last index entry.
+    pub suspect: bool,
+    /// How long a store that could not be opened again after the disk failed is left alone: opening checks the whole file.
+    pub reopen_after: Duration,
 }
 
 impl Options {
-    /// The options of this boot.
+    /// The options of this boot: three backups, and everything is kept.
     pub fn new(boot: BootId, started: Wall) -> Self {
-        Self { boot, started, recent_operations_max: u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX) }
+        Self {
+            boot,
+            started,
+            recent_operations_max: u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX),
+            backups: BACKUPS,
+            keep: None,
+            suspect: false,
+            reopen_after: REOPEN_AFTER,
+        }
     }
 }
 
@@ -43,25 +63,37 @@ impl Options {
 pub struct Store {
     committer: Committer,
     callback_secret: CallbackSecret,
+    loss: Option<Loss>,
 }
 
 impl Store {
     /// Opens the store at `path`, creating it (directory 0700, file 0600) where it is missing, and reads back what matters.
     ///
+    /// A damaged store is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
+    /// that leaves in doubt is on record when this returns ([`Store::loss`]).
+    ///
     /// # Errors
-    /// Each [`OpenError`] says what to do. A file that is damaged, newer or not ours is left as it is.
+    /// Each [`OpenError`] says what to do. A file that is newer or not ours is left as it is.
     pub fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         files::create_directory(path)?;
         let lock = Lock::take(path)?;
-        files::inspect(path)?;
-        files::create_file(path)?;
-        let connection = connection::open(path)?;
-        let callback_secret = take_up(&connection, path, options)?;
-        let recovered = recovery::load(&connection, options.recent_operations_max).map_err(|error| match error {
-            RowError::Engine(error) => from_engine(&error, path),
-            RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
-        })?;
-        Ok((Self { committer: Committer::new(path.to_owned(), lock, connection, Instant::now()), callback_secret }, recovered))
+        let damaged = match set_aside::resume(path)? {
+            Some(set_aside) => Err(set_aside),
+            None => match Opened::open(path, options, None) {
+                Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
+                other => Ok(other?),
+            },
+        };
+        let (opened, loss) = match damaged {
+            Ok(opened) => (opened, None),
+            Err(set_aside) => {
+                let (opened, loss) = replace(path, options, &set_aside)?;
+                (opened, Some(loss))
+            }
+        };
+        let Opened { connection, callback_secret, recovered, tally } = opened;
+        let committer = Committer::new(path.to_owned(), lock, connection, tally, options.keep.map(Retention::new), options.reopen_after);
+        Ok((Self { committer, callback_secret, loss }, recovered))
     }
 
     /// Where the store is.
@@ -74,11 +106,27 @@ impl Store {
         &self.callback_secret
     }
 
+    /// What was lost, where the store was found damaged when it was opened.
+    pub fn loss(&self) -> Option<&Loss> {
+        self.loss.as_ref()
+    }
+
+    /// Why the store has to be opened anew, if it has to. See [`Writer::restart_wanted`].
+    pub fn restart_wanted(&self) -> Option<String> {
+        self.committer.stats().restart_wanted()
+    }
+
     /// Commits these together on this thread, each whole or not at all, in order; one that is refused does not harm the others.
     ///
     /// Once this returns `Ok` for a commit, it will be there after a power cut.
     pub fn commit(&mut self, group: &[(CommitId, Vec<Write>)]) -> Vec<Result<(), CommitError>> {
         self.committer.commit(group)
+    }
+
+    /// Does what an idle store does: looks after its reserve, tries a disk that has failed, removes a little of what has been over
+    /// for long. Says whether all is well.
+    pub fn look_after(&mut self) -> bool {
+        self.committer.look_after()
     }
 
     /// Gives the store to a thread of its own, which calls `answer` once for each commit it took, in the order it took them.
@@ -90,8 +138,55 @@ impl Store {
     }
 }
 
-/// Makes the box's row at creation, records the boot, and reads the secret.
-fn take_up(connection: &Connection, path: &Path, options: &Options) -> Result<CallbackSecret, OpenError> {
+/// A file that is open, checked, at the current schema, and read.
+struct Opened {
+    connection: Connection,
+    callback_secret: CallbackSecret,
+    recovered: Recovered,
+    tally: Tally,
+}
+
+impl Opened {
+    fn open(path: &Path, options: &Options, damage: Option<(&SetAside, &mut Option<Loss>)>) -> Result<Self, OpenError> {
+        let has_held_a_store = files::inspect(path)?;
+        let restored = match &damage {
+            Some(_) => backup::restore_newest(path)?,
+            None => None,
+        };
+        files::create_file(path)?;
+        let connection = connection::open(path, has_held_a_store, options.suspect, options.backups)?;
+        let evidence = damage.as_ref().map(|(set_aside, _)| loss::read_evidence(&set_aside.path, path)).unwrap_or_default();
+        if let Some((set_aside, noted)) = damage {
+            let loss = loss::record(&connection, set_aside, restored, &evidence, options);
+            *noted = Some(loss.map_err(|error| OpenError::Io { path: path.to_owned(), reason: error.to_string() })?);
+        }
+        let callback_secret = take_up(&connection, path, options, evidence.secret)?;
+        let read = |error| match error {
+            RowError::Engine(error) => from_engine(&error, path),
+            RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
+        };
+        let recovered = recovery::load(&connection, options.recent_operations_max).map_err(read)?;
+        let tally = rows::tally(&connection).map_err(read)?;
+        Ok(Self { connection, callback_secret, recovered, tally })
+    }
+}
+
+/// A store in the place of one that was set aside.
+fn replace(path: &Path, options: &Options, set_aside: &SetAside) -> Result<(Opened, Loss), OpenError> {
+    let mut loss = None;
+    let opened = Opened::open(path, options, Some((set_aside, &mut loss)))?;
+    set_aside::done(path)?;
+    let loss = loss.ok_or_else(|| OpenError::Io { path: path.to_owned(), reason: "its loss is not on record".to_owned() })?;
+    Ok((opened, loss))
+}
+
+/// Makes the box's row at creation, with the secret that was `found` in a damaged store, records the boot, and reads the secret.
+fn take_up(
+    connection: &Connection,
+    path: &Path,
+    options: &Options,
+    found: Option<[u8; CallbackSecret::BYTES]>,
+) -> Result<CallbackSecret, OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     let started = options.started;
     let transaction = connection.unchecked_transaction().map_err(about)?;
@@ -100,9 +195,11 @@ fn take_up(connection: &Connection, path: &Path, options: &Options) -> Result<Ca
     let secret = match known {
         Some(secret) => secret,
         None => {
-            let mut secret = [0; CallbackSecret::BYTES];
-            getrandom::fill(&mut secret)
-                .map_err(|error| OpenError::Io { path: path.to_owned(), reason: format!("no random bytes: {error}") })?;
+            let mut secret = found.unwrap_or_default();
+            if found.is_none() {
+                getrandom::fill(&mut secret)
+                    .map_err(|error| OpenError::Io { path: path.to_owned(), reason: format!("no random bytes: {error}") })?;
+            }
             let values = params![secret, started.unix_ms, started.synchronised];
             transaction
                 .execute("INSERT INTO box (one, callback_secret, created_unix_ms, created_synchronised) VALUES (1, ?, ?, ?)", values)
@@ -111,7 +208,9 @@ fn take_up(connection: &Connection, path: &Path, options: &Options) -> Result<Ca
         }
     };
     let values = params![options.boot.to_string(), started.unix_ms, started.synchronised];
-    transaction.execute("INSERT INTO boot (boot_id, started_unix_ms, started_synchronised) VALUES (?, ?, ?)", values).map_err(about)?;
+    // It may be there from an earlier try of this boot, after which the disk failed.
+    let record = "INSERT INTO boot (boot_id, started_unix_ms, started_synchronised) VALUES (?, ?, ?) ON CONFLICT (boot_id) DO NOTHING";
+    transaction.execute(record, values).map_err(about)?;
     transaction
         .execute(
             "DELETE FROM boot WHERE sequence <= (SELECT max(sequence) FROM boot) - ?1
@@ -125,3 +224,8 @@ fn take_up(connection: &Connection, path: &Path, options: &Options) -> Result<Ca
 
 /// Boots that are remembered: a box that restarts every second must not fill its disk with them.
 const BOOTS_MAX: i64 = 1_000;
+
+/// Backups that are kept where nobody says otherwise.
+const BACKUPS: u32 = 3;
+
+const REOPEN_AFTER: Duration = Duration::from_secs(1);

@@ -10,7 +10,7 @@ use recado_core::ledger::{CommitId, Input, Write};
 
 use super::error::CommitError;
 use super::group::Committer;
-use super::stats::{Stats, StoreStats};
+use super::stats::{Stats, StoreStats, Tally};
 
 /// The way to the store's thread. Dropping it commits what was taken, answers it, and closes the store: that waits for the disk.
 #[derive(Debug)]
@@ -75,6 +75,17 @@ impl Writer {
     /// What the store says about itself.
     pub fn stats(&self) -> StoreStats {
         self.stats.read()
+    }
+
+    /// How many deliveries the store holds, by state. Nothing is read for it: the writer counts as it writes.
+    pub fn deliveries(&self) -> Tally {
+        self.stats.deliveries()
+    }
+
+    /// Why the process has to open the store anew, if it has to: the file is damaged, or holds what had been answered with an
+    /// error. Until then nothing new may be promised.
+    pub fn restart_wanted(&self) -> Option<String> {
+        self.stats.restart_wanted()
     }
 }
 

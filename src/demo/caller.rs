@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 
 use super::DemoError;
+use super::events::patiently;
 use super::line::Line;
 use crate::app::random;
 
@@ -13,10 +14,12 @@ use crate::app::random;
 pub struct Caller {
     socket: UdpSocket,
     dialog: Dialog,
+    /// Its audio.
     pub line: Line,
 }
 
 struct Dialog {
+    user: String,
     local: SocketAddr,
     remote: SocketAddr,
     call_id: String,
@@ -25,7 +28,10 @@ struct Dialog {
 }
 
 impl Caller {
-    /// Dials a box and waits until it answers.
+    /// Dials a box as `user` and waits until it answers.
+    ///
+    /// # Errors
+    /// It does not answer, or not with 200.
     pub async fn dial(sip: SocketAddr, user: &str) -> Result<Self, DemoError> {
         let system = |error| DemoError::System { what: "the caller's telephone", error };
         let socket = UdpSocket::bind(("127.0.0.1", 0)).await.map_err(system)?;
@@ -33,19 +39,19 @@ impl Caller {
         let local = socket.local_addr().map_err(system)?;
         let (line, rtp_port) = Line::open().map_err(system)?;
         let (call_id, from_tag) = (format!("{:032x}", random()), format!("{:016x}", random() as u64));
-        let mut dialog = Dialog { local, remote: sip, call_id, from_tag, to: format!("<sip:recado@{sip}>") };
+        let mut dialog = Dialog { user: user.to_owned(), local, remote: sip, call_id, from_tag, to: format!("<sip:recado@{sip}>") };
         let sdp = format!(
             "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio {rtp_port} RTP/AVP 0 101\r\n\
              a=rtpmap:0 PCMU/8000\r\na=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\na=ptime:20\r\n"
         );
-        let invite = dialog.request("INVITE", 1, user, &sdp);
+        let invite = dialog.request("INVITE", 1, &sdp);
         let answer = transact(&socket, &invite, "INVITE").await?;
         let status = answer.split(' ').nth(1).unwrap_or_default();
         if status != "200" {
             return Err(DemoError::Answer(answer.lines().next().unwrap_or_default().to_owned()));
         }
         dialog.to = header(&answer, "To").unwrap_or(&dialog.to).to_owned();
-        socket.send(dialog.request("ACK", 1, user, "").as_bytes()).await.map_err(system)?;
+        socket.send(dialog.request("ACK", 1, "").as_bytes()).await.map_err(system)?;
         let rtp = media(&answer).ok_or_else(|| DemoError::Answer("an SDP without audio".to_owned()))?;
         let rtcp = answer
             .lines()
@@ -55,22 +61,48 @@ impl Caller {
         Ok(Self { socket, dialog, line })
     }
 
-    /// Hangs up, and gives what was recorded.
-    pub async fn hang_up(self, user: &str) -> Result<(Vec<i16>, super::Ear), DemoError> {
-        let bye = self.dialog.request("BYE", 2, user, "");
+    /// Hangs up, and gives what was said and what was heard.
+    ///
+    /// # Errors
+    /// The box does not answer.
+    pub async fn hang_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        let bye = self.dialog.request("BYE", 2, "");
         transact(&self.socket, &bye, "BYE").await?;
         Ok(self.line.close())
     }
 
-    /// The box is gone; nobody answers any more.
+    /// Waits until the box hangs up, and answers it. What was said and what was heard.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn is_hung_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        let mut buffer = vec![0; 65_536];
+        let bye = async {
+            loop {
+                // A box that is gone is refused by the system; a request that is cut is none.
+                let Ok(length) = self.socket.recv(&mut buffer).await else { continue };
+                let request = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).into_owned();
+                if request.starts_with("BYE ") {
+                    return request;
+                }
+            }
+        };
+        let bye = patiently("the box to hang up", bye).await?;
+        let kept = ["Via", "From", "To", "Call-ID", "CSeq"].map(|name| format!("{name}: {}\r\n", header(&bye, name).unwrap_or_default()));
+        let answer = format!("SIP/2.0 200 OK\r\n{}Content-Length: 0\r\n\r\n", kept.concat());
+        self.socket.send(answer.as_bytes()).await.map_err(|error| DemoError::System { what: "the caller's telephone", error })?;
+        Ok(self.line.close())
+    }
+
+    /// The box is gone; nobody answers any more. What was said and what was heard.
     pub fn dropped(self) -> (Vec<i16>, super::Ear) {
         self.line.close()
     }
 }
 
 impl Dialog {
-    fn request(&self, method: &str, sequence: u32, user: &str, sdp: &str) -> String {
-        let Self { local, remote, call_id, from_tag, to } = self;
+    fn request(&self, method: &str, sequence: u32, sdp: &str) -> String {
+        let Self { user, local, remote, call_id, from_tag, to } = self;
         let branch = format!("z9hG4bK{:032x}", random());
         let kind = if sdp.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
         format!(

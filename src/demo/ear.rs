@@ -30,7 +30,7 @@ impl Ear {
         let mut found = Vec::new();
         let mut at = 0;
         while let Some(window) = self.samples.get(at..at + ANCHOR) {
-            if glance(window, anchor) < LIKENESS_GLANCE_MIN || likeness(window, anchor) < LIKENESS_MIN {
+            if !resembles(window, anchor) || likeness(window, anchor) < LIKENESS_MIN {
                 at += 1;
                 continue;
             }
@@ -59,17 +59,8 @@ fn least_likeness(heard: &[i16], said: &[i16]) -> f64 {
 
 /// Normalised cross-correlation at one place.
 fn likeness(heard: &[i16], said: &[i16]) -> f64 {
-    correlation(heard.iter().zip(said))
-}
-
-/// The same by every eighth sample: what is unlike is mostly seen at a glance.
-fn glance(heard: &[i16], said: &[i16]) -> f64 {
-    correlation(heard.iter().zip(said).step_by(8))
-}
-
-fn correlation<'a>(pairs: impl Iterator<Item = (&'a i16, &'a i16)>) -> f64 {
     let (mut product, mut heard_energy, mut said_energy) = (0_i64, 0_i64, 0_i64);
-    for (a, b) in pairs {
+    for (a, b) in heard.iter().zip(said) {
         let (a, b) = (i64::from(*a), i64::from(*b));
         product += a * b;
         heard_energy += a * a;
@@ -79,6 +70,22 @@ fn correlation<'a>(pairs: impl Iterator<Item = (&'a i16, &'a i16)>) -> f64 {
         return 0.0;
     }
     product as f64 / ((heard_energy as f64) * (said_energy as f64)).sqrt()
+}
+
+/// Whether it is worth a closer look: what is unlike is mostly seen by a few samples, and nearly always by some more.
+fn resembles(heard: &[i16], said: &[i16]) -> bool {
+    [40, 8].into_iter().all(|step| {
+        let (mut product, mut heard_energy, mut said_energy) = (0_i64, 0_i64, 0_i64);
+        let mut at = 0;
+        while let (Some(a), Some(b)) = (heard.get(at), said.get(at)) {
+            let (a, b) = (i64::from(*a), i64::from(*b));
+            product += a * b;
+            heard_energy += a * a;
+            said_energy += b * b;
+            at += step;
+        }
+        product > 0 && (product as f64).powi(2) >= RESEMBLANCE_MIN.powi(2) * heard_energy as f64 * said_energy as f64
+    })
 }
 
 /// Whether a piece is loud enough to be compared: the end of a phrase is mostly silence.
@@ -101,8 +108,8 @@ const FIFTH: usize = RATE / 5;
 /// What was spoken fits with 1.0 but for what was lost on the way; other speech of the same voice stays below 0.5.
 const LIKENESS_MIN: f64 = 0.8;
 
-/// By every eighth sample, what is alike comes out a little more or less so.
-const LIKENESS_GLANCE_MIN: f64 = 0.7;
+/// By a few samples, what is alike comes out a little more or less so.
+const RESEMBLANCE_MIN: f64 = 0.7;
 
 /// Above line noise and codec silence.
 const VOICED_RMS: i64 = 300;

@@ -41,6 +41,9 @@ struct Reception {
 
 impl Line {
     /// Opens a line. Says which port it receives RTP on; RTCP is on the next one.
+    ///
+    /// # Errors
+    /// The system has no ports for it.
     pub fn open() -> io::Result<(Self, u16)> {
         let (rtp, rtcp) = pair()?;
         let port = rtp.local_addr()?.port();

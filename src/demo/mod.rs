@@ -3,9 +3,12 @@
 //! The box is a process of its own, killed and started again; the tools are a local service; the caller dials in over real
 //! SIP and RTP, speaks recordings, reports what it received, and keeps what it heard. What the box claims is compared with
 //! the caller's ear and with the service's own count of effects, never with the box's word alone.
+//!
+//! The tests that run the real binary use the same parts.
 
 mod caller;
 mod ear;
+mod events;
 mod line;
 mod process;
 mod report;
@@ -17,7 +20,12 @@ use std::path::PathBuf;
 
 use recado_core::policy::Language;
 
+pub use caller::Caller;
 pub use ear::{Ear, PhraseHeard};
+pub use events::{Events, WAIT, patiently};
+pub use line::Line;
+pub use process::{BoxProcess, command, health};
+pub use tools::{Asked, Manner, Manners, Tools};
 
 /// What the demo is asked for.
 #[derive(Debug, Clone)]
@@ -75,6 +83,13 @@ pub fn run(options: &Options) -> Result<(), DemoError> {
 /// What went wrong; [`DemoError::Contract`] when a check failed.
 pub fn self_test() -> Result<(), DemoError> {
     block_on(self_test::run())
+}
+
+/// A client for plain HTTP on loopback.
+fn client() -> Result<reqwest::Client, DemoError> {
+    // The same provider may be installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy().tls_certs_only([]).build().map_err(|error| DemoError::Answer(error.to_string()))
 }
 
 fn block_on(story: impl Future<Output = Result<(), DemoError>>) -> Result<(), DemoError> {

@@ -1,107 +1,143 @@
-//! The box as a process of its own: started, watched through its log, killed, started again.
+//! The box as a process of its own: started, watched through its log, killed or told to stop.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::sync::Notify;
 
-use super::DemoError;
-use super::report::Timeline;
+use super::events::{Events, WAIT, patiently};
+use super::{DemoError, client};
 
-/// A box that runs.
+/// A box that runs. It is killed when dropped.
+#[derive(Debug)]
 pub struct BoxProcess {
     child: Child,
-    log: Arc<Log>,
+    /// What it logs, in JSON.
+    pub log: Arc<Events>,
+    /// Where it takes calls.
+    pub sip: SocketAddr,
+    /// Where it takes callbacks and shows its health.
+    pub http: SocketAddr,
 }
 
-/// What the box has logged, as JSON objects.
-#[derive(Default)]
-struct Log {
-    lines: Mutex<Vec<Value>>,
-    grown: Notify,
+/// `program run -c config`.
+pub fn command(program: &Path, config: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.args(["run", "-c"]).arg(config).stdin(Stdio::null());
+    command
+}
+
+/// What `/health` of the box at `http` says.
+///
+/// # Errors
+/// It does not answer, or not in JSON.
+pub async fn health(http: SocketAddr) -> Result<Value, DemoError> {
+    let unclear = |error: reqwest::Error| DemoError::Answer(error.to_string());
+    let answer = client()?.get(format!("http://{http}/health")).timeout(WAIT).send().await.map_err(unclear)?;
+    answer.json().await.map_err(unclear)
 }
 
 impl BoxProcess {
-    /// Starts a box with this configuration, and waits until it is ready. Says where it takes calls.
-    pub async fn start(config: &Path, log_file: &Path, timeline: &Arc<Timeline>) -> Result<(Self, SocketAddr), DemoError> {
-        let program = std::env::current_exe().map_err(|error| DemoError::System { what: "this program's path", error })?;
-        let mut child = Command::new(program)
-            .arg("run")
-            .arg("-c")
-            .arg(config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .map_err(|error| DemoError::System { what: "the box", error })?;
-        let log = Arc::new(Log::default());
+    /// Starts a box and waits until it is ready. Its log is kept beside its configuration, and each line of it given to `told`.
+    ///
+    /// # Errors
+    /// It did not start, or did not become ready.
+    pub async fn start(program: &Path, config: &Path, told: impl Fn(&Value) + Send + 'static) -> Result<Self, DemoError> {
+        let mut command = command(program, config);
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|error| DemoError::System { what: "the box", error })?;
+        let log = Arc::new(Events::default());
         if let Some(stderr) = child.stderr.take() {
-            let (log, timeline, file) = (Arc::clone(&log), Arc::clone(timeline), log_file.to_owned());
-            std::thread::spawn(move || follow(stderr, &log, &timeline, &file));
+            let (log, file) = (Arc::clone(&log), config.with_extension("log"));
+            std::thread::spawn(move || follow(stderr, &file, &log, told));
         }
-        let mut started = Self { child, log };
-        let ready = started.seen("the box to be ready", Duration::from_secs(20), |line| line["message"] == "ready").await;
-        let ready = match ready {
-            Ok(line) => line,
-            Err(_) => {
-                started.kill();
-                let last = started.log.all().last().map_or_else(|| "it said nothing".to_owned(), Value::to_string);
-                return Err(DemoError::Box(last));
-            }
+        let nowhere = SocketAddr::from(([0, 0, 0, 0], 0));
+        let mut started = Self { child, log, sip: nowhere, http: nowhere };
+        let Ok(ready) = started.log.seen("the box to be ready", |line| line["message"] == "ready").await else {
+            let last = started.log.all().pop().map_or_else(|| "it said nothing".to_owned(), |line| line.to_string());
+            return Err(DemoError::Box(last));
         };
-        let sip = ready["sip"].as_str().and_then(|sip| sip.parse().ok());
-        sip.map(|sip| (started, sip)).ok_or_else(|| DemoError::Box("its log does not say where it listens".to_owned()))
+        let address = |name: &str| ready[name].as_str().and_then(|address| address.parse().ok());
+        let unsaid = || DemoError::Box("its log does not say where it listens".to_owned());
+        (started.sip, started.http) = (address("sip").ok_or_else(unsaid)?, address("http").ok_or_else(unsaid)?);
+        Ok(started)
     }
 
-    /// Waits until the box has logged a line for which `is` holds, from its start on.
-    pub async fn seen(&self, what: &str, within: Duration, is: impl Fn(&Value) -> bool) -> Result<Value, DemoError> {
-        let looking = async {
-            loop {
-                let grown = self.log.grown.notified();
-                if let Some(line) = self.log.all().iter().find(|line| is(line)) {
-                    return line.clone();
-                }
-                grown.await;
-            }
-        };
-        tokio::time::timeout(within, looking).await.map_err(|_| DemoError::Waited(what.to_owned()))
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Memory that it occupies (KiB), while it runs.
+    pub fn resident_kib(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).ok()?;
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix(" kB")?.parse().ok()
+    }
+
+    /// Whether the process is still there.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
     }
 
     /// kill -9, as a power cut does it to a process.
-    pub fn kill(&mut self) {
+    pub fn kill(mut self) {
+        self.end();
+    }
+
+    /// SIGTERM, and waits for its end: how it ended.
+    ///
+    /// # Errors
+    /// It did not end; it is killed then.
+    pub async fn stops(mut self) -> Result<ExitStatus, DemoError> {
+        terminate(&self.child);
+        let ends = async {
+            loop {
+                match self.child.try_wait() {
+                    Ok(None) => tokio::time::sleep(POLL).await,
+                    Ok(Some(status)) => return Ok(status),
+                    Err(error) => return Err(DemoError::System { what: "the box's end", error }),
+                }
+            }
+        };
+        patiently("the box to stop", ends).await?
+    }
+
+    /// What `/health` says.
+    ///
+    /// # Errors
+    /// It does not answer, or not in JSON.
+    pub async fn health(&self) -> Result<Value, DemoError> {
+        health(self.http).await
+    }
+
+    /// Waits until no call is left.
+    ///
+    /// # Errors
+    /// There is always one left.
+    pub async fn is_idle(&self) -> Result<(), DemoError> {
+        let idle = async {
+            while self.health().await?["calls"] != 0 {
+                tokio::time::sleep(POLL).await;
+            }
+            Ok(())
+        };
+        patiently("the box to be idle", idle).await?
+    }
+
+    fn end(&mut self) {
         // It may have ended by itself; then there is nothing to kill.
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-
-    /// SIGTERM, and waits for its end. Whether it ended well.
-    pub async fn terminate(mut self) -> bool {
-        terminate(&self.child);
-        for _ in 0..100 {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                return status.success();
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        self.kill();
-        false
     }
 }
 
 impl Drop for BoxProcess {
     fn drop(&mut self) {
-        self.kill();
-    }
-}
-
-impl Log {
-    fn all(&self) -> Vec<Value> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.end();
     }
 }
 
@@ -113,15 +149,17 @@ fn terminate(child: &Child) {
     }
 }
 
-fn follow(stderr: std::process::ChildStderr, log: &Log, timeline: &Timeline, file: &PathBuf) {
+fn follow(stderr: ChildStderr, file: &PathBuf, log: &Events, told: impl Fn(&Value)) {
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(file).ok();
     for text in BufReader::new(stderr).lines().map_while(Result::ok) {
         if let Some(file) = &mut file {
             let _ = writeln!(file, "{text}");
         }
         let line = serde_json::from_str(&text).unwrap_or(Value::String(text));
-        timeline.box_says(&line);
-        log.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
-        log.grown.notify_waiters();
+        told(&line);
+        log.push(line);
     }
 }
+
+/// Between two looks at what can only be looked at.
+const POLL: Duration = Duration::from_millis(50);

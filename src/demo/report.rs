@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use recado_core::ledger::SpokenClause;
@@ -46,8 +46,14 @@ impl Timeline {
         self.print(&format!("» {text}"), "1");
     }
 
+    /// Listens to a box's log.
+    pub fn listener(self: &Arc<Self>) -> impl Fn(&Value) + Send + 'static {
+        let timeline = Arc::clone(self);
+        move |line| timeline.box_says(line)
+    }
+
     /// A line of the box's log.
-    pub fn box_says(&self, line: &Value) {
+    fn box_says(&self, line: &Value) {
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         let short = |id: String| id.chars().take(8).collect::<String>();
         match (text("target").as_str(), text("message").as_str()) {

@@ -8,10 +8,11 @@ use serde_json::json;
 
 use super::DemoError;
 use super::caller::Caller;
+use super::events::patiently;
 use super::process::BoxProcess;
 use super::report::{Check, Timeline, checks};
-use super::story::{CALLER, Temporary, WAIT, patiently, reqwest_client, settings};
-use super::tools::Tools;
+use super::story::{CALLER, Temporary, settings, this_program};
+use super::tools::{Manner, Tools};
 use crate::coordination::Reader;
 use crate::surface::speech::wav;
 
@@ -21,7 +22,7 @@ use crate::surface::speech::wav;
 /// What went wrong; [`DemoError::Contract`] when a check failed.
 pub async fn run() -> Result<(), DemoError> {
     let folder = Temporary::create()?;
-    let (config, tools) = (folder.0.join("recado.toml"), Tools::start().await?);
+    let (config, tools) = (folder.0.join("recado.toml"), Tools::start(|_, _| Manner::Accepts).await?);
     let system = |error| DemoError::System { what: "the test's configuration", error };
     let tool =
         format!("[[tools]]\nname = \"table\"\nurl = \"http://{}/table\"\nidempotent = true\nsay_done.en = \"Done.\"\n", tools.address);
@@ -29,26 +30,26 @@ pub async fn run() -> Result<(), DemoError> {
     std::fs::write(folder.0.join("dialogue.toml"), DIALOGUE).map_err(system)?;
     std::fs::write(folder.0.join("prompt.wav"), PROMPT).map_err(system)?;
     let timeline = Arc::new(Timeline::begin());
-    let log_file = folder.0.join("box.log");
+    let program = this_program()?;
 
-    let (mut boxed, sip) = BoxProcess::start(&config, &log_file, &timeline).await?;
-    let caller = Caller::dial(sip, CALLER).await?;
+    let boxed = BoxProcess::start(&program, &config, timeline.listener()).await?;
+    let caller = Caller::dial(boxed.sip, CALLER).await?;
     patiently("the prompt", caller.line.hears_voice(1_000)).await?;
     patiently("its end", caller.line.hears_silence(1_000)).await?;
-    patiently("the tool to be asked", tools.asked("table", 1)).await?;
-    let (_, ear) = caller.hang_up(CALLER).await?;
-    boxed.seen("the call to be settled", WAIT, |line| line["message"] == "call settled").await?;
+    tools.asked("table", 1).await?;
+    let (_, ear) = caller.hang_up().await?;
+    boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await?;
     boxed.kill();
-    let (boxed, _) = BoxProcess::start(&config, &log_file, &timeline).await?;
-    patiently("the tool to be asked again, under its key", tools.asked("table", 2)).await?;
-    let answer = tools.report(&reqwest_client()?, "table", json!({})).await?;
-    let ended_well = boxed.terminate().await;
+    let boxed = BoxProcess::start(&program, &config, timeline.listener()).await?;
+    tools.asked("table", 2).await?;
+    let answer = tools.report("table", json!({})).await?;
+    let ended_well = boxed.stops().await.is_ok_and(|status| status.success());
     let store = Reader::open(&folder.0.join("data").join(crate::config::STORE_FILE))?;
     let owed: Vec<DeliveryState> = store.pending()?.deliveries.iter().map(|delivery| delivery.record.state).collect();
 
     let prompt = wav::read(PROMPT).map_err(|fault| DemoError::Answer(fault.to_string()))?;
     let heard = ear.find(&prompt).len();
-    let effects: u32 = tools.all().iter().map(|taken| taken.effects).sum();
+    let effects = tools.effects("table");
     let check = |what: &str, found: String, holds| Check { what: what.to_owned(), found, holds };
     let failed = checks(&[
         check("the caller heard the prompt whole", heard.to_string(), heard == 1),

@@ -10,9 +10,10 @@ use recado_core::policy::Language;
 use serde_json::{Value, json};
 
 use super::caller::Caller;
+use super::events::patiently;
 use super::process::BoxProcess;
 use super::report::{Check, Timeline, checks, table};
-use super::tools::Tools;
+use super::tools::{Manner, Tools};
 use super::{DemoError, Ear, Options};
 use crate::coordination::Reader;
 use crate::surface::speech::espeak::EspeakNg;
@@ -80,36 +81,32 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     };
     let words = words(options.language);
     let listen_for = Phrases::of(&words, options.language).await?;
-    let tools = Tools::start().await?;
+    let tools = Tools::start(|_, _| Manner::Accepts).await?;
     let config = write_configuration(folder, options.language, &words, &tools)?;
-    let log_file = folder.join("box.log");
-    let client = reqwest_client()?;
+    let program = this_program()?;
     let timeline = Arc::new(Timeline::begin());
 
     // The first call.
-    let (mut boxed, sip) = BoxProcess::start(&config, &log_file, &timeline).await?;
+    let boxed = BoxProcess::start(&program, &config, timeline.listener()).await?;
     timeline.story("the caller dials");
-    let first = Caller::dial(sip, CALLER).await?;
+    let first = Caller::dial(boxed.sip, CALLER).await?;
     patiently("the greeting", first.line.hears_voice(300)).await?;
     patiently("the end of the greeting", first.line.hears_silence(700)).await?;
     timeline.story("the caller asks for a table and a taxi");
     first.line.say(&speech(words.request)?);
     patiently("the request to be said", first.line.has_said()).await?;
-    patiently("both tools to be asked", async {
-        tools.asked("table", 1).await;
-        tools.asked("taxi", 1).await;
-    })
-    .await?;
+    tools.asked("table", 1).await?;
+    tools.asked("taxi", 1).await?;
     patiently("the acceptance", first.line.hears_voice(300)).await?;
     patiently("the end of the acceptance", first.line.hears_silence(500)).await?;
     timeline.story("the caller chats on; the tools finish meanwhile, the second one first");
     first.line.say(&speech(words.small_talk)?);
-    boxed.seen("the box to hear the caller", WAIT, |line| is_clock(line, "Speaking")).await?;
+    boxed.log.seen("the box to hear the caller", |line| is_clock(line, "Speaking")).await?;
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let mut answers = vec![tools.report(&client, "taxi", json!({ "at": "nine" })).await?];
-    answers.push(tools.report(&client, "table", json!({ "at": "half past nine" })).await?);
+    let mut answers = vec![tools.report("taxi", json!({ "at": "nine" })).await?];
+    answers.push(tools.report("table", json!({ "at": "half past nine" })).await?);
     timeline.story("one of them reports twice");
-    answers.push(tools.report(&client, "table", json!({ "at": "half past nine" })).await?);
+    answers.push(tools.report("table", json!({ "at": "half past nine" })).await?);
     patiently("the small talk to be said", first.line.has_said()).await?;
     patiently("the closing", first.line.hears_voice(1_200)).await?;
     timeline.story("the caller interrupts the closing");
@@ -117,10 +114,10 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     patiently("the interruption to be said", first.line.has_said()).await?;
     patiently("the rest of the closing", first.line.hears_voice(500)).await?;
     patiently("the end of the closing", first.line.hears_silence(900)).await?;
-    boxed.seen("evidence that the closing was heard", WAIT, settled).await?;
+    boxed.log.seen("evidence that the closing was heard", settled).await?;
     timeline.story("the caller asks for the invoice");
     first.line.say(&speech(words.second_request)?);
-    patiently("the invoice to be asked for", tools.asked("invoice", 1)).await?;
+    tools.asked("invoice", 1).await?;
     patiently("the acceptance", first.line.hears_voice(300)).await?;
     patiently("the end of the acceptance", first.line.hears_silence(500)).await?;
 
@@ -128,13 +125,13 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     boxed.kill();
     let first = first.dropped();
     write_dialogue(folder, DIALOGUE_AGAIN)?;
-    let (boxed, sip) = BoxProcess::start(&config, &log_file, &timeline).await?;
-    patiently("the invoice to be asked for again, under its key", tools.asked("invoice", 2)).await?;
-    answers.push(tools.report(&client, "invoice", json!({ "sent": true })).await?);
+    let boxed = BoxProcess::start(&program, &config, timeline.listener()).await?;
+    tools.asked("invoice", 2).await?;
+    answers.push(tools.report("invoice", json!({ "sent": true })).await?);
 
     // The second call.
     timeline.story("the caller dials again");
-    let second = Caller::dial(sip, CALLER).await?;
+    let second = Caller::dial(boxed.sip, CALLER).await?;
     patiently("the greeting", second.line.hears_voice(300)).await?;
     patiently("the greeting and the pending closing", second.line.hears_silence(1_200)).await?;
     timeline.story("the caller says who it is; nothing is told twice");
@@ -142,11 +139,11 @@ pub async fn play(options: &Options) -> Result<(), DemoError> {
     patiently("it to be said", second.line.has_said()).await?;
     patiently("an answer", second.line.hears_voice(300)).await?;
     patiently("its end", second.line.hears_silence(2_500)).await?;
-    boxed.seen("evidence that the closing was heard", WAIT, settled).await?;
+    boxed.log.seen("evidence that the closing was heard", settled).await?;
     timeline.story("the caller hangs up");
-    let second = second.hang_up(CALLER).await?;
-    boxed.seen("the call to be settled", WAIT, |line| line["message"] == "call settled").await?;
-    let ended_well = boxed.terminate().await;
+    let second = second.hang_up().await?;
+    boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await?;
+    let ended_well = boxed.stops().await.is_ok_and(|status| status.success());
 
     write_wav(&options.wav, &[&first, &second])?;
     let store = Reader::open(&folder.join("data").join(crate::config::STORE_FILE))?;
@@ -207,9 +204,10 @@ fn verdict(
     ];
     let all = tools.all();
     checks.push(check("three operations, three keys", all.len().to_string(), all.len() == 3));
-    for taken in all {
-        let found = format!("asked {} times, {} effect", taken.requests, taken.effects);
-        checks.push(check(&format!("{}: one effect, however often it was asked", taken.tool), found, taken.effects == 1));
+    for asked in all {
+        let effects = tools.effects(&asked.tool);
+        let found = format!("asked {} times, {effects} effect", asked.requests);
+        checks.push(check(&format!("{}: one effect, however often it was asked", asked.tool), found, effects == 1));
     }
     checks
 }
@@ -290,18 +288,8 @@ fn settled(line: &Value) -> bool {
     line["message"] == "delivery settled" && line["clauses"].as_str().is_some_and(|clauses| !clauses.contains("Unheard"))
 }
 
-pub(super) async fn patiently(what: &str, happens: impl Future<Output = ()>) -> Result<(), DemoError> {
-    tokio::time::timeout(WAIT, happens).await.map_err(|_| DemoError::Waited(what.to_owned()))
-}
-
 fn speech(bytes: &[u8]) -> Result<Vec<i16>, DemoError> {
     wav::read(bytes).map_err(|fault| DemoError::Answer(fault.to_string()))
-}
-
-pub(super) fn reqwest_client() -> Result<reqwest::Client, DemoError> {
-    // The box's tools are on loopback, without TLS.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    reqwest::Client::builder().no_proxy().tls_certs_only([]).build().map_err(|error| DemoError::Answer(error.to_string()))
 }
 
 fn write_wav(file: &Path, calls: &[&(Vec<i16>, Ear)]) -> Result<(), DemoError> {
@@ -320,6 +308,11 @@ fn write_wav(file: &Path, calls: &[&(Vec<i16>, Ear)]) -> Result<(), DemoError> {
         }
     }
     writer.finalize().map_err(fault)
+}
+
+/// The program that the box is a process of.
+pub(super) fn this_program() -> Result<PathBuf, DemoError> {
+    std::env::current_exe().map_err(|error| DemoError::System { what: "this program's path", error })
 }
 
 /// A folder that goes when the demo does.
@@ -342,9 +335,6 @@ impl Drop for Temporary {
 
 /// Who calls.
 pub(super) const CALLER: &str = "600123456";
-
-/// Nothing in the story takes longer than this.
-pub(super) const WAIT: Duration = Duration::from_secs(25);
 
 const DIALOGUE: &str = include_str!("dialogue.toml");
 

@@ -1,18 +1,20 @@
 //! The voice: the single owner of a channel's mouth.
 //!
-//! It carries out Speak, Resume and Clear in the order in which they come, renders words on the way, and decides nothing.
-//! What becomes of the audio is told by the media path; what is told here is only that audio exists, or could not be made.
+//! It carries out Speak, Resume and Clear in the order in which they come, renders words on the way, and decides nothing; the
+//! order is kept by [`recado_voice::Voice`]. What becomes of the audio is told by the media path; what is told here is only that
+//! audio exists, or could not be made.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use recado_core::conversation::{AcousticEpoch, Content, PlaybackEvent, SegmentRef, Word};
 use recado_core::ids::PlaybackId;
 use recado_core::policy::Language;
+use recado_voice::Rendered;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::media::{CallCommands, CallEvents, CallMedia, Codec, Command};
+use super::media::{CallCommands, CallEvents, CallMedia, Codec, Coded, Remote};
 use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
@@ -20,7 +22,7 @@ pub struct Speaker {
     engine: Arc<dyn Synthesiser>,
     voices: BTreeMap<Language, super::speech::Voice>,
     /// In both laws, so that calls share one copy.
-    prompts: BTreeMap<String, [Rendered; 2]>,
+    prompts: BTreeMap<String, [Rendered<Coded>; 2]>,
     /// What is wrong with the engine, if it did not work the last time.
     state: watch::Sender<Option<String>>,
 }
@@ -78,20 +80,10 @@ pub struct Voice {
     mouth: CallCommands,
     codec: Codec,
     speaker: Arc<Speaker>,
-    /// What was asked for and has not gone to the mouth, in order.
-    queue: VecDeque<Pending>,
-    rendering: JoinSet<(SegmentRef, Result<Rendered, String>)>,
-    told: VecDeque<PlaybackEvent>,
-    /// Commands that found the mouth full. Their order is kept.
-    held_back: VecDeque<Command>,
-}
-
-struct Pending {
-    segment: SegmentRef,
-    epoch: AcousticEpoch,
-    audio: Option<Rendered>,
-    /// Who renders it.
-    render: Option<Render>,
+    order: recado_voice::Voice<Coded, Remote>,
+    rendering: JoinSet<(SegmentRef, Result<Rendered<Coded>, String>)>,
+    /// Who renders what.
+    renders: Vec<(SegmentRef, Render)>,
 }
 
 /// A rendering under way; nobody needs it any more when this is dropped.
@@ -103,43 +95,25 @@ impl Drop for Render {
     }
 }
 
-#[derive(Clone)]
-struct Rendered {
-    codec: Codec,
-    octets: Arc<[u8]>,
-    duration_ms: u64,
-    words: Vec<Word>,
-    near_silent: bool,
-}
-
 impl Voice {
     /// The voice of a call that speaks `codec`, and what the call's media tells.
     pub fn new(media: CallMedia, codec: Codec, speaker: Arc<Speaker>) -> (Self, CallEvents) {
         let CallMedia { commands: mouth, events, .. } = media;
-        let voice = Self {
-            mouth,
-            codec,
-            speaker,
-            queue: VecDeque::new(),
-            rendering: JoinSet::new(),
-            told: VecDeque::new(),
-            held_back: VecDeque::new(),
-        };
+        let voice = Self { mouth, codec, speaker, order: recado_voice::Voice::default(), rendering: JoinSet::new(), renders: Vec::new() };
         (voice, events)
     }
 
     /// Says a segment after those already asked for, unless the acoustic clock has left `epoch` when it could begin.
     pub fn speak(&mut self, segment: SegmentRef, content: &Content, epoch: AcousticEpoch) {
-        if self.queue.len() >= QUEUE_MAX {
-            let reason = format!("{QUEUE_MAX} segments wait for the speech engine already");
-            return self.told.push_back(PlaybackEvent::Failed { segment, reason });
+        if !self.order.speak(segment, epoch) {
+            return;
         }
-        self.queue.push_back(Pending { segment, epoch, audio: None, render: None });
         let codec = self.codec;
         match content {
             Content::Prompt { name, .. } => {
-                let rendered = match self.speaker.prompts.get(name).and_then(|both| both.iter().find(|audio| audio.codec == codec)) {
-                    Some(audio) => Ok(audio.clone()),
+                let both = self.speaker.prompts.get(name);
+                let rendered = match both.and_then(|both| both.iter().find(|rendered| rendered.audio.codec == codec)) {
+                    Some(rendered) => Ok(rendered.clone()),
                     None => Err(format!("there is no prompt `{name}`: name it under [prompts] in the dialogue")),
                 };
                 self.rendered(segment, rendered);
@@ -151,111 +125,84 @@ impl Voice {
                     let audio = speaker.synthesise(&utterance).await;
                     (segment, audio.map(|audio| render(&audio, codec)).map_err(|error| error.to_string()))
                 });
-                if let Some(pending) = self.queue.back_mut() {
-                    pending.render = Some(Render(render));
-                }
+                self.renders.push((segment, Render(render)));
             }
         }
     }
 
     /// Goes on with a paused playback, unless the acoustic clock has left `epoch`.
     pub fn resume(&mut self, playback: PlaybackId, epoch: AcousticEpoch) {
-        self.command(Command::Resume { playback, epoch });
+        self.order.resume(playback, epoch);
+        self.pass_on();
     }
 
     /// Stops: what of this playback has not left the box is discarded.
     pub fn clear(&mut self, playback: PlaybackId) {
-        self.queue.retain(|pending| pending.segment.playback != playback);
-        self.held_back.retain(|command| !matches!(command, Command::Speak { segment, .. } if segment.playback == playback));
-        self.command(Command::Clear { playback });
+        self.order.clear(playback);
+        self.pass_on();
     }
 
     /// Changes where and how the media goes, as a re-INVITE agreed.
-    pub fn renegotiated(&mut self, remote: super::media::Remote) {
+    pub fn renegotiated(&mut self, remote: Remote) {
         self.codec = remote.codec;
-        self.command(Command::Remote(remote));
+        self.order.renegotiated(remote);
+        self.pass_on();
     }
 
     /// The call is over: nothing more is sent.
     pub fn close(&mut self) {
-        self.queue.clear();
-        self.rendering.abort_all();
-        self.command(Command::Close);
+        self.order.close();
+        self.pass_on();
     }
 
     /// The next thing to be told of audio that was asked for. Cancel-safe.
     pub async fn told(&mut self) -> PlaybackEvent {
         loop {
-            if let Some(event) = self.told.pop_front() {
+            if let Some(event) = self.order.told() {
                 return event;
             }
-            if self.held_back.is_empty() {
-                match self.rendering.join_next().await {
-                    Some(Ok((segment, rendered))) => self.rendered(segment, rendered),
-                    Some(Err(broken)) => self.broken_off(&broken),
-                    None => std::future::pending().await,
-                }
-            } else {
+            if self.order.holds_back() {
                 tokio::time::sleep(MOUTH_FULL_WAIT).await;
-                self.retry();
+                self.pass_on();
+                continue;
+            }
+            match self.rendering.join_next().await {
+                Some(Ok((segment, rendered))) => self.rendered(segment, rendered),
+                Some(Err(broken)) => self.broken_off(&broken),
+                None => std::future::pending().await,
             }
         }
     }
 
     /// A rendering ended without an answer: what waits behind it must not wait for ever. One that was aborted is no longer waited for.
     fn broken_off(&mut self, broken: &tokio::task::JoinError) {
-        let is_its = |pending: &&Pending| pending.render.as_ref().is_some_and(|render| render.0.id() == broken.id());
-        if let Some(segment) = self.queue.iter().find(is_its).map(|pending| pending.segment) {
+        let its = self.renders.iter().find(|(_, render)| render.0.id() == broken.id());
+        if let Some(segment) = its.map(|(segment, _)| *segment) {
             self.rendered(segment, Err(broken.to_string()));
         }
     }
 
-    fn rendered(&mut self, segment: SegmentRef, rendered: Result<Rendered, String>) {
-        let Some(at) = self.queue.iter().position(|pending| pending.segment == segment) else {
-            return; // It was cleared meanwhile.
-        };
-        match rendered {
-            Ok(audio) => {
-                let (duration_ms, words, near_silent) = (audio.duration_ms, audio.words.clone(), audio.near_silent);
-                self.told.push_back(PlaybackEvent::Ready { segment, duration_ms, words, near_silent });
-                if let Some(pending) = self.queue.get_mut(at) {
-                    pending.audio = Some(audio);
-                }
-            }
-            Err(reason) => {
-                tracing::warn!(playback_id = %segment.playback, index = segment.index, reason, "no audio for a segment");
-                self.queue.remove(at);
-                self.told.push_back(PlaybackEvent::Failed { segment, reason });
-            }
+    fn rendered(&mut self, segment: SegmentRef, rendered: Result<Rendered<Coded>, String>) {
+        if let (true, Err(reason)) = (self.order.awaits(segment), &rendered) {
+            tracing::warn!(playback_id = %segment.playback, index = segment.index, reason, "no audio for a segment");
         }
-        self.release();
+        self.order.rendered(segment, rendered);
+        self.pass_on();
     }
 
-    /// Gives the mouth what is rendered, in order.
-    fn release(&mut self) {
-        while self.queue.front().is_some_and(|pending| pending.audio.is_some()) {
-            let Some(Pending { segment, epoch, audio: Some(audio), .. }) = self.queue.pop_front() else { return };
-            self.command(Command::Speak { segment, codec: audio.codec, audio: audio.octets, last: true, epoch });
-        }
-    }
-
-    fn command(&mut self, command: Command) {
-        self.held_back.push_back(command);
-        self.retry();
-    }
-
-    fn retry(&mut self) {
-        while let Some(command) = self.held_back.pop_front() {
+    /// Gives the mouth what it has room for, and ends the renderings that nobody waits for.
+    fn pass_on(&mut self) {
+        self.renders.retain(|(segment, _)| self.order.awaits(*segment));
+        while let Some(command) = self.order.command() {
             if let Err(command) = self.mouth.send(command) {
-                self.held_back.push_front(command);
-                return;
+                return self.order.hold_back(command);
             }
         }
     }
 }
 
 /// Audio as the telephone takes it, with what is known of it.
-fn render(audio: &SpeechAudio, codec: Codec) -> Rendered {
+fn render(audio: &SpeechAudio, codec: Codec) -> Rendered<Coded> {
     let mut octets = vec![0; audio.samples_8khz.len()];
     codec.encode(&audio.samples_8khz, &mut octets);
     let words = audio
@@ -263,7 +210,8 @@ fn render(audio: &SpeechAudio, codec: Codec) -> Rendered {
         .iter()
         .map(|mark| Word { end_byte: clamp(mark.byte_range.end), end_ms: clamp(mark.end_sample / SAMPLES_PER_MS) })
         .collect();
-    Rendered { codec, octets: octets.into(), duration_ms: audio.duration_ms(), words, near_silent: near_silent(&audio.samples_8khz) }
+    let near_silent = near_silent(&audio.samples_8khz);
+    Rendered { audio: Coded { codec, octets: octets.into() }, duration_ms: audio.duration_ms(), words, near_silent }
 }
 
 /// Whether most of the audio is below -60 dBFS: it convinces nobody that something was said.
@@ -287,9 +235,6 @@ const SAMPLES_PER_MS: usize = 8;
 
 /// A thousandth of full scale.
 const SILENT_RMS: i64 = 33;
-
-/// Segments that may wait for the speech engine: more than a minute of speech.
-const QUEUE_MAX: usize = 64;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
-use recado_core::conversation::{Measure, MeasureName};
+use recado_core::conversation::{Doubt, Measure, MeasureName};
 use recado_core::ledger::{DeliveryState, LedgerMeasure};
 
 use super::TelemetryError;
@@ -30,15 +30,29 @@ use super::TelemetryError;
 pub enum Observation {
     /// By a conversation.
     Conversation(Measure),
+    /// By a conversation: evidence for a segment is doubted.
+    Doubted(Doubt),
     /// By the ledger.
     Ledger(LedgerMeasure),
     /// By the store: how long a commit took, from its request to being durable.
     StoreCommit(Duration),
+    /// A trace was begun.
+    TraceBegun,
+    /// An input is missing in its trace: the disk is too slow for it, or fails.
+    TraceInputMissed,
+    /// A trace has become as long as it may be.
+    TraceTruncated,
 }
 
 impl From<Measure> for Observation {
     fn from(measure: Measure) -> Self {
         Self::Conversation(measure)
+    }
+}
+
+impl From<Doubt> for Observation {
+    fn from(doubt: Doubt) -> Self {
+        Self::Doubted(doubt)
     }
 }
 
@@ -67,11 +81,21 @@ struct Instruments {
     stale_delivery: Rate,
     next_turn_resync: Rate,
     repeated_results: Counter,
+    evidence_doubted: Counter,
     uncertain_deliveries: Counter,
     suppressed_deliveries: Counter,
     store_commit: Histogram,
+    traces: Counter,
+    trace_inputs_missed: Counter,
+    traces_truncated: Counter,
     calls_active: Gauge,
     deliveries: BTreeMap<DeliveryState, Gauge>,
+}
+
+impl std::fmt::Debug for Measures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Measures(..)")
+    }
 }
 
 impl Measures {
@@ -105,11 +129,16 @@ impl Measures {
             next_turn_resync: register.rate("recado_next_turn_resync_rate", "Closings that rode on a response, per closing heard"),
             repeated_results: register
                 .counter("recado_repeated_results_total", "Results that came again, or another for the same operation"),
+            evidence_doubted: register
+                .counter("recado_evidence_doubted_total", "Segments for which the evidence of having been heard is doubted"),
             uncertain_deliveries: register
                 .counter("recado_uncertain_deliveries_total", "Deliveries of which it became unknown whether they were heard"),
             suppressed_deliveries: register
                 .counter("recado_suppressed_deliveries_total", "Deliveries that were kept and not told, being stale"),
             store_commit: register.time(STORE_COMMIT, "A commit requested to a commit durable"),
+            traces: register.counter("recado_traces_total", "Traces that were begun"),
+            trace_inputs_missed: register.counter("recado_trace_inputs_missed_total", "Inputs that are missing in their traces"),
+            traces_truncated: register.counter("recado_traces_truncated_total", "Traces that became as long as they may be"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
             deliveries: DELIVERY_STATES
                 .into_iter()
@@ -124,8 +153,12 @@ impl Measures {
     pub fn record(&self, observation: impl Into<Observation>) {
         match observation.into() {
             Observation::Conversation(measure) => self.record_conversation(measure),
+            Observation::Doubted(_) => self.0.evidence_doubted.increment(1),
             Observation::Ledger(measure) => self.record_ledger(&measure),
             Observation::StoreCommit(took) => self.0.store_commit.record(took.as_secs_f64() * 1_000.0),
+            Observation::TraceBegun => self.0.traces.increment(1),
+            Observation::TraceInputMissed => self.0.trace_inputs_missed.increment(1),
+            Observation::TraceTruncated => self.0.traces_truncated.increment(1),
         }
     }
 

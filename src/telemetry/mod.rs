@@ -7,9 +7,11 @@ pub mod fields;
 pub mod logs;
 pub mod measures;
 mod seldom;
+mod utc;
 
 pub use measures::{Measures, Observation};
 pub use seldom::Seldom;
+pub use utc::utc;
 
 /// Why telemetry can't be set up.
 #[derive(Debug, thiserror::Error)]

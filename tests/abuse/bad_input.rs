@@ -7,9 +7,9 @@ use std::time::Duration;
 use recado_core::ledger::DeliveryState;
 
 use crate::box_process::BoxProcess;
+use crate::http_peers::{SUCCEEDED, report};
 use crate::phone::{ACCEPTED, DONE, Phone, WORDS, receiver_report, rtp_packet, tone_frame, transact};
 use crate::stage::{Stage, patiently};
-use crate::tool_service::SUCCEEDED;
 
 #[test]
 fn garbage_on_the_sip_port_disturbs_no_call_fills_no_log_and_no_memory() {
@@ -17,7 +17,7 @@ fn garbage_on_the_sip_port_disturbs_no_call_fills_no_log_and_no_memory() {
     let mut boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
     phone.hears(WORDS, 1);
-    let before_kib = boxed.resident_kib();
+    let before_kib = boxed.resident_kib().expect("it runs");
     let corpus = corpus();
     let mut random = Random(1);
     // Another source than the telephones': a source has its share of the box.
@@ -60,7 +60,7 @@ fn garbage_on_a_calls_rtp_and_rtcp_ports_disturbs_neither_it_nor_others() {
     let (phone, other) = (Phone::dial(boxed.sip, "ana"), Phone::dial(boxed.sip, "bob"));
     phone.hears(WORDS, 1);
     other.hears(WORDS, 1);
-    let before_kib = boxed.resident_kib();
+    let before_kib = boxed.resident_kib().expect("it runs");
     let corpus = corpus();
     let mut random = Random(2);
     let stranger = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
@@ -123,9 +123,9 @@ fn reports_of_what_was_never_sent_or_of_absurd_loss_make_nothing_spoken() {
     let phone = Phone::dial(boxed.sip, "ana");
     phone.reports(false);
     phone.hears(WORDS, 1);
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     phone.hears(ACCEPTED, 1);
-    assert_eq!(asked.report(SUCCEEDED), 200);
+    assert_eq!(report(&asked, SUCCEEDED), 200);
     patiently("the closing to begin", || phone.heard().frames.contains(&DONE).then_some(()));
     let heard = phone.heard();
     for ahead in [10, 1_000, 30_000, 60_000, 0x7fff_0000] {
@@ -172,7 +172,7 @@ fn a_flood_of_unfinished_and_cancelled_calls_leaves_room_for_a_real_one() {
 
 /// The box is as it was: nothing has piled up, and the log says little.
 fn sane(boxed: &BoxProcess, before_kib: u64) {
-    let (now_kib, lines) = (boxed.resident_kib(), boxed.said("").len());
+    let (now_kib, lines) = (boxed.resident_kib().expect("it runs"), boxed.said("").len());
     println!("{before_kib} → {now_kib} KiB, {lines} lines");
     assert!(now_kib < before_kib + 16 * 1_024, "{before_kib} → {now_kib} KiB");
     assert!(lines < LINES_MAX, "{lines} lines, such as {:?}", boxed.said("").last());

@@ -1,15 +1,14 @@
 //! What the box leans on breaks: tools, the speech engine, the disk.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use recado_core::ledger::{DeliveryState, OperationState};
 
 use crate::box_process::command;
+use crate::disk::Disk;
+use crate::http_peers::{SUCCEEDED, bad_service, report};
 use crate::phone::{ACCEPTED, DONE, FAILED, Phone, UNKNOWN, WORDS};
 use crate::stage::{Stage, patiently, tool};
-use crate::tool_service::SUCCEEDED;
 
 #[test]
 fn each_broken_answer_of_a_tool_ends_in_one_truthful_closing() {
@@ -17,13 +16,14 @@ fn each_broken_answer_of_a_tool_ends_in_one_truthful_closing() {
     let stage = Stage::set(&[]);
     let limits = "timeout_ms = 1000\ndeadline_ms = 4000\nretry = { attempts_max = 2, backoff_ms = 100, backoff_ms_max = 100 }\n";
     let mut names: Vec<&str> = broken.to_vec();
+    let service = bad_service();
     for name in broken {
-        stage.configures(&tool(name, &format!("http://{}/{name}", stage.tools.address), limits));
+        stage.configures(&tool(name, &format!("http://{service}/{name}"), limits));
     }
     // Nobody listens there.
     let free = std::net::TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port");
     stage.configures(&tool("refused", &format!("http://{free}/"), limits));
-    stage.configures(&tool("no_tls", &format!("https://{}/no_tls", stage.tools.address), limits));
+    stage.configures(&tool("no_tls", &format!("https://{service}/no_tls"), limits));
     names.extend(["refused", "no_tls"]);
     let boxed = {
         let calls: Vec<String> = names.iter().map(|name| format!("{{ tool = {name:?} }}")).collect();
@@ -67,7 +67,7 @@ fn without_a_speech_engine_the_box_answers_works_and_keeps_what_it_owes() {
     phone.hears(WORDS, 1);
     let health = boxed.is("degraded");
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("speech: ")), "{health}");
-    assert_eq!(stage.tools.asked("job", 1).report(SUCCEEDED), 200);
+    assert_eq!(report(&stage.asked("job", 1), SUCCEEDED), 200);
     patiently("the closing", || stage.history().deliveries.first().map(|_| ()));
     let (lines, used) = (boxed.said("").len(), boxed.used());
     std::thread::sleep(Duration::from_secs(3));
@@ -93,11 +93,11 @@ fn a_speech_engine_that_hangs_or_fails_holds_up_neither_start_nor_stop_nor_other
     stage.writes("hang", "");
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     boxed.is("degraded");
     std::fs::remove_file(stage.path("hang")).expect("removed");
     stage.writes("fail", "");
-    assert_eq!(asked.report(SUCCEEDED), 200);
+    assert_eq!(report(&asked, SUCCEEDED), 200);
     std::thread::sleep(Duration::from_millis(500));
     std::fs::remove_file(stage.path("fail")).expect("removed");
     let other = Phone::dial(boxed.sip, "bob");
@@ -161,19 +161,21 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
     phone.hears(ACCEPTED, 1);
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     disk.fill();
     // New work is refused, aloud, and what there is of the disk goes to what was promised.
     patiently("the disk's end to be felt", || {
         disk.fill();
         phone.presses(1);
         std::thread::sleep(Duration::from_millis(200));
-        (boxed.health()["status"] == "degraded").then_some(())
+        (boxed.health()["status"] == "refusing").then_some(())
     });
-    let health = boxed.is("degraded");
+    let health = boxed.is("refusing");
     println!("{health}");
+    // This call goes on; a new one is told to try again.
+    patiently("a new call to be refused", || (Phone::try_dial(boxed.sip, "bob").err() == Some(503)).then_some(()));
     phone.hears(FAILED, 1);
-    let during = asked.report(SUCCEEDED);
+    let during = report(&asked, SUCCEEDED);
     println!("a callback with a full disk: {during}");
     assert!([200, 503].contains(&during), "{during}");
     let frames = phone.heard().frames.len();
@@ -183,50 +185,11 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     println!("{} lines in 2 s of a full disk; {} in all", boxed.said("").len() - lines, lines);
     assert!(boxed.said("").len() - lines < 60, "{:?}", boxed.said("").last());
     disk.empty();
-    patiently("callbacks to work again", || (asked.report(SUCCEEDED) == 200).then_some(()));
+    patiently("callbacks to work again", || (report(&asked, SUCCEEDED) == 200).then_some(()));
     phone.hears(DONE, 1);
     patiently("the reserve to be back", || (boxed.health()["status"] == "ok").then_some(()));
     phone.hang_up();
-}
-
-#[test]
-fn a_store_that_can_not_be_used_is_an_error_that_says_what_to_do() {
-    let stage = Stage::set(&[]);
-    let data = stage.path("data");
-    let store = data.join(recado::config::STORE_FILE);
-    let fails = |what: &str, says: &str| {
-        let output = command(&stage.config()).output().expect("it ran");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        println!("{what}: {}", said.lines().last().unwrap_or_default());
-        assert_eq!(output.status.code(), Some(1), "{what}: {said}");
-        assert!(said.contains(says) && !said.contains("panicked"), "{what}: {said}");
-    };
-    std::fs::create_dir(&data).expect("made");
-    std::fs::write(&store, "this is no database, but it is long enough to look like a file that somebody put here by mistake ".repeat(20))
-        .expect("written");
-    fails("not a database", "recado");
-    std::fs::remove_file(&store).expect("removed");
-    let (status, _) = stage.box_runs().stops();
-    assert!(status.success());
-    let good = std::fs::read(&store).expect("read");
-    let mut newer = good.clone();
-    newer[60..64].copy_from_slice(&9_999_u32.to_be_bytes());
-    std::fs::write(&store, &newer).expect("written");
-    fails("from a newer version", "schema 9999");
-    let mut damaged = good.clone();
-    let length = damaged.len();
-    damaged[length / 4..].fill(0xA5);
-    std::fs::write(&store, &damaged).expect("written");
-    fails("damaged", "damaged");
-    std::fs::write(&store, &good).expect("written");
-    let boxed = stage.box_runs();
-    fails("a second box", "in use by process");
-    let (status, _) = boxed.stops();
-    assert!(status.success());
-    std::fs::remove_dir_all(&data).expect("removed");
-    let Some(disk) = Disk::mount(&data, "1m") else { return };
-    disk.read_only();
-    fails("a read-only disk", "read-only");
+    patiently("calls to be taken again", || Phone::try_dial(boxed.sip, "bob").ok()).hang_up();
 }
 
 #[test]
@@ -234,7 +197,7 @@ fn a_port_that_is_taken_starts_no_work() {
     let stage = Stage::set(&["job"]);
     let boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
-    stage.tools.asked("job", 1);
+    stage.asked("job", 1);
     drop(phone);
     boxed.kill();
     let holder = std::net::UdpSocket::bind(("127.0.0.1", 0)).expect("a port");
@@ -246,58 +209,4 @@ fn a_port_that_is_taken_starts_no_work() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("another program"), "{}", String::from_utf8_lossy(&output.stderr));
     }
     assert_eq!(stage.tools.all()[0].requests, 1, "a box that can't run asked for work again");
-}
-
-#[test]
-fn the_service_managers_watchdog_is_fed() {
-    let stage = Stage::set(&[]);
-    let manager = std::os::unix::net::UnixDatagram::bind(stage.path("notify")).expect("a socket");
-    manager.set_read_timeout(Some(Duration::from_secs(20))).expect("set");
-    let mut service = command(&stage.config());
-    let environment = [("NOTIFY_SOCKET", stage.path("notify").into_os_string()), ("WATCHDOG_USEC", "600000".into())];
-    let mut boxed = service.envs(environment).stderr(std::process::Stdio::null()).spawn().expect("the box starts");
-    let mut told = Vec::new();
-    while told.len() < 4 {
-        let mut buffer = [0; 256];
-        let Ok(length) = manager.recv(&mut buffer) else { break };
-        told.push(String::from_utf8_lossy(&buffer[..length]).trim().to_owned());
-    }
-    boxed.kill().and_then(|()| boxed.wait()).expect("ended");
-    assert_eq!(told, ["READY=1", "WATCHDOG=1", "WATCHDOG=1", "WATCHDOG=1"]);
-}
-
-/// A small disk of its own; none where mounting is not permitted.
-struct Disk(PathBuf);
-
-impl Disk {
-    fn mount(at: &Path, size: &str) -> Option<Self> {
-        std::fs::create_dir_all(at).expect("made");
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs"]).arg(at).output();
-        let mounted = mounted.is_ok_and(|output| output.status.success());
-        if !mounted {
-            println!("skipped: mounting a tmpfs is not permitted here");
-        }
-        mounted.then(|| Self(at.to_owned()))
-    }
-
-    /// Takes all the space that is left.
-    fn fill(&self) {
-        use std::io::Write;
-        let mut file = std::fs::OpenOptions::new().create(true).append(true).open(self.0.join("ballast")).expect("opened");
-        while file.write_all(&[0; 4_096]).is_ok() {}
-    }
-
-    fn empty(&self) {
-        std::fs::remove_file(self.0.join("ballast")).expect("removed");
-    }
-
-    fn read_only(&self) {
-        assert!(Command::new("mount").args(["-o", "remount,ro"]).arg(&self.0).status().is_ok_and(|status| status.success()));
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }

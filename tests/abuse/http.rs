@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::http_peers::{SUCCEEDED, get, post, report};
 use crate::phone::{DONE, Phone, WORDS};
 use crate::stage::{Stage, patiently};
-use crate::tool_service::{SUCCEEDED, get, post};
 
 #[test]
 fn callbacks_of_every_bad_kind_are_refused_and_the_right_one_counts_once() {
     let stage = Stage::set(&["job"]);
     let mut boxed = stage.box_runs();
     let phone = Phone::dial(boxed.sip, "ana");
-    let asked = stage.tools.asked("job", 1);
+    let asked = stage.asked("job", 1);
     for (token, status) in [("", 401), ("wrong", 401), (&asked.token[..asked.token.len() - 1], 401), (&asked.token, 400)] {
         assert_eq!(post(&asked.url, token, b"\xff\0garbage"), status, "{token}");
     }
@@ -26,15 +26,15 @@ fn callbacks_of_every_bad_kind_are_refused_and_the_right_one_counts_once() {
     let at_once: Vec<_> = (0..200)
         .map(|_| {
             let asked = asked.clone();
-            std::thread::spawn(move || (0..5).map(|_| asked.report(SUCCEEDED)).collect::<Vec<u16>>())
+            std::thread::spawn(move || (0..5).map(|_| report(&asked, SUCCEEDED)).collect::<Vec<u16>>())
         })
         .collect();
     let statuses: Vec<u16> = at_once.into_iter().flat_map(|thread| thread.join().expect("ended")).collect();
     let count = |status| statuses.iter().filter(|found| **found == status).count();
     println!("1,000 by 200 at once: {} recorded, {} later, {} broken off", count(200), count(503), count(0));
     assert!(count(200) > 0 && count(200) + count(503) == 1_000, "{statuses:?}");
-    assert_eq!(asked.report("{\"status\":\"failed\"}"), 409);
-    assert_eq!(asked.report(SUCCEEDED), 200);
+    assert_eq!(report(&asked, "{\"status\":\"failed\"}"), 409);
+    assert_eq!(report(&asked, SUCCEEDED), 200);
     phone.hears(DONE, 1);
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(phone.hang_up().whole(DONE), 1);

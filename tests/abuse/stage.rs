@@ -2,15 +2,18 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use recado::coordination::{History, Reader};
+use recado::demo::{Asked, Manner, Tools};
+use serde_json::json;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 use crate::box_process::BoxProcess;
 use crate::phone::{ACCEPTED, DONE, FAILED, UNKNOWN, WORDS, sample};
-use crate::tool_service::Tools;
 
 pub struct Stage {
     pub folder: TempDir,
@@ -18,9 +21,10 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A box that greets and asks for the tools `names`; each is served by the tools' service under its name.
+    /// A box that greets and asks for the tools `names`; each is served by the tools' service under its name. The tool `at_once`
+    /// answers with its result, others report it when the test says so.
     pub fn set(names: &[&str]) -> Self {
-        let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start());
+        let (folder, tools) = (tempfile::tempdir().expect("a folder"), block_on(Tools::start(manners)).expect("the tools' service"));
         let stage = Self { folder, tools };
         let mut settings = settings(stage.folder.path());
         for name in names {
@@ -80,6 +84,13 @@ impl Stage {
         BoxProcess::start(&self.config())
     }
 
+    /// Waits until `tool` has been asked `requests` times under one key. What is known of it then.
+    pub fn asked(&self, tool: &str, requests: u32) -> Asked {
+        patiently(&format!("{tool} to be asked {requests} times"), || {
+            self.tools.all().into_iter().find(|asked| asked.tool == tool && asked.requests >= requests)
+        })
+    }
+
     /// What the store holds.
     pub fn history(&self) -> History {
         self.history_in(&self.path("data"))
@@ -89,6 +100,16 @@ impl Stage {
     pub fn history_in(&self, data_dir: &Path) -> History {
         Reader::open(&data_dir.join(recado::config::STORE_FILE)).and_then(|store| store.history()).expect("a store")
     }
+}
+
+fn manners(tool: &str, _: u32) -> Manner {
+    if tool == "at_once" { Manner::Answers(json!({})) } else { Manner::Accepts }
+}
+
+/// Waits in a test that is no task: what the tools' service and the box's process need of tokio runs beside.
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().expect("threads"));
+    RUNTIME.block_on(future)
 }
 
 /// A tool whose closings have a tone each.

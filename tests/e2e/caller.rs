@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use recado::demo::{Events, patiently};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 
-use super::events::{Events, patiently};
 use super::sound::{FRAME, MS, Recording, growing_wav, voiced, write_wav};
 
 /// A call that is up. Its baresip ends when it is dropped.
@@ -102,7 +102,7 @@ impl Caller {
                 tokio::time::sleep(POLL).await;
             }
         };
-        let said = patiently("the caller to speak", said).await;
+        let said = patiently("the caller to speak", said).await.expect("it speaks");
         // What comes now is listened to, not what came before.
         self.listened = self.listened.max(said.ends_ms * MS);
         said
@@ -170,7 +170,7 @@ impl Caller {
                 tokio::time::sleep(POLL).await;
             }
         };
-        self.listened = patiently(what, until).await;
+        self.listened = patiently(what, until).await.expect("heard");
     }
 
     /// Hangs up. What was heard.
@@ -197,7 +197,7 @@ impl Caller {
     }
 
     async fn event(&self, name: &str) -> Value {
-        self.events.seen(name, |event| event["type"] == name).await
+        self.events.seen(name, |event| event["type"] == name).await.expect("seen")
     }
 
     async fn command(&mut self, command: &str, parameters: &str) {
@@ -205,7 +205,8 @@ impl Caller {
         let token = self.commands.to_string();
         let message = json!({ "command": command, "params": parameters, "token": token }).to_string();
         self.control.write_all(format!("{}:{message},", message.len()).as_bytes()).await.expect("baresip listens");
-        let answer = self.events.seen("baresip's answer", |event| event["response"] == true && event["token"] == *token).await;
+        let answer =
+            self.events.seen("baresip's answer", |event| event["response"] == true && event["token"] == *token).await.expect("an answer");
         let data = answer["data"].as_str().unwrap_or_default();
         assert!(answer["ok"] == true && !data.contains("failed"), "{command}: {answer}");
     }
@@ -247,6 +248,7 @@ async fn start(folder: &Path, user: &str, telephone: Telephone) -> Option<(Child
         }
     })
     .await
+    .expect("it listens")
 }
 
 /// Its configuration, on ports that are free. Where it is controlled.

@@ -39,7 +39,7 @@ say = {{ en = "Go ahead." }}
 async fn orders(stage: &Stage, caller: &mut Caller, key: &str, tools: &[&str]) {
     caller.presses(key).await;
     for tool in tools {
-        stage.tools.asked(tool, 1).await;
+        stage.tools.asked(tool, 1).await.expect("asked");
     }
     caller.hears_something().await;
 }
@@ -51,9 +51,9 @@ async fn two_tools_of_a_batch_that_finish_in_reverse_order_close_together_in_the
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
     orders(&stage, &mut caller, "2", &["table", "taxi"]).await;
-    assert_eq!(stage.tools.report("taxi", json!({})).await, 200);
+    assert_eq!(stage.tools.report("taxi", json!({})).await.expect("answered"), 200);
     caller.hears_silence(2_000).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_something().await;
     caller.hears_silence(2_000).await;
     let heard = caller.hangs_up().await;
@@ -62,7 +62,7 @@ async fn two_tools_of_a_batch_that_finish_in_reverse_order_close_together_in_the
     let told = heard.once("the table", &table);
     let next = heard.once("the taxi", &phrase(TAXI).await);
     assert!((told + table.len() / MS..told + table.len() / MS + 500).contains(&next), "told at {told} and at {next} ms");
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     assert_eq!(stage.history().deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Spoken]);
     assert_eq!((stage.tools.effects("table"), stage.tools.effects("taxi")), (1, 1));
 }
@@ -75,13 +75,13 @@ async fn a_cancel_that_comes_too_late_is_said_truthfully_and_once() {
     caller.hears_something().await;
     orders(&stage, &mut caller, "1", &["table"]).await;
     orders(&stage, &mut caller, "0", &[]).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_something().await;
     caller.hears_silence(1_500).await;
     let heard = caller.hangs_up().await;
 
     heard.once("the closing", &phrase(&format!("It was too late to cancel it. {CLOSING}")).await);
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let history = stage.history();
     assert_eq!(history.operations.iter().map(|operation| operation.state).collect::<Vec<_>>(), [OperationState::TooLate]);
     assert_eq!(history.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Spoken]);
@@ -95,16 +95,16 @@ async fn a_newer_request_on_the_same_topic_makes_the_older_result_obsolete() {
     caller.hears_something().await;
     orders(&stage, &mut caller, "3", &["cinema"]).await;
     orders(&stage, &mut caller, "4", &["theatre"]).await;
-    assert_eq!(stage.tools.report("cinema", json!({})).await, 200);
+    assert_eq!(stage.tools.report("cinema", json!({})).await.expect("answered"), 200);
     caller.hears_silence(2_000).await;
-    assert_eq!(stage.tools.report("theatre", json!({})).await, 200);
+    assert_eq!(stage.tools.report("theatre", json!({})).await.expect("answered"), 200);
     caller.hears_something().await;
     caller.hears_silence(2_000).await;
     let heard = caller.hangs_up().await;
 
     assert_eq!(heard.find_pieces(&phrase(CINEMA).await), [0_usize; 0]);
     heard.once("the newer result", &phrase(THEATRE).await);
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let states = stage.history().deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>();
     assert_eq!(states, [DeliveryState::Superseded, DeliveryState::Spoken]);
 }
@@ -119,9 +119,9 @@ async fn an_urgent_result_cuts_the_box_short_and_a_normal_one_waits() {
     orders(&stage, &mut caller, "5", &["alarm"]).await;
     caller.presses("6").await;
     caller.hears_voice(500).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(500).await;
-    assert_eq!(stage.tools.report("alarm", json!({})).await, 200);
+    assert_eq!(stage.tools.report("alarm", json!({})).await.expect("answered"), 200);
     caller.hears_silence(2_500).await;
     let heard = caller.hangs_up().await;
 
@@ -130,7 +130,7 @@ async fn an_urgent_result_cuts_the_box_short_and_a_normal_one_waits() {
     let urgent = heard.once("the urgent result", &phrase(ALARM).await);
     assert!((begun..begun + long.len() / MS).contains(&urgent), "begun at {begun}, urgent at {urgent} ms");
     assert!(heard.once("the normal result", &phrase(CLOSING).await) > urgent + MIN_QUIET_MS);
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let states = stage.history().deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>();
     assert_eq!(states, [DeliveryState::Spoken, DeliveryState::Spoken]);
 }
@@ -142,10 +142,10 @@ async fn a_closing_that_was_generated_and_not_played_to_its_end_is_not_told() {
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
     orders(&stage, &mut caller, "1", &["table"]).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(1_500).await;
     let heard = caller.hangs_up().await;
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
 
     assert!(heard.find(&phrase(CLOSING).await).is_empty());
     let pending = stage.pending();

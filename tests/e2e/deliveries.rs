@@ -15,15 +15,15 @@ async fn a_result_that_is_reported_twice_is_told_once_and_a_different_one_is_a_c
     let mut caller = stage.calls("alice", &boxed).await;
     orders_a_table(&stage, &mut caller).await;
     let (first, second) = tokio::join!(stage.tools.report("table", json!({ "at": 9 })), stage.tools.report("table", json!({ "at": 9 })));
-    assert_eq!((first, second), (200, 200));
+    assert_eq!((first.expect("answered"), second.expect("answered")), (200, 200));
     caller.hears_something().await;
-    assert_eq!(stage.tools.report("table", json!({ "at": 9 })).await, 200, "also when it has been told");
-    assert_eq!(stage.tools.report("table", json!({ "at": 11 })).await, 409);
+    assert_eq!(stage.tools.report("table", json!({ "at": 9 })).await.expect("answered"), 200, "also when it has been told");
+    assert_eq!(stage.tools.report("table", json!({ "at": 11 })).await.expect("answered"), 409);
     caller.hears_silence(2_000).await;
     let heard = caller.hangs_up().await;
 
     heard.once("the closing", &phrase(CLOSING).await);
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let history = stage.history();
     assert_eq!(history.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Spoken]);
     assert_eq!(history.operations[0].result, Some(json!({ "at": 9 })));
@@ -36,8 +36,8 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     let mut alice = stage.calls("alice", &boxed).await;
     orders_a_table(&stage, &mut alice).await;
     let first = alice.hangs_up().await;
-    boxed.is_idle().await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    boxed.is_idle().await.expect("idle");
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
 
     let mut bob = stage.calls("bob", &boxed).await;
     bob.hears_something().await;
@@ -52,7 +52,7 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     alice.hears_something().await;
     alice.hears_silence(2_500).await;
     let second = alice.hangs_up().await;
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
 
     let closing = phrase(CLOSING).await;
     assert!(first.find_pieces(&closing).is_empty() && other.find_pieces(&closing).is_empty());

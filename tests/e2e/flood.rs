@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
+use recado::demo::BoxProcess;
 use tokio::process::Command;
 
-use super::box_process::BoxProcess;
-use super::stage::{is_there, settings};
+use super::stage::{is_there, settings, starts};
 
 const DIALOGUE: &str = "[greeting]\nsay = { en = \"Hello.\" }\n[otherwise]\nsay = { en = \"Go ahead.\" }\n";
 
@@ -33,18 +33,18 @@ async fn flood(arguments: &[&str]) {
     let config = folder.path().join("recado.toml");
     std::fs::write(&config, settings(folder.path(), "calls_max = 250\nrtp_silence_ms = 5000\n")).expect("written");
     std::fs::write(folder.path().join("dialogue.toml"), DIALOGUE).expect("written");
-    let boxed = BoxProcess::start(&config).await;
+    let boxed = starts(&config).await;
     crowd(&boxed, folder.path(), 20, arguments).await;
-    boxed.is_idle().await;
-    let warm = boxed.resident_kib();
+    boxed.is_idle().await.expect("idle");
+    let warm = boxed.resident_kib().expect("it runs");
 
     crowd(&boxed, folder.path(), 200, arguments).await;
-    boxed.is_idle().await;
-    let grown = boxed.resident_kib().saturating_sub(warm);
+    boxed.is_idle().await.expect("idle");
+    let grown = boxed.resident_kib().expect("it runs").saturating_sub(warm);
     println!("{warm} KiB, and {grown} KiB more after 200 calls");
     assert!(grown < GROWTH_KIB_MAX, "{grown} KiB more than the {warm} KiB after the first 20 calls");
-    assert_eq!(boxed.health().await["status"], "ok");
-    assert!(boxed.stops().await.success());
+    assert_eq!(boxed.health().await.expect("health")["status"], "ok");
+    assert!(boxed.stops().await.expect("stopped").success());
 }
 
 /// So many calls, none of which may fail.

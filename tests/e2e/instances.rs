@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use super::box_process::{BoxProcess, command};
-use super::stage::settings;
+use recado::demo::command;
+
+use super::stage::{PROGRAM, settings, starts};
 
 const DIALOGUE: &str = "[otherwise]\nsay = { en = \"Go ahead.\" }\n";
 
@@ -19,7 +20,7 @@ fn configuration(folder: &Path) -> std::path::PathBuf {
 
 /// What is said by a box that must not start.
 fn refused(config: &Path, flags: &[&str]) -> String {
-    let Output { status, stderr, .. } = command(config, flags).output().expect("it runs");
+    let Output { status, stderr, .. } = command(PROGRAM.as_ref(), config).args(flags).output().expect("it runs");
     let said = String::from_utf8_lossy(&stderr).into_owned();
     assert_eq!(status.code(), Some(1), "{said}");
     said
@@ -27,8 +28,7 @@ fn refused(config: &Path, flags: &[&str]) -> String {
 
 /// What `recado pending` shows.
 pub fn shown_as_pending(config: &Path) -> String {
-    let Output { status, stdout, stderr } =
-        Command::new(env!("CARGO_BIN_EXE_recado")).args(["pending", "-c"]).arg(config).output().expect("it runs");
+    let Output { status, stdout, stderr } = Command::new(PROGRAM).args(["pending", "-c"]).arg(config).output().expect("it runs");
     assert!(status.success(), "{}", String::from_utf8_lossy(&stderr));
     String::from_utf8_lossy(&stdout).into_owned()
 }
@@ -37,7 +37,7 @@ pub fn shown_as_pending(config: &Path) -> String {
 async fn a_second_instance_is_told_which_port_or_store_is_taken_and_what_to_do() {
     let folder = tempfile::tempdir().expect("a folder");
     let (first, second) = (configuration(&folder.path().join("first")), configuration(&folder.path().join("second")));
-    let boxed = BoxProcess::start(&first).await;
+    let boxed = starts(&first).await;
     let (sip, http) = (boxed.sip, boxed.http);
 
     let said = refused(&second, &["--set", &format!("sip.listen={sip}")]);
@@ -49,16 +49,16 @@ async fn a_second_instance_is_told_which_port_or_store_is_taken_and_what_to_do()
     assert!(said.contains(&format!("{} is in use by process", store.display())) && said.contains("stop that instance"), "{said}");
 
     // The first one has noticed nothing, and the second one runs on what is its own.
-    assert_eq!(boxed.health().await["status"], "ok");
-    assert!(BoxProcess::start(&second).await.stops().await.success());
-    assert!(boxed.stops().await.success());
+    assert_eq!(boxed.health().await.expect("health")["status"], "ok");
+    assert!(starts(&second).await.stops().await.expect("stopped").success());
+    assert!(boxed.stops().await.expect("stopped").success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_running_box_can_be_asked_what_is_pending() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = configuration(folder.path());
-    let boxed = BoxProcess::start(&config).await;
+    let boxed = starts(&config).await;
     assert!(shown_as_pending(&config).ends_with("Nothing waits and nothing runs.\n"), "{}", shown_as_pending(&config));
-    assert!(boxed.stops().await.success());
+    assert!(boxed.stops().await.expect("stopped").success());
 }

@@ -3,11 +3,9 @@
 //! Judged by what the caller's own recording holds, by the tools' own count of effects, and by the store; never by what the
 //! box says of itself. The box's log is only waited for. Skipped with a message where the telephones are not installed.
 
-mod box_process;
 mod caller;
 mod conflicts;
 mod deliveries;
-mod events;
 mod flood;
 mod instances;
 mod restarts;
@@ -15,4 +13,4 @@ mod sound;
 mod stage;
 mod talk;
 mod telephones;
-mod tool_service;
+mod traces;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use recado::coordination::{History, Pending, Reader};
+use recado::demo::{BoxProcess, Manner, Tools};
+use serde_json::json;
 use tempfile::TempDir;
 
-use super::box_process::BoxProcess;
 use super::caller::{Caller, MODULES, Telephone};
-use super::tool_service::{MUTE, Tools};
 
 /// The tools' acceptance, and closings.
 pub const ACCEPTED: &str = "I'm on it. Please go on.";
@@ -20,6 +20,12 @@ pub const TAXI: &str = "The taxi picks you up at nine o'clock sharp.";
 pub const CINEMA: &str = "Two cinema tickets are waiting at the counter.";
 pub const THEATRE: &str = "The theatre begins at a quarter to eight.";
 pub const ALARM: &str = "Somebody has opened your garage door.";
+
+/// The box's program.
+pub const PROGRAM: &str = env!("CARGO_BIN_EXE_recado");
+
+/// A tool that takes effect, and then does not answer the first request under a key.
+pub const MUTE: &str = "mute";
 
 /// The tools: name, closing, further settings.
 const TOOLS: [(&str, &str, &str); 6] = [
@@ -46,7 +52,7 @@ impl Stage {
             println!("skipped: baresip (Debian: baresip-core) or espeak-ng is not installed");
             return None;
         }
-        let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start().await);
+        let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start(manners).await.expect("the tools' service"));
         let mut settings = settings(folder.path(), "rtp_silence_ms = 5000\n");
         for (tool, closing, further) in TOOLS {
             settings += &format!(
@@ -62,7 +68,7 @@ impl Stage {
 
     /// Starts the box of this stage.
     pub async fn box_runs(&self) -> BoxProcess {
-        BoxProcess::start(&self.config()).await
+        starts(&self.config()).await
     }
 
     /// `user` calls the box.
@@ -117,6 +123,19 @@ impl Drop for Stage {
             }
         }
     }
+}
+
+fn manners(tool: &str, request: u32) -> Manner {
+    match (tool == MUTE, request) {
+        (true, 1) => Manner::IsMute,
+        (true, _) => Manner::Answers(json!({ "done": "before" })),
+        (false, _) => Manner::Accepts,
+    }
+}
+
+/// Starts the box with this configuration.
+pub async fn starts(config: &Path) -> BoxProcess {
+    BoxProcess::start(PROGRAM.as_ref(), config, |_| ()).await.expect("the box starts")
 }
 
 /// Settings of a box that keeps everything in `folder`, on loopback, on ports that are free; `sip` are further ones of `[sip]`.

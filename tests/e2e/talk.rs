@@ -31,7 +31,7 @@ pub async fn asks_for_a_table(stage: &Stage, caller: &mut Caller) {
     caller.hears_something().await;
     let saying = caller.says(&callers_speech(REQUEST).await).await;
     caller.has_said(&saying).await;
-    stage.tools.asked("table", 1).await;
+    stage.tools.asked("table", 1).await.expect("asked");
     caller.hears_something().await;
 }
 
@@ -39,7 +39,7 @@ pub async fn asks_for_a_table(stage: &Stage, caller: &mut Caller) {
 pub async fn orders_a_table(stage: &Stage, caller: &mut Caller) {
     caller.hears_something().await;
     caller.presses("1").await;
-    stage.tools.asked("table", 1).await;
+    stage.tools.asked("table", 1).await.expect("asked");
     caller.hears_something().await;
 }
 
@@ -49,15 +49,15 @@ async fn a_request_is_accepted_and_its_closing_is_heard_once_on_evidence_of_the_
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
     asks_for_a_table(&stage, &mut caller).await;
-    assert_eq!(stage.tools.report("table", json!({ "at": "half past nine" })).await, 200);
+    assert_eq!(stage.tools.report("table", json!({ "at": "half past nine" })).await.expect("answered"), 200);
     caller.hears_something().await;
-    boxed.log.seen("evidence", |line| line["message"] == "delivery settled").await;
+    boxed.log.seen("evidence", |line| line["message"] == "delivery settled").await.expect("seen");
     let heard = caller.hangs_up().await;
 
     let accepted = heard.once("the acceptance", &phrase(ACCEPTED).await);
     assert!(heard.once("the closing", &phrase(CLOSING).await) > accepted);
     assert_eq!(stage.tools.effects("table"), 1);
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let history = stage.history();
     let [operation] = &history.operations[..] else { panic!("{history:?}") };
     assert_eq!((operation.state, operation.attempt), (OperationState::Succeeded, 1));
@@ -75,7 +75,7 @@ async fn a_result_that_comes_while_the_caller_speaks_waits_until_the_caller_has_
     let long = "While you do that let me tell you that we are coming by train and that we may be ten minutes late because of the rain.";
     let saying = caller.says(&callers_speech(long).await).await;
     caller.has_said_ms(&saying, 2_000).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     let said = caller.has_said(&saying).await;
     caller.hears_something().await;
     caller.hears_silence(2_000).await;
@@ -96,10 +96,10 @@ async fn a_result_that_comes_during_playback_is_told_after_it_and_a_quiet_moment
     let Some(stage) = Stage::set(&dialogue).await else { return };
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
-    stage.tools.asked("table", 1).await;
+    stage.tools.asked("table", 1).await.expect("asked");
     caller.hears_voice(500).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
-    caller.hears_silence(1_500).await;
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
+    boxed.log.seen("evidence", |line| line["message"] == "delivery settled").await.expect("seen");
     let heard = caller.hangs_up().await;
 
     let mut running = Vec::new();
@@ -118,7 +118,7 @@ async fn an_interrupted_closing_is_told_to_its_end_once_and_its_operation_is_not
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
     asks_for_a_table(&stage, &mut caller).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(1_200).await;
     let saying = caller.says(&callers_speech("Wait a moment please, there will be three of us after all.").await).await;
     let said = caller.has_said(&saying).await;
@@ -134,7 +134,7 @@ async fn an_interrupted_closing_is_told_to_its_end_once_and_its_operation_is_not
     let (whole, short) = (heard.find(&closing), heard.find(&short));
     assert_eq!(whole.len() + short.len(), 1, "whole at {whole:?}, in short at {short:?}");
     assert!(whole.iter().chain(&short).all(|at| *at > said.ends_ms), "{said:?}: whole at {whole:?}, in short at {short:?}");
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let history = stage.history();
     assert_eq!(history.operations.iter().map(|operation| operation.state).collect::<Vec<_>>(), [OperationState::Succeeded]);
     assert_eq!(history.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Spoken]);
@@ -147,11 +147,11 @@ async fn a_cough_pauses_a_closing_at_most_and_no_word_is_lost_or_repeated() {
     let boxed = stage.box_runs().await;
     let mut caller = stage.calls("alice", &boxed).await;
     asks_for_a_table(&stage, &mut caller).await;
-    assert_eq!(stage.tools.report("table", json!({})).await, 200);
+    assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(1_200).await;
     let saying = caller.says(&cough()).await;
     caller.has_said(&saying).await;
-    boxed.log.seen("the box to pause", |line| line["acoustic"] == "Suspected" && line["playback"] == "Some(Paused)").await;
+    boxed.log.seen("the box to pause", |line| line["acoustic"] == "Suspected" && line["playback"] == "Some(Paused)").await.expect("seen");
     caller.hears_silence(2_500).await;
     let heard = caller.hangs_up().await;
 
@@ -160,7 +160,7 @@ async fn a_cough_pauses_a_closing_at_most_and_no_word_is_lost_or_repeated() {
     assert!((20..=PAUSE_MS_MAX).contains(&paused_ms), "paused for {paused_ms} ms");
     joined.once("the closing, without its pause,", &closing);
     assert!(heard.find(&phrase(SHORT).await).is_empty(), "told again, in short");
-    boxed.is_idle().await;
+    boxed.is_idle().await.expect("idle");
     let history = stage.history();
     let [delivery] = &history.deliveries[..] else { panic!("{history:?}") };
     assert_eq!((delivery.state, delivery.attempt), (DeliveryState::Spoken, 0));

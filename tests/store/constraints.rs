@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use recado::coordination::{CommitError, Store};
 use recado_core::conversation::input::Evidence;
-use recado_core::ids::{DeliveryId, IntentKey, OperationId, PartyId};
+use recado_core::ids::{BootId, DeliveryId, IntentKey, OperationId, PartyId, SessionId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write,
+    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Write,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -230,8 +230,16 @@ fn a_delivery_is_not_born_spoken() {
 fn a_terminal_delivery_never_leaves_its_state_and_takes_no_claim() {
     for state in [DeliveryState::Suppressed, DeliveryState::Withdrawn, DeliveryState::HandedOff] {
         let (_directory, mut store) = scene();
-        let over = DeliveryRecord { state, ..delivery(2, 2) };
-        assert_eq!(commit(&mut store, vec![Write::UpdateDelivery(over)]), Ok(()));
+        let over = || Write::UpdateDelivery(DeliveryRecord { state, ..delivery(2, 2) });
+        let ended = if state == DeliveryState::HandedOff {
+            refused(&mut store, over(), "delivery_handed_off_needs_its_claim");
+            let delivery = DeliveryId(2);
+            let claim = Write::Claim { delivery, session: SessionId(1), boot: BootId(1), route: Route::HandOff };
+            commit(&mut store, vec![claim, over(), Write::Unclaim { delivery }])
+        } else {
+            commit(&mut store, vec![over()])
+        };
+        assert_eq!(ended, Ok(()));
         refused(&mut store, Write::UpdateDelivery(delivery(2, 2)), "delivery_terminal_is_kept");
         match commit(&mut store, vec![claim(2, 1)]) {
             Err(CommitError::Constraint(text)) => assert!(text.contains("claim_needs_a_live_delivery"), "{text}"),

@@ -6,10 +6,10 @@ use recado::coordination::{CommitError, Options, Recovered, Store};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, ClauseRecord, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
-    Write,
+    BatchRecord, BatchState, ClaimRecord, ClauseRecord, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,
+    OperationState, Route, Snapshot, Write,
 };
-use recado_core::policy::{CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
+use recado_core::policy::{Audience, CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
 use recado_core::time::Wall;
 use serde_json::json;
 
@@ -22,6 +22,19 @@ pub fn open(path: &Path, boot: u128) -> (Store, Recovered) {
     match Store::open(path, &Options::new(BootId(boot), wall(1))) {
         Ok(opened) => opened,
         Err(error) => panic!("{error}"),
+    }
+}
+
+/// What was read back, as the ledger takes it.
+pub fn snapshot(recovered: Recovered) -> Snapshot {
+    let claims = recovered.claims.into_iter();
+    Snapshot {
+        operations: recovered.operations,
+        batches: recovered.batches,
+        deliveries: recovered.deliveries,
+        claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
+        next_sequence: recovered.next_sequence,
+        occurrence_floor: recovered.occurrence_floor,
     }
 }
 
@@ -77,6 +90,7 @@ pub fn operation(number: u128, batch: u128) -> OperationRecord {
         maybe_executed: false,
         result: None,
         error: None,
+        contradiction: None,
         accepted: wall(1_000),
     }
 }
@@ -98,6 +112,10 @@ pub fn delivery(number: u128, batch: u128) -> DeliveryRecord {
         ride: RidePosition::First,
         strict: false,
         uncertain: UncertainPolicy::Check,
+        audience: Audience::SameParty,
+        max_wait_ms: 10_000,
+        min_quiet_ms: None,
+        hand_off_after_ms: None,
         stale_after_ms: Some(60_000),
         ready: wall(2_000),
         superseded_by: None,

@@ -7,14 +7,13 @@ use recado::coordination::{Recovered, Store};
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, ClaimRecord, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
-    Snapshot,
+    AttemptOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
 };
 use recado_core::policy::{Language, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
-use crate::fixtures::{open, path_in};
+use crate::fixtures::{open, path_in, snapshot};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
@@ -42,28 +41,26 @@ proptest! {
     }
 }
 
-struct Scene {
+pub struct Scene {
     ledger: Ledger,
-    store: Store,
+    pub store: Store,
     boot: u128,
-    now: u64,
-    operations: Vec<(OperationId, u32)>,
-    deliveries: Vec<DeliveryId>,
+    pub now: u64,
+    pub operations: Vec<(OperationId, u32)>,
+    pub deliveries: Vec<DeliveryId>,
     /// What each claim was given to say.
-    told: BTreeMap<DeliveryId, Vec<u32>>,
+    pub told: BTreeMap<DeliveryId, Vec<u32>>,
+    /// Called after each commit.
+    pub committed: Box<dyn FnMut()>,
 }
 
 impl Scene {
-    fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
-        let claims = recovered.claims.into_iter();
-        let snapshot = Snapshot {
-            operations: recovered.operations,
-            batches: recovered.batches,
-            deliveries: recovered.deliveries,
-            claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
-            next_sequence: recovered.next_sequence,
-            occurrence_floor: recovered.occurrence_floor,
-        };
+    pub fn new(store: Store, recovered: Recovered, boot: u128, now: u64) -> Self {
+        Self::watched(store, recovered, boot, now, || {})
+    }
+
+    pub fn watched(store: Store, recovered: Recovered, boot: u128, now: u64, committed: impl FnMut() + 'static) -> Self {
+        let snapshot = snapshot(recovered);
         let operations = snapshot.operations.iter().map(|record| (record.id, record.attempt)).collect();
         let deliveries = snapshot.deliveries.iter().map(|record| record.id).collect();
         let policies = BTreeMap::from([
@@ -71,7 +68,8 @@ impl Scene {
             ("effect".to_owned(), ToolPolicy { stale_after_ms: Some(20_000), ..ToolPolicy::default() }),
         ]);
         let (ledger, effects) = Ledger::recover(&mut step(boot, now), BootId(boot), policies, snapshot);
-        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new() };
+        let committed = Box::new(committed);
+        let mut scene = Self { ledger, store, boot, now, operations, deliveries, told: BTreeMap::new(), committed };
         scene.carry_out(effects);
         scene
     }
@@ -87,7 +85,12 @@ impl Scene {
             (1, ..) => Some(Input::SessionOver { session }),
             (2..=4, ..) => {
                 let tool = if how < 2 { "query" } else { "effect" };
-                let call = ToolCall { call_id: "c".to_owned(), tool: tool.to_owned(), arguments: json!({ "n": which, "x": 0.1 + 0.2 }) };
+                let call = ToolCall {
+                    call_id: "c".to_owned(),
+                    tool: tool.to_owned(),
+                    arguments: json!({ "n": which, "x": 0.1 + 0.2 }),
+                    confirmed: false,
+                };
                 Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
             }
             (5, ..) => Some(Input::Seal { session, response }),
@@ -127,7 +130,7 @@ impl Scene {
         }
     }
 
-    fn give(&mut self, input: Input) {
+    pub fn give(&mut self, input: Input) {
         let effects = self.ledger.handle(&mut step(self.boot, self.now), input);
         self.carry_out(effects);
     }
@@ -138,6 +141,7 @@ impl Scene {
                 Effect::Persist { commit, writes } => {
                     let outcomes = self.store.commit(&[(commit, writes.clone())]);
                     assert_eq!(outcomes, [Ok(())], "{writes:#?}");
+                    (self.committed)();
                     self.now += 1;
                     self.give(Input::Durable(commit));
                 }

@@ -1,10 +1,15 @@
 //! The store on real files: constraints, restarts, kills, full and failing disks.
 
 mod constraints;
+mod conversations;
+mod crash;
+mod damage;
+mod doctor;
 mod faults;
 mod fixtures;
 mod ledger;
 mod model;
 mod opening;
 mod power;
+mod retention;
 mod writing;

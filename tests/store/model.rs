@@ -1,17 +1,15 @@
-//! Random writes against a model in memory: the same are refused, and after a restart the same is there.
-
-use std::collections::BTreeMap;
+//! Random writes against the simulator's store in memory: the same are refused, and after a restart the same is there.
 
 use proptest::prelude::*;
-use recado::coordination::Recovered;
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BootId, DeliveryId, IntentKey, SessionId};
 use recado_core::ledger::{
     BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Write,
 };
+use recado_sim::store::{MemoryStore, Store as _};
 use serde_json::{Value, json};
 
-use crate::fixtures::{batch, clause, delivery, open, operation, path_in};
+use crate::fixtures::{batch, clause, delivery, open, operation, path_in, snapshot};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
@@ -22,145 +20,23 @@ proptest! {
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = path_in(directory.path());
-        let mut model = Model::default();
+        let mut model = MemoryStore::default();
         for (boot, groups) in groups.chunks(4).enumerate() {
             let (mut store, recovered) = open(&path, boot as u128 + 1);
-            prop_assert_eq!(&recovered, &model.recovered());
-            model.boots = boot as u128 + 1;
+            prop_assert_eq!(snapshot(recovered), model.restart(BootId(boot as u128 + 1)));
             for group in groups {
                 let commits: Vec<(CommitId, Vec<Write>)> =
                     group.iter().enumerate().map(|(number, writes)| (CommitId(number as u64), writes.clone())).collect();
                 let outcomes = store.commit(&commits);
                 for ((_, writes), outcome) in commits.iter().zip(outcomes) {
-                    let expected = model.commit(writes);
-                    prop_assert_eq!(outcome.is_ok(), expected, "{:?} for {:?}", outcome, writes);
+                    let expected = model.apply(writes);
+                    prop_assert_eq!(outcome.is_ok(), expected.is_ok(), "{:?}, {:?} for {:?}", outcome, expected, writes);
                 }
             }
         }
         let (_store, recovered) = open(&path, 99);
-        prop_assert_eq!(recovered, model.recovered());
+        prop_assert_eq!(snapshot(recovered), model.snapshot());
     }
-}
-
-/// The store's rules, once more and by other means.
-#[derive(Default, Clone)]
-struct Model {
-    batches: Vec<BatchRecord>,
-    operations: Vec<OperationRecord>,
-    deliveries: BTreeMap<u64, DeliveryRecord>,
-    claims: BTreeMap<DeliveryId, (SessionId, BootId, Route)>,
-    boots: u128,
-}
-
-impl Model {
-    fn commit(&mut self, writes: &[Write]) -> bool {
-        let mut next = self.clone();
-        let kept = writes.iter().all(|write| next.apply(write));
-        if kept {
-            *self = next;
-        }
-        kept
-    }
-
-    fn recovered(&self) -> Recovered {
-        // So few operations are all recent; a closed batch that never had one is of no use to anybody.
-        let kept = |batch: &BatchRecord| {
-            batch.state != BatchState::Closed
-                || self.operations.iter().any(|operation| operation.batch == batch.id)
-                || self.deliveries.values().any(|delivery| delivery.batch == batch.id && !delivery.state.terminal())
-        };
-        let batches: Vec<BatchRecord> = self.batches.iter().filter(|batch| kept(batch)).cloned().collect();
-        let of_kept = |delivery: &&DeliveryRecord| batches.iter().any(|batch| batch.id == delivery.batch);
-        Recovered {
-            operations: self.operations.clone(),
-            deliveries: self.deliveries.values().filter(of_kept).cloned().collect(),
-            batches: batches.clone(),
-            claims: self.claims.iter().map(|(delivery, (session, boot, route))| (*delivery, *session, *boot, *route)).collect(),
-            next_sequence: self.deliveries.keys().next_back().map_or(1, |last| last + 1),
-            occurrence_floor: 0,
-        }
-    }
-
-    fn apply(&mut self, write: &Write) -> bool {
-        match write {
-            Write::CreateBatch(new) => {
-                let fits = self.batches.iter().all(|batch| batch.id != new.id);
-                self.batches.push(new.clone());
-                fits
-            }
-            Write::UpdateBatch(new) => {
-                let Some(old) = self.batches.iter_mut().find(|batch| batch.id == new.id) else { return false };
-                let fits = new.state >= old.state;
-                *old = new.clone();
-                fits
-            }
-            Write::CreateOperation(new) => {
-                let closing = |old: &DeliveryRecord| old.batch == new.batch && old.kind == DeliveryKind::Final;
-                let open = self.batches.iter().any(|batch| batch.id == new.batch && batch.state < BatchState::Drained)
-                    && !self.deliveries.values().any(closing);
-                let taken = self.operations.iter().any(|old| {
-                    old.id == new.id || old.intent_key == new.intent_key || (old.batch == new.batch && old.ordinal == new.ordinal)
-                });
-                self.operations.push(new.clone());
-                open && !taken && sound(new)
-            }
-            Write::UpdateOperation(new) => {
-                let Some(old) = self.operations.iter_mut().find(|old| old.id == new.id) else { return false };
-                let terminal = old.state.settled() && old.state != OperationState::Unknown;
-                let fits = (&old.intent_key, old.batch, old.ordinal) == (&new.intent_key, new.batch, new.ordinal)
-                    && new.attempt >= old.attempt
-                    && new.maybe_executed >= old.maybe_executed
-                    && (!terminal || (new.state == old.state && new.result == old.result))
-                    && (new.state != OperationState::Accepted || old.state == OperationState::Accepted);
-                *old = new.clone();
-                fits && sound(new)
-            }
-            Write::CreateDelivery(new) => {
-                let free = !self.deliveries.contains_key(&new.sequence)
-                    && self.deliveries.values().all(|old| {
-                        old.id != new.id && (old.batch != new.batch || old.kind != DeliveryKind::Final || new.kind != DeliveryKind::Final)
-                    });
-                let settled = self.operations.iter().all(|operation| operation.batch != new.batch || operation.state.settled());
-                let waiting = !matches!(new.state, DeliveryState::Speaking | DeliveryState::Spoken | DeliveryState::Uncertain);
-                let fits = free
-                    && self.batches.iter().any(|batch| batch.id == new.batch)
-                    && (new.kind != DeliveryKind::Final || settled)
-                    && waiting
-                    && self.superseded_well(new);
-                self.deliveries.insert(new.sequence, new.clone());
-                fits
-            }
-            Write::UpdateDelivery(new) => {
-                let Some(old) = self.deliveries.values().find(|old| old.id == new.id).cloned() else { return false };
-                let heard = !new.clauses.is_empty() && new.clauses.iter().all(|clause| clause.heard.is_some());
-                let fits = (old.sequence, old.batch, old.kind) == (new.sequence, new.batch, new.kind)
-                    && new.attempt >= old.attempt
-                    && (!old.state.terminal() || new.state == old.state)
-                    && (new.state != DeliveryState::Spoken || heard)
-                    && self.superseded_well(new);
-                self.deliveries.insert(old.sequence, new.clone());
-                fits
-            }
-            Write::Claim { delivery, session, boot, route } => {
-                let live = self.deliveries.values().any(|old| old.id == *delivery && !old.state.terminal());
-                let known = (1..=self.boots).contains(&boot.0);
-                live && known && self.claims.insert(*delivery, (*session, *boot, *route)).is_none()
-            }
-            Write::Unclaim { delivery } => {
-                self.claims.remove(delivery);
-                true
-            }
-        }
-    }
-
-    fn superseded_well(&self, new: &DeliveryRecord) -> bool {
-        new.superseded_by.is_none_or(|by| by != new.id && self.deliveries.values().any(|old| old.id == by))
-    }
-}
-
-fn sound(record: &OperationRecord) -> bool {
-    (record.state != OperationState::Succeeded || record.result.is_some())
-        && (record.attempt > 0 || !matches!(record.state, OperationState::Running | OperationState::RetryWait))
 }
 
 /// A write over so few identifiers that they meet.
@@ -172,7 +48,7 @@ fn write() -> impl Strategy<Value = Write> {
         3 => an_operation().prop_map(Write::UpdateOperation),
         3 => a_delivery().prop_map(Write::CreateDelivery),
         3 => a_delivery().prop_map(Write::UpdateDelivery),
-        2 => (NUMBER, 1..4u128, prop_oneof![Just(Route::Announce), Just(Route::Ride)]).prop_map(|(number, boot, route)| Write::Claim {
+        2 => (NUMBER, 1..4u128, prop_oneof![Just(Route::Announce), Just(Route::Ride), Just(Route::HandOff)]).prop_map(|(number, boot, route)| Write::Claim {
             delivery: DeliveryId(number),
             session: SessionId(number),
             boot: BootId(boot),

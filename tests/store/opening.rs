@@ -159,29 +159,6 @@ fn another_programs_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_damaged_store_is_refused_and_left_alone() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = path_in(directory.path());
-    let (mut store, _) = open(&path, 1);
-    for number in 0..200 {
-        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
-    }
-    drop(store);
-    let mut bytes = fs::read(&path).expect("there");
-    let pages = bytes.len() / 4096;
-    for page in pages / 2..pages {
-        bytes[page * 4096..page * 4096 + 16].fill(0xa5);
-    }
-    fs::write(&path, &bytes).expect("written");
-    let before = files(directory.path());
-    match refused(&path) {
-        OpenError::Corrupt { .. } => {}
-        other => panic!("{other}"),
-    }
-    assert!(files(directory.path()) == before, "a file was changed");
-}
-
-#[test]
 fn a_row_edited_by_hand_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());

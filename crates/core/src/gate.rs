@@ -5,16 +5,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::conversation::input::Acoustic;
-use crate::policy::{CanInterrupt, Priority};
+use crate::conversation::input::{Acoustic, Identity};
+use crate::faults::{Fault, fault};
+use crate::policy::{Audience, CanInterrupt, Priority};
 
 /// What is going on, as far as the gate is concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChannelSnapshot {
-    /// Whether the call is up.
+    /// Whether the call is up, and somebody hears.
     pub live: bool,
-    /// Whether who is on the line is known well enough for this delivery.
-    pub identified: bool,
+    /// How well it is known who is on the line.
+    pub identity: Identity,
+    /// Whether the call belongs to a party: without one, only its own deliveries are offered to it.
+    pub has_party: bool,
     /// Whether the call is on hold.
     pub on_hold: bool,
     /// Whether the floor is held: PIN, consent, digits being collected.
@@ -31,8 +34,6 @@ pub struct ChannelSnapshot {
     pub quiet_ms: u64,
     /// Whether a window that an earlier delivery opened is still open: no new `min_quiet` is asked.
     pub window_open: bool,
-    /// How quiet it must have been (ms).
-    pub min_quiet_ms: u64,
 }
 
 /// What the gate must know of a delivery.
@@ -46,14 +47,22 @@ pub struct Asked {
     pub priority: Priority,
     /// What it may cut, when urgent.
     pub can_interrupt: CanInterrupt,
-    /// Whether it only rides: it has been cut too often.
+    /// Whether it only rides, or waits to be asked for: it has been cut too often.
     pub ride_only: bool,
+    /// Who must be on the line to hear it.
+    pub audience: Audience,
+    /// How quiet it must have been (ms).
+    pub min_quiet_ms: u64,
+    /// Whether it may ride on a response that is being spoken: it has waited for too long, or has just been asked for.
+    pub rides_late: bool,
+    /// Whether it is dropped rather than told late.
+    pub droppable: bool,
 }
 
 /// The gate's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeliveryDecision {
-    /// It is over for this delivery.
+    /// It is over for this delivery, or its moment has passed.
     Drop,
     /// Stale: it is kept, and never told.
     SuppressAndPersist,
@@ -109,12 +118,43 @@ pub enum Blocker {
     DeliveryActive,
 }
 
-/// Answers for one delivery. The numbers are the rules of the contract's table.
+impl Blocker {
+    /// Every blocker. What ends each is said by [`crate::timers::ends`].
+    pub const ALL: &'static [Blocker] = &[
+        Self::NoSession,
+        Self::IdentityUnknown,
+        Self::OnHold,
+        Self::FloorHeld,
+        Self::SpeechSuspected,
+        Self::CallerSpeaking,
+        Self::SpeechTrailing,
+        Self::TurnOpen,
+        Self::PlaybackActive,
+        Self::ReplyUnfinished,
+        Self::QuietTooShort,
+        Self::RideOnly,
+        Self::DeliveryActive,
+    ];
+}
+
+/// Answers for one delivery.
 pub fn decide(asked: &Asked, channel: &ChannelSnapshot) -> (DeliveryDecision, Option<Blocker>) {
+    match rules(asked, channel) {
+        // It waits for quiet, and never in a queue behind speech.
+        (answer, blocker) if asked.droppable && blocker.is_some_and(|blocker| blocker != Blocker::QuietTooShort) => {
+            debug_assert!(!matches!(answer, DeliveryDecision::DeliverNow { .. }));
+            (DeliveryDecision::Drop, blocker)
+        }
+        answered => answered,
+    }
+}
+
+/// The numbers are the rules of the contract's table.
+fn rules(asked: &Asked, channel: &ChannelSnapshot) -> (DeliveryDecision, Option<Blocker>) {
     use DeliveryDecision::{
         AttachToNextResponse, DeliverNow, Drop, Hold, QueueAfterPlayback, QueueUntilFree, QueueUntilQuiet, SuppressAndPersist,
     };
-    let until_quiet = QueueUntilQuiet { min_quiet_ms: channel.min_quiet_ms };
+    let until_quiet = QueueUntilQuiet { min_quiet_ms: asked.min_quiet_ms };
     if asked.terminal {
         return (Drop, None); // 1
     }
@@ -124,7 +164,7 @@ pub fn decide(asked: &Asked, channel: &ChannelSnapshot) -> (DeliveryDecision, Op
     if !channel.live {
         return (Hold, Some(Blocker::NoSession)); // 3
     }
-    if !channel.identified {
+    if !known_well_enough(asked.audience, channel.identity, channel.has_party) {
         return (Hold, Some(Blocker::IdentityUnknown)); // 4
     }
     if channel.on_hold {
@@ -145,19 +185,32 @@ pub fn decide(asked: &Asked, channel: &ChannelSnapshot) -> (DeliveryDecision, Op
     if channel.turn_open {
         return (AttachToNextResponse, Some(Blocker::TurnOpen)); // 8
     }
+    if asked.rides_late && channel.reply_unfinished {
+        return (AttachToNextResponse, Some(Blocker::ReplyUnfinished)); // 8, for what need not wait for the next one
+    }
     if channel.playback.is_some() {
         return (QueueAfterPlayback, Some(Blocker::PlaybackActive)); // 9
     }
     if channel.reply_unfinished {
         return (QueueAfterPlayback, Some(Blocker::ReplyUnfinished)); // 9
     }
-    if channel.quiet_ms < channel.min_quiet_ms && !channel.window_open {
+    let shares_window = channel.window_open && !asked.droppable;
+    if channel.quiet_ms < asked.min_quiet_ms && !shares_window {
         return (until_quiet, Some(Blocker::QuietTooShort)); // 10
     }
     if asked.ride_only {
         return (Hold, Some(Blocker::RideOnly));
     }
     (DeliverNow { interrupt: false }, None) // 11
+}
+
+/// Whether it is known well enough who is on the line for a delivery with this audience.
+pub(crate) fn known_well_enough(audience: Audience, identity: Identity, has_party: bool) -> bool {
+    match audience {
+        Audience::SameCall => true,
+        Audience::SameParty => identity >= Identity::CallersWord || !has_party,
+        Audience::VerifiedParty => identity == Identity::Verified,
+    }
 }
 
 /// Whether an urgent delivery may cut what goes on. Where nothing audible goes on there is nothing to cut: a turn that
@@ -169,7 +222,7 @@ fn interrupts(asked: &Asked, channel: &ChannelSnapshot) -> bool {
     let above_what_plays = channel.playback.is_none_or(|playing| playing < asked.priority);
     match channel.acoustic {
         Acoustic::Quiet => above_what_plays && channel.playback.is_some(),
-        _ => above_what_plays && asked.can_interrupt == CanInterrupt::Caller,
+        _ => above_what_plays && (asked.can_interrupt == CanInterrupt::Caller || fault(Fault::UrgentCutsTheCaller)),
     }
 }
 
@@ -179,7 +232,8 @@ mod tests {
 
     const IDLE: ChannelSnapshot = ChannelSnapshot {
         live: true,
-        identified: true,
+        identity: Identity::CallersWord,
+        has_party: true,
         on_hold: false,
         floor_held: false,
         acoustic: Acoustic::Quiet,
@@ -188,11 +242,19 @@ mod tests {
         reply_unfinished: false,
         quiet_ms: 650,
         window_open: false,
-        min_quiet_ms: 650,
     };
 
-    const NORMAL: Asked =
-        Asked { terminal: false, stale: false, priority: Priority::Normal, can_interrupt: CanInterrupt::Agent, ride_only: false };
+    const NORMAL: Asked = Asked {
+        terminal: false,
+        stale: false,
+        priority: Priority::Normal,
+        can_interrupt: CanInterrupt::Agent,
+        ride_only: false,
+        audience: Audience::SameParty,
+        min_quiet_ms: 650,
+        rides_late: false,
+        droppable: false,
+    };
 
     const URGENT: Asked = Asked { priority: Priority::Urgent, ..NORMAL };
 
@@ -202,7 +264,7 @@ mod tests {
         let until_quiet = QueueUntilQuiet { min_quiet_ms: 650 };
         let everything = ChannelSnapshot {
             live: false,
-            identified: false,
+            identity: Identity::Unknown,
             on_hold: true,
             floor_held: true,
             acoustic: Acoustic::Speaking,
@@ -219,7 +281,7 @@ mod tests {
         assert_eq!(decide(&NORMAL, &everything), (Hold, Some(Blocker::NoSession)));
         let mut channel = ChannelSnapshot { live: true, ..everything };
         assert_eq!(decide(&NORMAL, &channel), (Hold, Some(Blocker::IdentityUnknown)));
-        channel.identified = true;
+        channel.identity = Identity::CallersWord;
         assert_eq!(decide(&NORMAL, &channel), (QueueUntilFree, Some(Blocker::OnHold)));
         channel.on_hold = false;
         assert_eq!(decide(&NORMAL, &channel), (QueueUntilFree, Some(Blocker::FloorHeld)));
@@ -283,5 +345,49 @@ mod tests {
         assert_eq!(decide(&asked, &IDLE), (DeliveryDecision::Hold, Some(Blocker::RideOnly)));
         let open = ChannelSnapshot { turn_open: true, ..IDLE };
         assert_eq!(decide(&asked, &open).0, DeliveryDecision::AttachToNextResponse);
+    }
+
+    #[test]
+    fn who_must_be_on_the_line_is_the_deliverys_own_matter() {
+        let told = |audience, identity, has_party| {
+            let channel = ChannelSnapshot { identity, has_party, ..IDLE };
+            decide(&Asked { audience, ..NORMAL }, &channel) == (DeliveryDecision::DeliverNow { interrupt: false }, None)
+        };
+        assert!(told(Audience::SameParty, Identity::CallersWord, true));
+        assert!(!told(Audience::SameParty, Identity::Unknown, true), "whoever it was may have handed the telephone on");
+        assert!(told(Audience::SameParty, Identity::Unknown, false), "of a call without a party only its own is offered");
+        assert!(told(Audience::SameCall, Identity::Unknown, true));
+        for identity in [Identity::Unknown, Identity::CallersWord] {
+            assert!(!told(Audience::VerifiedParty, identity, true) && !told(Audience::VerifiedParty, identity, false));
+        }
+        assert!(told(Audience::VerifiedParty, Identity::Verified, true));
+    }
+
+    #[test]
+    fn what_has_waited_too_long_rides_on_what_is_being_said_and_is_still_announced() {
+        let overdue = Asked { rides_late: true, ..NORMAL };
+        let speaking = ChannelSnapshot { playback: Some(Priority::Normal), reply_unfinished: true, quiet_ms: 0, ..IDLE };
+        assert_eq!(decide(&NORMAL, &speaking).0, DeliveryDecision::QueueAfterPlayback);
+        assert_eq!(decide(&overdue, &speaking).0, DeliveryDecision::AttachToNextResponse);
+        assert_eq!(decide(&overdue, &IDLE).0, DeliveryDecision::DeliverNow { interrupt: false });
+        let announced = ChannelSnapshot { reply_unfinished: false, ..speaking };
+        assert_eq!(decide(&overdue, &announced).0, DeliveryDecision::QueueAfterPlayback, "there is no response to ride on");
+    }
+
+    #[test]
+    fn progress_is_dropped_when_busy_and_waits_only_for_quiet() {
+        let progress = Asked { droppable: true, ..NORMAL };
+        for busy in [
+            ChannelSnapshot { acoustic: Acoustic::Speaking, ..IDLE },
+            ChannelSnapshot { playback: Some(Priority::Normal), ..IDLE },
+            ChannelSnapshot { turn_open: true, ..IDLE },
+            ChannelSnapshot { reply_unfinished: true, ..IDLE },
+            ChannelSnapshot { on_hold: true, ..IDLE },
+            ChannelSnapshot { floor_held: true, ..IDLE },
+        ] {
+            assert_eq!(decide(&progress, &busy).0, DeliveryDecision::Drop, "{busy:?}");
+        }
+        assert!(matches!(decide(&progress, &ChannelSnapshot { quiet_ms: 0, ..IDLE }).0, DeliveryDecision::QueueUntilQuiet { .. }));
+        assert_eq!(decide(&progress, &IDLE).0, DeliveryDecision::DeliverNow { interrupt: false });
     }
 }

@@ -121,6 +121,11 @@ impl FreshIds {
         Self { next: seed }
     }
 
+    /// The seed from which the rest of the supply grows: as long as nothing is drawn, it stays what it is.
+    pub fn seed(&self) -> u128 {
+        self.next
+    }
+
     /// The next identifier's value.
     pub fn draw(&mut self) -> u128 {
         let drawn = self.next;

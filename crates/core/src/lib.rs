@@ -13,6 +13,7 @@
 //! A conversation never changes an operation; it asks the ledger ([`ledger::Input`]) and is told ([`ledger::News`]).
 
 pub mod conversation;
+pub mod faults;
 pub mod gate;
 pub mod ids;
 pub mod ledger;

@@ -87,6 +87,61 @@ pub enum UncertainPolicy {
     Suppress,
 }
 
+/// What is done about a request that repeats one whose closing is not over.
+///
+/// Two requests are the same one when they agree on party, tool and the idempotency fields of their arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DuplicatePolicy {
+    /// The operation that runs or has ended answers; nothing runs again.
+    #[default]
+    Reuse,
+    /// Refused, and the model is told why.
+    Reject,
+    /// A request that differs outside the idempotency fields cancels the older operation, and runs when that has come to its end.
+    /// One that differs in nothing is reused.
+    Replace,
+    /// Done again only when the caller, asked for it, has confirmed in a later turn; also after the closing has been told.
+    Confirm,
+}
+
+/// Who must be on the line to hear a closing; the most careful is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Audience {
+    /// The party of the conversation that asked, by the caller's word, in any of its conversations.
+    #[default]
+    SameParty,
+    /// Only the conversation that asked.
+    SameCall,
+    /// That party, verified.
+    VerifiedParty,
+}
+
+/// What is done with news of progress.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProgressPolicy {
+    /// Nothing.
+    #[default]
+    Off,
+    /// The model gets it as context.
+    Silent,
+    /// The caller hears it where the moment allows it; otherwise it is dropped.
+    Say,
+}
+
+/// What is done with a closing that nobody has come to hear.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WhenUnheard {
+    /// It waits for its party.
+    #[default]
+    Wait,
+    /// It is handed off to the box's webhook.
+    Webhook,
+}
+
 /// What is said about an operation, as templates over the operation's `arguments` and `result`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -106,6 +161,18 @@ pub struct Sayings {
     /// When nobody knows whether it took effect.
     #[serde(default, rename = "say_unknown")]
     pub unknown: Localised,
+    /// When it was cancelled before it took effect.
+    #[serde(default, rename = "say_cancelled")]
+    pub cancelled: Localised,
+    /// When it took effect and was undone.
+    #[serde(default, rename = "say_compensated")]
+    pub compensated: Localised,
+    /// When the cancel came too late.
+    #[serde(default, rename = "say_too_late")]
+    pub too_late: Localised,
+    /// On news of progress: a template over `arguments` and `progress`.
+    #[serde(default, rename = "say_progress")]
+    pub progress: Localised,
 }
 
 /// How attempts that failed are repeated.
@@ -134,12 +201,30 @@ pub struct ToolPolicy {
     pub idempotent: bool,
     /// Which argument fields make two requests the same one; all of them when empty.
     pub idempotency_fields: Vec<String>,
+    /// What is done about a request that repeats another.
+    pub duplicate: DuplicatePolicy,
+    /// Whether the tool can be asked to cancel an operation that it has.
+    pub cancellable: bool,
     /// How soon its closing wants to be heard.
     pub priority: Priority,
     /// What an urgent closing may cut.
     pub can_interrupt: CanInterrupt,
+    /// How long its closing waits for a window of its own before it may also ride (ms).
+    pub max_wait_ms: u64,
+    /// Quiet before its closing is announced (ms); the box's own where there is none.
+    pub min_quiet_ms: Option<u64>,
+    /// Who must be on the line to hear its closing.
+    pub audience: Audience,
+    /// What is done with news of progress.
+    pub progress: ProgressPolicy,
     /// Age after which the closing is no longer told (ms since it became ready).
     pub stale_after_ms: Option<u64>,
+    /// The field of the result that holds its version, a whole number: on its topic a closing is stale once a later version is known.
+    pub version_field: Option<String>,
+    /// What is done with a closing that nobody has come to hear.
+    pub when_unheard: WhenUnheard,
+    /// How long a closing waits for somebody who may hear it before it is handed off (ms).
+    pub hand_off_after_ms: u64,
     /// Whole time that the operation may take (ms since it was accepted), waits and callbacks included.
     pub deadline_ms: u64,
     /// How failed attempts are repeated.
@@ -161,9 +246,18 @@ impl Default for ToolPolicy {
         Self {
             idempotent: false,
             idempotency_fields: Vec::new(),
+            duplicate: DuplicatePolicy::Reuse,
+            cancellable: false,
             priority: Priority::Normal,
             can_interrupt: CanInterrupt::Agent,
+            max_wait_ms: MAX_WAIT_MS,
+            min_quiet_ms: None,
+            audience: Audience::SameParty,
+            progress: ProgressPolicy::Off,
             stale_after_ms: None,
+            version_field: None,
+            when_unheard: WhenUnheard::Wait,
+            hand_off_after_ms: HAND_OFF_AFTER_MS,
             deadline_ms: 300_000,
             retry: Retry::default(),
             topic: None,
@@ -174,3 +268,9 @@ impl Default for ToolPolicy {
         }
     }
 }
+
+/// How long a closing waits for a window of its own, by default: a caller who talks on for longer asks for an answer anyway.
+pub const MAX_WAIT_MS: u64 = 10_000;
+
+/// How long a closing waits for its party before it is handed off, by default: an hour.
+pub const HAND_OFF_AFTER_MS: u64 = 3_600_000;

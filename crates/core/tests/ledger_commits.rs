@@ -28,7 +28,7 @@ fn nothing_is_accepted_or_sent_before_operation_and_attempt_are_durable() {
     assert!(rig.dispatched.is_empty() && rig.news.is_empty());
     rig.durable();
     assert_eq!(rig.dispatched.len(), 1);
-    assert!(!rig.accepted().repeated);
+    assert!(!rig.accepted().repeat.is_some());
     assert_eq!(rig.accepted().say, "De acuerdo, me pongo con ello.");
 }
 
@@ -40,7 +40,7 @@ fn an_acceptance_that_cannot_be_made_durable_is_refused_and_nothing_was_done() {
     assert_eq!((rig.refusals(), rig.dispatched.len(), rig.store.operations.len()), (1, 0, 0));
     rig.ask(CALL, 1, 1, "pay", json!({}));
     rig.durable();
-    assert_eq!((rig.dispatched.len(), rig.accepted().repeated), (1, false), "asked again it is a new try");
+    assert_eq!((rig.dispatched.len(), rig.accepted().repeat.is_some()), (1, false), "asked again it is a new try");
     assert!(rig.dispatched[0].intent_key.0.ends_with("|1"), "and no occurrence was used up");
 }
 
@@ -59,8 +59,11 @@ fn the_same_thing_asked_twice_while_the_first_is_in_flight_runs_once() {
     rig.up(LATER_CALL, "ana");
     rig.ask(LATER_CALL, 7, 7, "pay", json!({"to": "a"}));
     rig.durable();
-    let accepted: Vec<_> =
-        rig.news.iter().filter_map(|(_, news)| if let News::Accepted(a) = news { Some((a.operation, a.repeated)) } else { None }).collect();
+    let accepted: Vec<_> = rig
+        .news
+        .iter()
+        .filter_map(|(_, news)| if let News::Accepted(a) = news { Some((a.operation, a.repeat.is_some())) } else { None })
+        .collect();
     let first = accepted[0].0;
     assert_eq!(accepted, [(first, false), (first, true), (first, true)]);
     assert_eq!((rig.dispatched.len(), rig.store.operations.len()), (1, 1));
@@ -74,7 +77,7 @@ fn the_same_thing_asked_while_the_first_fails_is_tried_for_itself() {
     rig.fail();
     assert_eq!(rig.refusals(), 1);
     rig.durable();
-    assert_eq!((rig.dispatched.len(), rig.accepted().repeated), (1, false));
+    assert_eq!((rig.dispatched.len(), rig.accepted().repeat.is_some()), (1, false));
 }
 
 #[test]
@@ -86,14 +89,14 @@ fn a_closing_that_was_told_makes_a_repeat_in_another_turn_a_new_operation_and_in
     let first = rig.accepted().operation;
     rig.done(first);
     ask(&mut rig, 2, 2);
-    assert!(rig.accepted().repeated, "its result has not been told: that is the answer");
+    assert!(rig.accepted().repeat.is_some(), "its result has not been told: that is the answer");
     let delivery = rig.waiting().id;
     rig.tell(CALL, delivery);
     ask(&mut rig, 1, 3);
-    assert_eq!((rig.accepted().operation, rig.accepted().repeated), (first, true), "the very turn that asked first");
+    assert_eq!((rig.accepted().operation, rig.accepted().repeat.is_some()), (first, true), "the very turn that asked first");
     ask(&mut rig, 3, 4);
     let second = rig.accepted();
-    assert!(!second.repeated && second.operation != first);
+    assert!(second.repeat.is_none() && second.operation != first);
     assert!(rig.store.operations[&second.operation].intent_key.0.ends_with("|2"));
 }
 

@@ -88,7 +88,7 @@ impl World {
 
     /// Mostly a conversation that has a claim and what it claims; now and then anybody and anything.
     fn claimed(&self, session: u8, which: u8) -> Option<(SessionId, DeliveryId)> {
-        let claims: Vec<_> = self.rig.store.claims.iter().map(|(&delivery, &(session, _))| (session, delivery)).collect();
+        let claims: Vec<_> = self.rig.store.claims.iter().map(|(&delivery, &(session, ..))| (session, delivery)).collect();
         let some = (session != 3).then(|| claims.get(usize::from(which) % claims.len().max(1)).copied()).flatten();
         some.or_else(|| Some((self.session(session), self.delivery(which)?)))
     }

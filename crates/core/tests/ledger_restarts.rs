@@ -152,14 +152,14 @@ fn what_is_asked_again_after_a_restart_is_still_the_same_thing() {
     rig.crash(0);
     rig.up(LATER_CALL, "ana");
     rig.ask(LATER_CALL, 2, 2, "ticket", json!({"a": 1.0}));
-    assert_eq!((rig.accepted().operation, rig.accepted().repeated), (first, true));
+    assert_eq!((rig.accepted().operation, rig.accepted().repeat.is_some()), (first, true));
     rig.done(first);
     let delivery = rig.waiting().id;
     rig.tell(LATER_CALL, delivery);
     rig.crash(0);
     rig.up(LATER_CALL, "ana");
     rig.ask(LATER_CALL, 3, 3, "ticket", json!({"a": 1}));
-    assert!(!rig.accepted().repeated);
+    assert!(!rig.accepted().repeat.is_some());
     assert!(rig.dispatched.last().unwrap().intent_key.0.ends_with("|2"));
     let late = rig.done(first);
     assert_eq!(rig.answer(late), Some(CallbackAnswer::Recorded), "closed operations are still known after a restart");

@@ -11,11 +11,11 @@ use recado_core::conversation::input::ToolCall;
 use recado_core::ledger;
 use recado_core::ledger::{
     AttemptOutcome, CallbackAnswer, ClauseEvidence, CommitId, DeliveryRecord, Effect, Executed, Ledger, News, OperationResult, RequestId,
-    Route, Snapshot, Write,
+    Route, Write,
 };
 use recado_core::policy::{Language, Localised, Retry, Sayings, ToolPolicy};
 use recado_core::{BatchId, BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
-use recado_sim::store::Store;
+use recado_sim::store::{MemoryStore, Store};
 use serde_json::json;
 
 use crate::alphabet::{Answer, Attempted, Call, Delivery, DeliveryView, Input, Machine, Operation, OperationView, Output, Scope, View};
@@ -24,7 +24,7 @@ use crate::alphabet::{Answer, Attempted, Call, Delivery, DeliveryView, Input, Ma
 #[derive(Debug, Clone)]
 pub struct Real {
     ledger: Ledger,
-    store: Store,
+    store: MemoryStore,
     in_flight: Option<(CommitId, Vec<Write>)>,
     now: u64,
     boot: u128,
@@ -110,6 +110,8 @@ impl Real {
                 Some(Output::Claimed(call, self.order(delivery)?, words))
             }
             News::ClaimRefused { delivery } => Some(Output::ClaimRefused(call, self.order(delivery)?)),
+            // No obligation, and what is said of a cancel: neither changes what is owed.
+            News::Update { .. } | News::Cancelling(_) => None,
         }
     }
 
@@ -138,7 +140,7 @@ impl Real {
         }
         self.boot += 1;
         let mut step = self.step(self.seed());
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), policies(scope), self.store.snapshot());
+        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), policies(scope), self.store.restart(BootId(self.boot)));
         self.ledger = ledger;
         self.carry(effects, out);
     }
@@ -240,10 +242,11 @@ impl Real {
 impl Machine for Real {
     fn new(scope: &Scope) -> Self {
         let mut step = Step::new(Time(0), Wall::default(), 0);
-        let (ledger, _) = Ledger::recover(&mut step, BootId(1), policies(scope), Snapshot::default());
+        let mut store = MemoryStore::default();
+        let (ledger, _) = Ledger::recover(&mut step, BootId(1), policies(scope), store.restart(BootId(1)));
         let mut real = Self {
             ledger,
-            store: Store::default(),
+            store,
             in_flight: None,
             now: 0,
             boot: 1,
@@ -332,7 +335,7 @@ fn up(session: SessionId) -> ledger::Input {
 
 /// Always in one turn: a caller who asks again in another one, after the closing, wants it done again.
 fn ask(session: SessionId, response: ResponseId, place: Operation, arguments: serde_json::Value) -> ledger::Input {
-    let call = ToolCall { call_id: place.to_string(), tool: format!("tool_{place}"), arguments };
+    let call = ToolCall { call_id: place.to_string(), tool: format!("tool_{place}"), arguments, confirmed: false };
     ledger::Input::Accept { session, turn: TurnId(1), response, call }
 }
 

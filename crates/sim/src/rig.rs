@@ -1,94 +1,114 @@
-//! A box in virtual time: the real ledger and conversations, with a voice, a store, tools and a caller that the test
+//! A box in virtual time: the real ledger and conversations, with a voice, a store, tools and a caller that a test or a script
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`watch`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{
-    Acoustic, AcousticEdge, AcousticEpoch, Cause, Channel, Content, Conversation, Decision, Effect, Evidence, HeardText, Input, ModelEvent,
-    PlaybackState, Purpose, SegmentRef, Settings, ToolCall,
-};
-use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
-use recado_core::ledger::{self, AttemptOutcome, CallbackAnswer, DeliveryState, Dispatch, Ledger, OperationResult, RequestId, Snapshot};
-use recado_core::policy::{Language, Localised, ToolPolicy};
+use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
+use recado_core::ids::{BootId, OperationId};
+use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
+use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
-use serde_json::json;
+use recado_core::timers::Timer;
+use recado_trace::subject::LedgerStart;
 
-use crate::store::Store;
-use crate::voice::{FRAME, Voice};
-use crate::watch::{self, CallWatch, May, Watch};
+use crate::call::Call;
+use crate::journal::{self, Journal};
+use crate::store::{Disk, Store};
+use crate::tools::Tools;
+use crate::violation::{Findings, Invariant};
+use crate::voice::{FRAME, Line};
+use crate::watch::{May, Moment, Watch};
 
 /// The whole box.
 pub struct Rig {
+    /// Virtual time (ms).
     pub now: u64,
+    /// Whether the wall clock is known to be synchronised.
     pub wall_synchronised: bool,
-    seed: u128,
+    /// By how much the wall clock has jumped (ms).
+    pub wall_jumped_ms: i64,
+    pub(crate) seed: u128,
+    /// The tools that are configured.
     pub policies: BTreeMap<String, ToolPolicy>,
+    /// The real ledger.
     pub ledger: Ledger,
-    boot: u128,
-    pub store: Store,
+    /// When the ledger wants to be woken, as it last said (ms).
+    ledger_due: Option<u64>,
+    pub(crate) boot: u128,
+    /// What is on record.
+    pub store: Disk,
+    /// The calls of this boot.
     pub calls: Vec<Call>,
+    /// Attempts that left the box, in this boot.
     pub dispatched: Vec<Dispatch>,
+    /// What the tools did.
+    pub tools: Tools,
+    /// What those who sent a result were answered.
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
     /// What the ledger measured.
     pub measured: Vec<ledger::LedgerMeasure>,
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
+    /// The network of calls to come.
+    pub line: Line,
+    /// What was seen.
     pub watch: Watch,
+    /// What was found.
+    pub findings: Findings,
     /// What new calls are held with.
     pub settings: Settings,
-    requests: u64,
-    requested: BTreeMap<RequestId, OperationId>,
-    queue: VecDeque<Todo>,
+    /// The strongest evidence that new calls' channels give.
+    pub best: Evidence,
+    /// The ledger's trace.
+    pub(crate) journal: Option<Journal<Ledger>>,
+    pub(crate) requests: u64,
+    pub(crate) requested: BTreeMap<RequestId, OperationId>,
+    pub(crate) queue: VecDeque<Todo>,
 }
 
-enum Todo {
+pub(crate) enum Todo {
     Ledger(ledger::Input),
     Call(usize, Input),
 }
 
-/// One call: a conversation, its voice and its caller's ear.
-pub struct Call {
-    pub session: SessionId,
-    pub conversation: Conversation,
-    pub voice: Voice,
-    pub party: Option<PartyId>,
-    pub edges: VecDeque<(u64, Acoustic, u64)>,
-    pub(crate) to_conversation: VecDeque<(u64, Input)>,
-    pub(crate) to_voice: VecDeque<(u64, Effect)>,
-    pub asked: Vec<(ResponseId, Cause)>,
-    pub cancelled: Vec<ResponseId>,
-    pub truncated: Vec<(ResponseId, u64, String)>,
-    pub outputs: Vec<Effect>,
-    pub told: Vec<String>,
-    pub history: Vec<HeardText>,
-    pub decisions: Vec<Decision>,
-    pub hung_up: bool,
-    pub on_hold: bool,
-    pub floor_held: bool,
-    pub over: bool,
-    pub watch: CallWatch,
-}
-
 impl Rig {
+    /// A box that has just been set up, with these tools. A finding fails the test that drives it. Its machines all leave redacted
+    /// traces, which are replayed when their lives end: redaction changes no decision, and a replay decides the same.
     pub fn new(policies: BTreeMap<String, ToolPolicy>) -> Self {
-        let mut step = Step::new(Time(0), Wall { unix_ms: 1_000_000, synchronised: true }, 1);
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(1), policies.clone(), Snapshot::default());
+        let mut rig = Self::without_traces(policies);
+        let mut step = first_step();
+        let start = LedgerStart { boot: BootId(1), policies: rig.policies.clone(), snapshot: Snapshot::default() };
+        let (ledger, journal, _) = Journal::begin(&mut step, BootId(1), &rig.policies, start);
+        (rig.ledger, rig.journal) = (ledger, Some(journal));
+        rig
+    }
+
+    /// The same without traces, which is quicker.
+    pub fn without_traces(policies: BTreeMap<String, ToolPolicy>) -> Self {
+        let (ledger, effects) = Ledger::recover(&mut first_step(), BootId(1), policies.clone(), Snapshot::default());
         let mut rig = Self {
             now: 0,
             wall_synchronised: true,
+            wall_jumped_ms: 0,
             seed: 1 << 64,
             policies,
+            ledger_due: ledger.deadline().map(|at| at.0),
             ledger,
             boot: 1,
-            store: Store { delay_ms: 3, ..Store::default() },
+            store: Disk::new(BootId(1)),
             calls: Vec::new(),
             dispatched: Vec::new(),
+            tools: Tools::default(),
             answers: BTreeMap::new(),
             measured: Vec::new(),
             link_ms: 0,
+            line: Line::default(),
             watch: Watch::default(),
+            findings: Findings::default(),
             settings: Settings::default(),
+            best: Evidence::Received,
+            journal: None,
             requests: 0,
             requested: BTreeMap::new(),
             queue: VecDeque::new(),
@@ -97,165 +117,28 @@ impl Rig {
         rig
     }
 
-    fn step(&mut self) -> Step {
+    /// The ledger's trace so far, where it leaves one.
+    pub fn trace(&self) -> Option<&str> {
+        self.journal.as_ref().map(Journal::text)
+    }
+
+    pub(crate) fn step(&mut self) -> Step {
         self.seed += 1 << 64;
-        let wall = Wall { unix_ms: 1_000_000 + i64::try_from(self.now).unwrap_or(0), synchronised: self.wall_synchronised };
-        Step::new(Time(self.now), wall, self.seed)
+        Step::new(Time(self.now), self.wall(), self.seed)
     }
 
-    /// A caller dials in; `party` is who they are. The greeting is asked for.
-    pub fn dial(&mut self, party: Option<&str>) -> usize {
-        let mut step = self.step();
-        let session = SessionId(step.ids.draw());
-        let channel = Channel {
-            session,
-            party: party.map(|party| PartyId(party.into())),
-            language: Language::Es,
-            best: Evidence::Received,
-            far_buffer_ms: watch::FAR_BUFFER,
-        };
-        let (conversation, effects) = Conversation::begin(&mut step, self.settings.clone(), channel);
-        self.calls.push(Call {
-            session,
-            conversation,
-            voice: Voice::new(self.now),
-            party: party.map(|party| PartyId(party.into())),
-            edges: VecDeque::new(),
-            to_conversation: VecDeque::new(),
-            to_voice: VecDeque::new(),
-            asked: Vec::new(),
-            cancelled: Vec::new(),
-            truncated: Vec::new(),
-            outputs: Vec::new(),
-            told: Vec::new(),
-            history: Vec::new(),
-            decisions: Vec::new(),
-            hung_up: false,
-            on_hold: false,
-            floor_held: false,
-            over: false,
-            watch: CallWatch::new(self.now),
-        });
-        let call = self.calls.len() - 1;
-        let begun = &mut self.calls[call];
-        begun.watch.effects(&May::Anything, &effects, &begun.voice, false);
-        self.call_effects(call, effects);
-        self.drain();
-        call
+    fn wall(&self) -> Wall {
+        let unix_ms = WALL_START_MS + i64::try_from(self.now).unwrap_or(0) + self.wall_jumped_ms;
+        Wall { unix_ms, synchronised: self.wall_synchronised }
     }
 
-    /// A call whose greeting is over and in which it is quiet.
-    pub fn quiet_call(&mut self, party: Option<&str>) -> usize {
-        let call = self.dial(party);
-        self.reply(call, &["Hola"]);
-        self.run(4_000);
-        call
+    fn moment(&self) -> Moment {
+        Moment { now: self.now, wall: self.wall(), boot: BootId(self.boot) }
     }
 
-    pub fn input(&mut self, call: usize, input: Input) {
-        self.queue.push_back(Todo::Call(call, input));
-        self.drain();
-    }
-
-    /// The model answers the response that was asked for last, and ends it.
-    pub fn reply(&mut self, call: usize, says: &[&str]) {
-        let response = self.last_response(call);
-        for text in says {
-            self.say(call, response, text);
-        }
-        self.complete(call, response);
-    }
-
-    pub fn last_response(&self, call: usize) -> ResponseId {
-        self.calls[call].asked.last().expect("a response was asked for").0
-    }
-
-    pub fn say(&mut self, call: usize, response: ResponseId, text: &str) {
-        let content = Content::Text { text: text.into(), language: Language::Es };
-        self.input(call, Input::Model(ModelEvent::Clause { response, content }));
-    }
-
-    pub fn complete(&mut self, call: usize, response: ResponseId) {
-        self.input(call, Input::Model(ModelEvent::Complete { response }));
-    }
-
-    /// The model asks for an operation.
-    pub fn ask(&mut self, call: usize, tool: &str, arguments: serde_json::Value) {
-        let response = self.last_response(call);
-        let call_id = format!("call-{tool}");
-        self.input(call, Input::Model(ModelEvent::ToolCall { response, call: ToolCall { call_id, tool: tool.into(), arguments } }));
-    }
-
-    /// The caller asks for something: a turn, and a response that asks for these tools.
-    pub fn request(&mut self, call: usize, tools: &[&str]) -> Vec<OperationId> {
-        let before: Vec<OperationId> = self.dispatched.iter().map(|dispatch| dispatch.operation).collect();
-        self.caller_speaks(call, 600);
-        self.run(1_600);
-        for tool in tools {
-            self.ask(call, tool, json!({ "of": tool }));
-        }
-        let response = self.last_response(call);
-        self.complete(call, response);
-        self.run(20);
-        self.dispatched.iter().map(|dispatch| dispatch.operation).filter(|operation| !before.contains(operation)).collect()
-    }
-
-    /// The caller speaks for so long, from now on; then stays quiet.
-    pub fn caller_speaks(&mut self, call: usize, ms: u64) {
-        let now = self.calls[call].silent_from(self.now);
-        let end = now + ms.max(200);
-        let edges = [
-            (now + 40, Acoustic::Suspected, now + 40),
-            (now + 180, Acoustic::Speaking, now + 180),
-            (end + 200, Acoustic::Trailing, end),
-            (end + 700, Acoustic::Quiet, end),
-        ];
-        self.calls[call].edges.extend(edges);
-    }
-
-    /// The caller speaks, pauses, and goes on.
-    pub fn caller_speaks_on(&mut self, call: usize) {
-        let now = self.calls[call].silent_from(self.now);
-        let edges = [(40, Acoustic::Suspected), (180, Acoustic::Speaking), (700, Acoustic::Trailing), (900, Acoustic::Speaking)];
-        self.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
-        self.calls[call].edges.extend([(now + 1_600, Acoustic::Trailing, now + 1_400), (now + 2_100, Acoustic::Quiet, now + 1_400)]);
-    }
-
-    /// A cough: suspected, never confirmed.
-    pub fn cough(&mut self, call: usize) {
-        let now = self.calls[call].silent_from(self.now);
-        self.calls[call].edges.extend([(now + 40, Acoustic::Suspected, now + 40), (now + 340, Acoustic::Quiet, now + 340)]);
-    }
-
-    pub fn done(&mut self, operation: OperationId, result: serde_json::Value) {
-        let attempt = self.attempt_of(operation);
-        self.report(operation, attempt, AttemptOutcome::Succeeded(result));
-    }
-
-    pub fn attempt_of(&self, operation: OperationId) -> u32 {
-        self.dispatched.iter().rev().find(|dispatch| dispatch.operation == operation).map_or(1, |dispatch| dispatch.attempt)
-    }
-
-    pub fn report(&mut self, operation: OperationId, attempt: u32, outcome: AttemptOutcome) {
-        self.queue.push_back(Todo::Ledger(ledger::Input::Attempted { operation, attempt, outcome }));
-        self.drain();
-    }
-
-    pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
-        self.requests += 1;
-        let request = RequestId(self.requests);
-        self.requested.insert(request, operation);
-        self.queue.push_back(Todo::Ledger(ledger::Input::Callback { request, operation, result }));
-        self.drain();
-        request
-    }
-
-    pub fn hang_up(&mut self, call: usize) {
-        let over = &mut self.calls[call];
-        over.over = true;
-        self.watch.call_over(over, self.now);
-        self.calls[call].voice.close();
-        self.input(call, Input::ChannelOver);
+    /// Whether there is no more to be seen: something was found.
+    pub(crate) fn stopped(&self) -> bool {
+        self.findings.violation().is_some()
     }
 
     /// Kills the process: what was not committed is lost, and every call. Then starts it again.
@@ -265,21 +148,32 @@ impl Rig {
 
     /// The same, with the first `kept` of the commits in flight having reached the disk.
     pub fn crash_keeping(&mut self, kept: usize) {
+        self.findings.now = self.now;
         for (_, _, writes) in std::mem::take(&mut self.store.in_flight).into_iter().take(kept) {
-            self.store.apply(&writes).expect("a commit in flight is a right one");
-            self.watch.committed(&self.store, &writes, self.now);
+            self.commit(&writes);
         }
-        for call in self.calls.drain(..).filter(|call| !call.over) {
-            self.watch.call_over(&call, self.now);
+        for mut call in self.calls.drain(..).filter(|call| !call.over) {
+            call.voice.close(self.now);
+            self.watch.told.call_over(&call);
         }
+        self.tools.box_died(&self.store, &mut self.findings);
         self.queue.clear();
         self.dispatched.clear();
         self.boot += 1;
         self.now += 2_000;
         let mut step = self.step();
-        let snapshot = self.store.snapshot();
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
+        let snapshot = self.store.restart(BootId(self.boot));
+        let start = LedgerStart { boot: BootId(self.boot), policies: self.policies.clone(), snapshot };
+        let (ledger, effects) = match self.journal {
+            Some(_) => {
+                let (ledger, journal, effects) = Journal::begin(&mut step, BootId(self.boot), &self.policies, start);
+                self.journal = Some(journal);
+                (ledger, effects)
+            }
+            None => Ledger::recover(&mut step, start.boot, start.policies, start.snapshot),
+        };
         self.ledger = ledger;
+        self.ledger_due = self.ledger.deadline().map(|at| at.0);
         self.ledger_effects(effects);
         self.drain();
     }
@@ -287,8 +181,9 @@ impl Rig {
     /// Lets time pass, from one thing that happens to the next.
     pub fn run(&mut self, ms: u64) {
         let end = self.now + ms;
-        while self.now < end {
+        while self.now < end && !self.stopped() {
             self.now = self.next_event().unwrap_or(end).clamp(self.now + 1, end);
+            self.findings.now = self.now;
             self.tick();
             self.drain();
             self.look();
@@ -309,11 +204,10 @@ impl Rig {
         let calls = self.calls.iter().flat_map(|call| {
             let edge = call.edges.front().map(|(at, ..)| *at);
             let event = call.to_conversation.front().map(|(at, _)| *at);
-            let command = call.to_voice.front().map(|(at, _)| *at);
-            [edge, event, command, call.conversation.deadline().map(|at| at.0), call.voice.next(self.now)]
+            [edge, event, call.due, call.voice.next(self.now)]
         });
         let commit = self.store.in_flight.front().map(|(at, ..)| *at);
-        calls.chain([commit, self.ledger.deadline().map(|at| at.0)]).flatten().min()
+        calls.chain([commit, self.ledger_due]).flatten().min()
     }
 
     fn tick(&mut self) {
@@ -322,82 +216,74 @@ impl Rig {
             let answer = if self.store.failing {
                 ledger::Input::CommitFailed { commit, reason: "disk full".into() }
             } else {
-                self.store.apply(&writes).expect("the ledger breaks no constraint");
-                self.store.commits += 1;
-                self.watch.committed(&self.store, &writes, self.now);
+                self.commit(&writes);
                 ledger::Input::Durable(commit)
             };
             self.queue.push_back(Todo::Ledger(answer));
         }
         for at in 0..self.calls.len() {
             self.media(at);
-            if self.calls[at].conversation.deadline().is_some_and(|at| at.0 <= self.now) {
+            if self.calls[at].due.is_some_and(|due| due <= self.now) {
                 self.queue.push_back(Todo::Call(at, Input::Wake));
             }
         }
-        if self.ledger.deadline().is_some_and(|at| at.0 <= self.now) {
+        if self.ledger_due.is_some_and(|due| due <= self.now) {
             self.queue.push_back(Todo::Ledger(ledger::Input::Wake));
         }
     }
 
-    /// The media path of one call: the caller's edges, the commands that have arrived, the frame that is due.
+    /// A transaction reaches the disk.
+    fn commit(&mut self, writes: &[ledger::Write]) {
+        let at = self.moment();
+        self.watch.committing(&self.store, writes, at, &self.tools, &mut self.findings);
+        let applied = self.store.apply(writes);
+        self.findings.check(applied.is_ok(), Invariant::Constraint, || format!("{applied:?}: {writes:?}"));
+        self.watch.committed(&self.store, writes, at, &self.policies, &mut self.findings);
+    }
+
+    /// The media path of one call: the caller's edges, and what the voice does by itself.
     fn media(&mut self, at: usize) {
         let (now, arrives) = (self.now, self.now + self.link_ms);
         let call = &mut self.calls[at];
         while call.edges.front().is_some_and(|(when, ..)| *when <= now) {
             let Some((_, to, dated)) = call.edges.pop_front() else { break };
-            let paused = call.voice.edge(to, now);
-            let edge = AcousticEdge { to, epoch: AcousticEpoch(call.voice.epoch), at: Time(dated) };
+            let edge = call.voice.edge(to, dated, now);
             // The media path tells the edge before what came of it.
             call.to_conversation.push_back((arrives, Input::Acoustic(edge)));
-            call.to_conversation.extend(paused.map(|event| (arrives, Input::Playback(event))));
+            call.tells(arrives);
         }
-        self.obey(at);
-        let call = &mut self.calls[at];
-        let (events, released) = call.voice.tick(now);
-        call.to_conversation.extend(events.into_iter().map(|event| (arrives, Input::Playback(event))));
+        let released = call.voice.tick(now);
+        call.tells(arrives);
         if let Some(released) = released {
-            self.watch.released(&self.store, call, &released, now, self.link_ms);
+            call.watch.owed_since = None;
+            call.watch.frames.released(&released, &mut self.findings);
+            let moment = self.moment();
+            self.watch.told.released(&self.store, &self.calls[at], &released, moment, self.link_ms, &mut self.findings);
         }
         self.arrive(at);
     }
 
-    /// The voice carries out what has reached it.
-    fn obey(&mut self, at: usize) {
-        let (now, arrives) = (self.now, self.now + self.link_ms);
-        let call = &mut self.calls[at];
-        while call.to_voice.front().is_some_and(|(when, _)| *when <= now) {
-            let Some((_, effect)) = call.to_voice.pop_front() else { break };
-            let event = match effect {
-                Effect::Speak { segment, content, purpose, epoch } => {
-                    call.voice.speak(segment, purpose, &content, epoch, now);
-                    None
-                }
-                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
-                Effect::Clear { playback } => Some(call.voice.clear(playback, now)),
-                _ => None,
-            };
-            call.to_conversation.extend(event.map(|event| (arrives, Input::Playback(event))));
-        }
-        self.arrive(at);
-    }
-
-    fn arrive(&mut self, at: usize) {
+    pub(crate) fn arrive(&mut self, at: usize) {
         while self.calls[at].to_conversation.front().is_some_and(|(when, _)| *when <= self.now) {
             let Some((_, input)) = self.calls[at].to_conversation.pop_front() else { break };
             self.queue.push_back(Todo::Call(at, input));
         }
     }
 
-    fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         let mut budget = 10_000;
+        self.findings.now = self.now;
         while let Some(todo) = self.queue.pop_front() {
             budget -= 1;
-            assert!(budget > 0, "inputs breed inputs for ever");
+            self.findings.check(budget > 0, Invariant::Busy, || "inputs breed inputs for ever".into());
+            if self.stopped() {
+                return;
+            }
             let mut step = self.step();
             match todo {
                 Todo::Ledger(input) => {
-                    let effects = self.ledger.handle(&mut step, input);
+                    let effects = journal::handle(&mut self.journal, &mut self.ledger, &mut step, input);
+                    self.ledger_due = self.ledger.deadline().map(|at| at.0);
                     self.watch.trace(&effects);
                     self.ledger_effects(effects);
                 }
@@ -409,26 +295,30 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
-        let due = call.conversation.deadline().is_some_and(|at| at.0 <= now);
-        let may = match call.watch.input(&input, now) {
+        let due = call.due.is_some_and(|due| due <= now);
+        let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.
             May::OnlyWait | May::Anything if due => May::Wake,
             may => may,
         };
         let woken = input == Input::Wake;
-        let showed = call.conversation.clocks().playback;
-        let effects = call.conversation.handle(&mut step, input);
-        call.watch.shows(showed, call.conversation.clocks().playback);
-        call.watch.effects(&may, &effects, &call.voice, call.over);
+        let effects = journal::handle(&mut call.journal, &mut call.conversation, &mut step, input);
+        call.handled();
+        call.watch.took(call.conversation.edges(), &mut self.findings);
+        call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
+        call.watch.history.settles(&effects, &call.voice, &mut self.findings);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {
             let mut step = self.step();
             let call = &mut self.calls[at];
-            let again = call.conversation.handle(&mut step, Input::Wake);
-            assert!(again.is_empty(), "a second wake at the same time has effects: {again:?}");
-            let deadline = call.conversation.deadline();
-            assert!(deadline.is_none_or(|at| at.0 > now), "busy loop: at {now} the deadline is {deadline:?}: {:?}", call.conversation);
+            let again = journal::handle(&mut call.journal, &mut call.conversation, &mut step, Input::Wake);
+            call.handled();
+            let deadline = call.due;
+            let rests = again.is_empty() && deadline.is_none_or(|at| at > now);
+            self.findings.check(rests, Invariant::Busy, || {
+                format!("woken, the deadline is {deadline:?}, and woken again it has effects: {again:?}")
+            });
         }
     }
 
@@ -436,18 +326,21 @@ impl Rig {
         for effect in effects {
             match effect {
                 ledger::Effect::Persist { commit, writes } => {
+                    self.watch.asked(&writes, self.moment());
                     let at = (self.now + self.store.delay_ms).max(self.store.in_flight.back().map_or(0, |(at, ..)| *at));
                     self.store.in_flight.push_back((at, commit, writes));
                 }
                 ledger::Effect::Dispatch(dispatch) => {
-                    let record = self.store.operations.get(&dispatch.operation).expect("R1: an operation is durable before it is sent");
-                    assert!(record.attempt >= dispatch.attempt, "R2: an attempt is durable before it is sent");
+                    let record = self.store.operations.get(&dispatch.operation);
+                    let idempotent = self.policies.get(&dispatch.tool).is_some_and(|policy| policy.idempotent);
+                    self.tools.dispatched(&dispatch, record, idempotent, &mut self.findings);
                     self.dispatched.push(dispatch);
                 }
                 ledger::Effect::Answer { request, answer } => {
                     if answer == CallbackAnswer::Recorded {
-                        let record = &self.store.operations[&self.requested[&request]];
-                        assert!(record.result.is_some() || record.error.is_some(), "R3: a result is durable before it is confirmed");
+                        let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
+                        let durable = record.is_some_and(|record| record.state.settled());
+                        self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
                     }
                     self.answers.insert(request, answer);
                 }
@@ -461,107 +354,72 @@ impl Rig {
         }
     }
 
-    fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
+    pub(crate) fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
         for effect in effects {
-            let (now, link_ms) = (self.now, self.link_ms);
+            let now = self.now;
             let call = &mut self.calls[at];
-            match effect {
-                Effect::Speak { purpose: Purpose::Clause { delivery, .. }, .. } => {
-                    watch::claimed_before_spoken(&self.store, call, delivery, BootId(self.boot));
-                    call.to_voice.push_back((now + link_ms, effect));
-                }
+            if let Effect::Speak { segment, purpose, .. } = &effect {
+                self.watch.told.speaks(&self.store, call, segment.playback, purpose, BootId(self.boot), &mut self.findings);
+            }
+            match &effect {
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
-                    assert!(self.store.batches.contains_key(&batch), "R1: an operation is durable before its acceptance is spoken");
-                    call.to_voice.push_back((now + link_ms, effect));
+                    let durable = self.store.batches.contains_key(batch);
+                    self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
                 }
-                Effect::Speak { .. } | Effect::Resume { .. } | Effect::Clear { .. } => call.to_voice.push_back((now + link_ms, effect)),
-                Effect::Respond { response, cause } => call.asked.push((response, cause)),
+                Effect::ToolOutput { operation: Some(operation), .. } => {
+                    let durable = self.store.operations.contains_key(operation);
+                    self.findings.check(durable, Invariant::I16, || format!("R1: the model is told of {operation} before it is durable"));
+                }
+                _ => {}
+            }
+            match effect {
+                Effect::Speak { segment, content, purpose, epoch } => call.voice.speak(segment, purpose, &content, epoch, now),
+                Effect::Resume { playback, epoch } => call.voice.resume(playback, epoch, now),
+                Effect::Clear { playback } => call.voice.clear(playback, now),
+                Effect::Respond { response, cause } => {
+                    call.asked.push((response, cause));
+                    call.asked_at = now;
+                }
                 Effect::CancelResponse { response } => call.cancelled.push(response),
                 Effect::Truncate { response, heard_ms, heard_text } => call.truncated.push((response, heard_ms, heard_text)),
                 Effect::Told { text, .. } => call.told.push(text),
                 Effect::Ledger(input) => self.queue.push_back(Todo::Ledger(*input)),
                 Effect::HangUp => {
                     call.hung_up = true;
-                    self.watch.hung_up(&self.store, call, now);
+                    let within_ms = self.settings.timers.ms(Timer::HangUpMax);
+                    self.watch.hung_up(&self.store, &self.calls[at], self.moment(), within_ms, &mut self.findings);
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
-                Effect::Heard(heard) => {
-                    watch::heard_no_more_than_the_ear(call, &heard);
-                    call.history.push(heard);
-                }
-                other @ (Effect::ToolOutput { .. } | Effect::Measured(_)) => call.outputs.push(other),
+                Effect::Heard(heard) => call.history.push(heard),
+                other @ (Effect::ToolOutput { .. }
+                | Effect::Measured(_)
+                | Effect::Update { .. }
+                | Effect::Cancelling(_)
+                | Effect::Doubted { .. }) => call.outputs.push(other),
             }
         }
-        // With no way between them, the voice obeys at once.
-        if self.link_ms == 0 {
-            self.obey(at);
-        }
+        self.calls[at].tells(self.now + self.link_ms);
+        self.arrive(at);
     }
 
     /// What must hold whenever everything that happened has been taken in.
     fn look(&mut self) {
         let now = self.now;
-        let wall = 1_000_000 + i64::try_from(now).unwrap_or(0);
-        let stale = |record: &ledger::DeliveryRecord| {
-            record.stale_after_ms.is_some_and(|limit| wall - record.ready.unix_ms >= i64::try_from(limit).unwrap_or(i64::MAX))
-        };
-        for call in self.calls.iter().filter(|call| !call.over) {
-            let plays = call.conversation.clocks().playback == Some(PlaybackState::Playing);
-            assert!(!plays || call.voice.sounds(now, 1_000 + FRAME + 2 * self.link_ms), "I20: at {now} it plays without frames");
+        for call in self.calls.iter_mut().filter(|call| !call.over) {
+            let plays = call.shows == Some(PlaybackState::Playing);
+            let since = call.watch.frames.playing(plays, now);
+            let sounds =
+                since.is_none_or(|since| now <= since + 1_000 + FRAME + 2 * self.link_ms.max(1) || call.voice.stalled_until + 1_000 >= now);
+            self.findings.check(sounds, Invariant::I20, || format!("it plays without frames since {since:?}"));
         }
-        self.watch.idle(&self.store, &mut self.calls, now, stale);
-    }
-
-    /// Puts the call on hold, or takes it back.
-    pub fn hold(&mut self, call: usize, on: bool) {
-        let (now, arrives) = (self.now, self.now + self.link_ms);
-        let held = &mut self.calls[call];
-        held.on_hold = on;
-        let event = held.voice.hold(on, now).map(|event| (arrives, Input::Playback(event)));
-        held.to_conversation.extend(event);
-        self.input(call, Input::Hold(on));
-    }
-
-    /// How often the ear heard each delivery's clause to its end, over all calls.
-    pub fn closings_heard(&self) -> Vec<String> {
-        let all = self.calls.iter().flat_map(|call| &call.voice.heard);
-        all.filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: Some(_), .. })).map(|(_, _, text)| text.clone()).collect()
-    }
-
-    /// How many frames of closings have been released in a call.
-    pub fn closing_frames(&self, call: usize) -> usize {
-        let voice = &self.calls[call].voice;
-        let clause = |segment: &SegmentRef| matches!(voice.purposes.get(segment), Some((Purpose::Clause { .. }, _)));
-        voice.ear.iter().filter(|(_, segment)| clause(segment)).count()
-    }
-
-    pub fn deliveries(&self) -> Vec<DeliveryState> {
-        self.store.deliveries.values().map(|delivery| delivery.state).collect()
-    }
-
-    pub fn turn(&self, call: usize) -> TurnId {
-        self.calls[call].conversation.turn()
+        let at = self.moment();
+        self.watch.idle(&self.store, &mut self.calls, at, &self.settings.timers, &mut self.findings);
     }
 }
 
-impl Call {
-    /// When the caller has said what they are about to say.
-    fn silent_from(&self, now: u64) -> u64 {
-        self.edges.back().map_or(now, |(at, ..)| now.max(at + FRAME))
-    }
+fn first_step() -> Step {
+    Step::new(Time(0), Wall { unix_ms: WALL_START_MS, synchronised: true }, 1)
 }
 
-/// Tools whose closings are told apart by their words.
-pub fn policies() -> BTreeMap<String, ToolPolicy> {
-    let tool = |name: &str| {
-        let mut policy = ToolPolicy { idempotent: true, ..ToolPolicy::default() };
-        let es = |text: String| Localised { es: Some(text), en: None };
-        policy.say.accepted = es("Lo miro, siga.".into());
-        policy.say.done = es(format!("Hecho lo de {name}: {{{{ result.value }}}}."));
-        policy.say.short = es(format!("Listo {name}."));
-        policy.say.failed = es(format!("No ha podido ser lo de {name}."));
-        policy.say.unknown = es(format!("No sé cómo quedó lo de {name}."));
-        policy
-    };
-    ["mesa", "taxi", "pago"].into_iter().map(|name| (name.to_owned(), tool(name))).collect()
-}
+/// What the wall clock shows at the start (ms since the Unix epoch).
+const WALL_START_MS: i64 = 1_000_000;

@@ -44,7 +44,7 @@ fn result_while_the_caller_speaks() {
     rig.run(30_000);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
     // It rode on the response that was due, before the response's own words.
-    let said: Vec<&str> = rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect();
+    let said: Vec<&str> = rig.calls[call].voice.heard().map(|(_, _, text)| text).collect();
     assert_eq!(said[said.len() - 2..], ["Hecho lo de mesa: a las nueve.", "Muy bien"]);
 }
 
@@ -63,9 +63,9 @@ fn result_during_playback() {
     assert!(blockers(&rig, call).contains(&Blocker::PlaybackActive));
     rig.run(30_000);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
-    let heard = &rig.calls[call].voice.heard;
+    let heard: Vec<_> = rig.calls[call].voice.heard().collect();
     let (closing, before) = (heard[heard.len() - 1].0, heard[heard.len() - 2].0);
-    let first_frame = rig.calls[call].voice.ear.iter().map(|(at, _)| *at).find(|at| *at > before).unwrap();
+    let first_frame = rig.calls[call].voice.far_end.ear.iter().map(|(at, _)| *at).find(|at| *at > before).unwrap();
     assert!(first_frame >= before + 650, "min_quiet is counted from the end of audible playback");
     assert!(closing > first_frame);
 }
@@ -83,7 +83,7 @@ fn two_tools_of_a_batch_finish_in_reverse_order() {
     rig.done(ops[0], json!({ "value": "a las nueve" }));
     rig.run(30_000);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve.", "Hecho lo de taxi: en camino."]);
-    let acceptances = rig.calls[call].voice.heard.iter().filter(|(_, purpose, _)| matches!(purpose, Purpose::Acceptance { .. })).count();
+    let acceptances = rig.calls[call].voice.heard().filter(|(_, purpose, _)| matches!(purpose, Purpose::Acceptance { .. })).count();
     assert_eq!(acceptances, 1, "one acceptance per batch");
 }
 
@@ -121,7 +121,7 @@ fn interrupted_before_the_closing_is_heard() {
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
     rig.caller_speaks(call, 500);
     rig.run(400);
-    assert_eq!(rig.calls[call].voice.heard.iter().filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { .. })).count(), 0);
+    assert_eq!(rig.calls[call].voice.heard().filter(|(_, purpose, _)| matches!(purpose, Purpose::Clause { .. })).count(), 0);
     rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() == 3);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Succeeded);
     rig.reply(call, &["Dígame"]);
@@ -278,7 +278,7 @@ fn urgent_interrupts_and_normal_waits() {
         rig.run(1_000);
         rig.done(ops[0], json!({ "value": "datos incorrectos" }));
         rig.run(30_000);
-        let said: Vec<&str> = rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect();
+        let said: Vec<&str> = rig.calls[call].voice.heard().map(|(_, _, text)| text).collect();
         let closing = said.iter().position(|text| text.starts_with("Hecho lo de pago")).unwrap();
         if cuts {
             assert!(said[closing + 1..].iter().any(|text| text.ends_with("no se acaba")), "the cut reply is finished: {said:?}");
@@ -317,23 +317,20 @@ fn audio_generated_that_the_far_end_has_not_played() {
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     rig.done(ops[0], json!({ "value": "a las nueve" }));
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
     rig.run(1_000);
     assert_eq!(rig.deliveries(), [DeliveryState::Speaking], "sent is not heard");
     // The far end had reported before; then its reports say that most of it was lost.
-    rig.calls[call].voice.rtcp = true;
-    rig.calls[call].voice.lost = 60;
+    rig.calls[call].voice.far_end.rtcp = true;
+    rig.calls[call].voice.far_end.lost = 60;
     rig.run_until("it is uncertain", |rig| rig.deliveries() == [DeliveryState::Uncertain]);
     // Uncertain has its own policy: it is told again, with a hedge.
     rig.run(20_000);
     let heard = rig.closings_heard();
     assert_eq!(heard.len(), 2);
-    assert!(
-        rig.calls[call].voice.heard.iter().any(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: None, .. })),
-        "with a hedge"
-    );
+    assert!(rig.calls[call].voice.heard().any(|(_, purpose, _)| matches!(purpose, Purpose::Clause { clause: None, .. })), "with a hedge");
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
     assert_eq!(rig.store.operations[&ops[0]].attempt, 1);
 }
@@ -342,7 +339,7 @@ fn audio_generated_that_the_far_end_has_not_played() {
 fn a_far_end_that_never_reports_is_believed_after_a_while_and_that_is_said() {
     let mut rig = Rig::new(policies());
     let call = rig.dial(Some("ana"));
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     rig.reply(call, &["Hola"]);
     rig.run(4_000);
     let ops = rig.request(call, &["mesa"]);
@@ -369,7 +366,7 @@ fn false_speech_started() {
         rig.run(30_000);
         told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve y media de la noche."]);
         assert!(rig.calls[call].cancelled.is_empty());
-        let ear = &rig.calls[call].voice.ear;
+        let ear = &rig.calls[call].voice.far_end.ear;
         let longest_gap = ear.windows(2).filter(|pair| pair[0].1 == pair[1].1).map(|pair| pair[1].0 - pair[0].0).max().unwrap();
         (ear.len(), longest_gap)
     };

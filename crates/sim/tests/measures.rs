@@ -54,7 +54,7 @@ const ONCE: Rates = Rates { side_effect: (0, 1), delivery: (0, 1), stale: (0, 1)
 
 /// When the first frame of a segment of this kind left, over all calls that are left.
 fn first_frame(rig: &Rig, of: impl Fn(&Purpose) -> bool) -> u64 {
-    let frames = rig.calls.iter().flat_map(|call| call.voice.ear.iter().map(move |frame| (frame, &call.voice.purposes)));
+    let frames = rig.calls.iter().flat_map(|call| call.voice.far_end.ear.iter().map(move |frame| (frame, &call.voice.purposes)));
     frames.filter(|((_, segment), purposes)| of(&purposes[segment].0)).map(|((at, _), _)| *at).min().expect("it sounded")
 }
 
@@ -152,7 +152,7 @@ fn a_reply_that_the_caller_interrupts() {
     rig.run(5_000);
     let times = times(&rig);
     assert_eq!(times["barge_in_to_playback_stop_ms"], [0]);
-    let counts = rig.calls[call].voice.counts.values().map(|count| (count.frames * FRAME, count.released * FRAME));
+    let counts = rig.calls[call].voice.far_end.counts.values().map(|count| (count.frames * FRAME, count.released * FRAME));
     let (frames, released) = counts.filter(|(frames, released)| released < frames).next().expect("the reply was cut");
     // What had left and was still on its way counts as unheard.
     assert_eq!(times["cancelled_response_unheard_ms"], [frames - released + recado_sim::watch::FAR_BUFFER]);
@@ -165,7 +165,7 @@ fn a_closing_that_is_told_again_after_doubt() {
     let (call, operation, ..) = asked(&mut rig);
     rig.done(operation, json!({ "value": "a las nueve" }));
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
-    rig.calls[call].voice.losing = 40;
+    rig.calls[call].voice.far_end.losing = 40;
     rig.run_until("it is in doubt", |rig| rig.deliveries() == [DeliveryState::Uncertain]);
     assert_eq!(rates(&rig).delivery, (0, 0), "it is counted when it is told again, not when it may be");
     rig.run(40_000);
@@ -178,7 +178,7 @@ fn a_closing_that_becomes_stale_between_its_claim_and_its_first_frame() {
     policies.get_mut("mesa").unwrap().stale_after_ms = Some(1_000);
     let mut rig = Rig::new(policies);
     let (call, operation, ..) = asked(&mut rig);
-    rig.calls[call].voice.render_ms = 2_000;
+    rig.calls[call].voice.engine.render_ms = 2_000;
     rig.done(operation, json!({ "value": "a las nueve" }));
     rig.run(30_000);
     assert_eq!(rates(&rig), Rates { stale: (1, 1), ..ONCE });

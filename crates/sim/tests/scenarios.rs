@@ -9,7 +9,7 @@ use serde_json::json;
 
 /// What the ear heard to its end in a call, in order.
 fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard.iter().map(|(_, _, text)| text.as_str()).collect()
+    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
 }
 
 /// The caller's turn is over, and a response is asked for.
@@ -28,7 +28,7 @@ fn a_segment_that_a_false_start_made_stale_is_said_anew_and_what_sounds_is_not_c
     rig.say(call, response, "Le cuento una cosa que es bastante larga");
     rig.run(600);
     // Rendered only when speech is suspected already: the mouth refuses it.
-    rig.calls[call].voice.render_ms = 500;
+    rig.calls[call].voice.engine.render_ms = 500;
     rig.cough(call);
     rig.run(20);
     rig.say(call, response, "y otra");
@@ -145,13 +145,13 @@ fn what_was_lost_before_a_barge_in_is_not_charged_to_what_follows_it() {
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
-    rig.calls[call].voice.lost = 60;
+    rig.calls[call].voice.far_end.lost = 60;
     rig.run(6_000);
     turn(&mut rig, call);
     rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
     rig.run(1_000);
     // The barge-in ends the generation; the closing comes before the next report.
-    rig.calls[call].voice.next_report = rig.now + 7_000;
+    rig.calls[call].voice.far_end.next_report = rig.now + 7_000;
     rig.done(ops[0], json!({ "value": "ya" }));
     turn(&mut rig, call);
     rig.reply(call, &[]);
@@ -177,7 +177,7 @@ fn a_turn_that_is_called_noise_before_the_clear_is_confirmed_resumes_the_cut_rep
     rig.run(5_000);
     let last = said(&rig, call).last().copied().unwrap_or_default();
     assert!(last != "Hola" && "Le cuento una cosa que es bastante larga".ends_with(last), "{last}");
-    assert!(rig.calls[call].voice.heard.iter().all(|(_, purpose, _)| matches!(purpose, Purpose::Reply { .. })));
+    assert!(rig.calls[call].voice.heard().all(|(_, purpose, _)| matches!(purpose, Purpose::Reply { .. })));
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn what_was_sent_after_the_far_end_was_last_heard_of_is_not_credited_without_a_r
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["mesa"]);
     rig.run(6_000);
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     let since = Time(rig.now);
     rig.done(ops[0], json!({ "value": "ya" }));
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
@@ -233,16 +233,14 @@ fn late_evidence_stops_the_repeat_that_is_under_way() {
     let ops = rig.request(call, &["mesa"]);
     rig.run(6_000);
     // The far end has lost much before, and does not report on the closing in time.
-    rig.calls[call].voice.lost = 60;
+    rig.calls[call].voice.far_end.lost = 60;
     rig.run(6_000);
-    rig.calls[call].voice.rtcp = false;
+    rig.calls[call].voice.far_end.rtcp = false;
     rig.done(ops[0], json!({ "value": "a las nueve y media de la noche" }));
-    rig.run_until("it is told again", |rig| {
-        rig.calls[call].voice.heard.iter().filter(|heard| heard.2.starts_with("Puede que")).count() == 1
-    });
+    rig.run_until("it is told again", |rig| rig.calls[call].voice.heard().filter(|heard| heard.2.starts_with("Puede que")).count() == 1);
     rig.run(500);
-    rig.calls[call].voice.rtcp = true;
-    rig.calls[call].voice.next_report = rig.now;
+    rig.calls[call].voice.far_end.rtcp = true;
+    rig.calls[call].voice.far_end.next_report = rig.now;
     rig.run(20_000);
     assert_eq!(rig.closings_heard().len(), 1, "the repeat was stopped");
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
@@ -257,7 +255,7 @@ fn a_playback_that_is_paused_before_its_first_frame_goes_on_as_queued() {
     turn(&mut rig, call);
     // Its audio reaches the mouth just after a frame has left, and suspicion comes before the next one.
     let (now, ready) = (rig.now, (rig.now + 60) / 20 * 20 + 1);
-    rig.calls[call].voice.render_ms = ready - now - rig.link_ms;
+    rig.calls[call].voice.engine.render_ms = ready - now - rig.link_ms;
     let edges = [(ready + 2, Acoustic::Suspected), (ready + 302, Acoustic::Quiet)];
     rig.calls[call].edges.extend(edges.map(|(at, to)| (at, to, at)));
     rig.reply(call, &["Dígame"]);

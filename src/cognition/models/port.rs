@@ -1,7 +1,8 @@
 //! The port behind which every voice model stands.
 
-use recado_core::conversation::effect::{Cause, Effect, ToolStatus};
+use recado_core::conversation::effect::{Cause, Effect, HeardText, ToolStatus};
 use recado_core::conversation::input::{AcousticEdge, ModelEvent};
+use recado_core::ledger::Cancellation;
 use recado_core::policy::Language;
 use recado_core::{DeliveryId, OperationId, PartyId, ResponseId, SessionId};
 use tokio::sync::mpsc;
@@ -89,7 +90,7 @@ pub struct ModelHandle {
     pub audio: Option<CallerAudioSender>,
 }
 
-/// What a model is told in a conversation. The first five are the conversation's effects that are meant for it.
+/// What a model is told in a conversation. All but the last are the conversation's effects that are meant for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Command {
     /// Give a response. For [`Cause::Turn`], the caller's turn is over.
@@ -129,6 +130,18 @@ pub enum Command {
         /// The words.
         text: String,
     },
+    /// As context: how far an operation is. Never a result, and nothing that has been told.
+    Update {
+        /// What the news is called.
+        delivery: DeliveryId,
+        /// The words.
+        text: String,
+    },
+    /// What the caller's wish to cancel came to; the box itself says so.
+    Cancelling(Cancellation),
+    /// What the caller heard of a segment. What is provisional may still prove otherwise: a later one about the same segment
+    /// takes its place.
+    Heard(HeardText),
     /// The caller began, paused or ended speaking: for a model that hears and does not own turns.
     Acoustic(AcousticEdge),
 }
@@ -188,6 +201,9 @@ impl TryFrom<Effect> for Command {
             Effect::Truncate { response, heard_ms, heard_text } => Self::Truncate { response, heard_ms, heard_text },
             Effect::ToolOutput { call_id, operation, status } => Self::ToolOutput { call_id, operation, status },
             Effect::Told { delivery, text } => Self::Told { delivery, text },
+            Effect::Update { delivery, text } => Self::Update { delivery, text },
+            Effect::Cancelling(cancellation) => Self::Cancelling(cancellation),
+            Effect::Heard(heard) => Self::Heard(heard),
             other => return Err(Box::new(other)),
         })
     }

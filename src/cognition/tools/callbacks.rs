@@ -74,6 +74,12 @@ pub fn router(secret: BoxSecret, callbacks: mpsc::Sender<Callback>, answer_withi
     Router::new().route("/v1/operations/{operation_id}/result", post(take)).with_state(desk)
 }
 
+/// The same route on a box that can record nothing: everybody is asked to come again.
+pub fn refusing_router() -> Router {
+    let refuse = || async { later("the store can't be opened: send it again") };
+    Router::new().route("/v1/operations/{operation_id}/result", post(refuse))
+}
+
 struct Desk {
     secret: BoxSecret,
     callbacks: mpsc::Sender<Callback>,

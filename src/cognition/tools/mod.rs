@@ -27,7 +27,7 @@ mod http_faults;
 #[cfg(test)]
 mod tls_faults;
 
-pub use callbacks::{Callback, CallbackAddress, router};
+pub use callbacks::{Callback, CallbackAddress, refusing_router, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub use http::{HttpTool, http_tools};

@@ -30,4 +30,5 @@ pub fn version(connection: &Connection) -> Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-const MIGRATIONS: &[&str] = &[include_str!("0001_ledger.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("0001_ledger.sql"), include_str!("0002_trouble.sql"), include_str!("0003_cancel_and_hand_off.sql")];

@@ -1,6 +1,7 @@
 //! The media clock: monotonic nanoseconds, finer than the core's milliseconds because jitter is smaller than those.
 
 use recado_core::time::Time;
+pub(super) use recado_voice::{FRAME_MS, FRAME_SAMPLES};
 
 /// A point on the monotonic clock in nanoseconds, with the same origin as [`Time`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -32,11 +33,6 @@ impl Nanos {
         (self.0 / NANOS_PER_SAMPLE) as i64
     }
 }
-
-/// One 20 ms frame of telephone audio.
-pub(super) const FRAME_SAMPLES: usize = 160;
-/// Its length.
-pub(super) const FRAME_MS: u64 = 20;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 const NANOS_PER_SAMPLE: u64 = 125_000;

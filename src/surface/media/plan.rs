@@ -1,12 +1,11 @@
 //! What a media session is told and what it tells.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use recado_core::conversation::{AcousticEdge, AcousticEpoch, PlaybackEvent, SegmentRef};
-use recado_core::ids::PlaybackId;
+use recado_core::conversation::{AcousticEdge, PlaybackEvent};
 use recado_core::time::Time;
 
+use super::coded::Coded;
 use super::g711::Codec;
 use crate::surface::listen::Profile;
 
@@ -98,49 +97,7 @@ impl Direction {
 }
 
 /// A command to a media session. Only the voice holds what can send one.
-#[derive(Debug, Clone)]
-pub enum Command {
-    /// Say a segment after those already accepted, unless the acoustic clock has left `epoch`.
-    Speak {
-        /// The segment.
-        segment: SegmentRef,
-        /// What `audio` is coded in.
-        codec: Codec,
-        /// Its audio, or the first of it.
-        audio: Arc<[u8]>,
-        /// Whether that is all of it; otherwise [`Command::Append`] brings the rest.
-        last: bool,
-        /// The epoch in which this was decided.
-        epoch: AcousticEpoch,
-    },
-    /// More audio of a segment that was accepted and is still open. Of any other segment it is discarded.
-    Append {
-        /// The segment.
-        segment: SegmentRef,
-        /// More of its audio, in the codec that it began with; may be empty.
-        audio: Arc<[u8]>,
-        /// Whether the segment ends with it.
-        last: bool,
-    },
-    /// Go on with a paused playback, unless the acoustic clock has left `epoch`.
-    Resume {
-        /// The playback.
-        playback: PlaybackId,
-        /// The epoch in which this was decided.
-        epoch: AcousticEpoch,
-    },
-    /// Stop at the next frame boundary and keep the rest.
-    Pause,
-    /// Discard what of this playback has not left the box. Never refused.
-    Clear {
-        /// The playback.
-        playback: PlaybackId,
-    },
-    /// A re-INVITE agreed on this: it holds at once, the source is latched anew, and another generation begins.
-    Remote(Remote),
-    /// The call is over: RTCP says goodbye, nothing more is sent, late reports still count.
-    Close,
-}
+pub type Command = recado_voice::Command<Coded, Remote>;
 
 /// What a media session tells, in the core's vocabulary.
 #[derive(Debug, Clone, PartialEq, Eq)]

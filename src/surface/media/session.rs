@@ -2,20 +2,19 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::Arc;
 
-use recado_core::conversation::{Acoustic, AcousticEdge, PlaybackEvent, SegmentRef};
+use recado_core::conversation::{AcousticEdge, PlaybackEvent};
+use recado_voice::{Mouth, WAITING_EVENTS_MAX};
 use rtp_rs::RtpReader;
 
 use super::budget::Budget;
 use super::clock::{FRAME_MS, FRAME_SAMPLES, Nanos};
+use super::coded::Coded;
 use super::digits::Digits;
 use super::g711::Codec;
-use super::generations::Generations;
 use super::jitter::{JitterBuffer, JitterCounts, Placed, Sound};
 use super::latch::Latch;
 use super::plan::{Command, MediaEvent, Plan, Remote};
-use super::playback::{Appended, Playback, Taken};
 use super::reception::{Order, Reception};
 use super::rtcp::{self, LastSenderReport, REPORT_OCTETS_MAX, Read, Report, Schedule, SenderInfo};
 use super::sender::Sender;
@@ -34,10 +33,7 @@ pub struct MediaSession {
     latch: Latch,
     rtcp_latch: Latch,
     sender: Sender,
-    generations: Generations,
-    playback: Playback,
-    /// The voice was paused because the call is on hold, by nobody else.
-    paused_by_hold: bool,
+    mouth: Mouth<Coded>,
     listener: Listener,
     jitter: JitterBuffer,
     reception: Option<Reception>,
@@ -123,10 +119,8 @@ impl MediaSession {
         Self {
             latch: Latch::new(plan.remote.rtp, plan.latch_any_address),
             rtcp_latch: Latch::new(plan.remote.rtcp, plan.latch_any_address),
-            sender: Sender::new(plan.ssrc, plan.first_sequence, plan.first_timestamp),
-            generations: Generations::new(u64::from(plan.first_sequence)),
-            playback: Playback::new(),
-            paused_by_hold: false,
+            sender: Sender::new(plan.ssrc, plan.first_timestamp),
+            mouth: Mouth::new(plan.first_sequence, plan.remote.direction.sends()),
             listener: Listener::new(plan.profile),
             jitter: JitterBuffer::new(),
             reception: None,
@@ -208,16 +202,11 @@ impl MediaSession {
             return;
         }
         let ssrc = self.sender.ssrc();
-        let Self { sender, generations, events, counts, last_sender_report, .. } = self;
+        let Self { mouth, events, counts, last_sender_report, .. } = self;
         let valid = rtcp::read(data, |read| match read {
             Read::Sender { ssrc, ntp_middle } => *last_sender_report = Some((ssrc, LastSenderReport { ntp_middle, came: now })),
             Read::Received { about, highest, cumulative_lost } if about == ssrc => {
-                let Some(packet) = sender.sent_packet(highest) else { return };
-                generations.report(packet, |generation, highest_packet| {
-                    let cumulative_lost = i64::from(cumulative_lost);
-                    let report = PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at: now.time() };
-                    emit(events, counts, MediaEvent::Playback(report));
-                });
+                mouth.report(highest, i64::from(cumulative_lost), now.time(), &mut |event| tell(events, counts, event));
             }
             Read::Received { .. } => {}
         });
@@ -231,37 +220,10 @@ impl MediaSession {
     /// The voice wants something.
     pub fn command(&mut self, now: Nanos, command: Command) {
         match command {
-            Command::Speak { segment, codec, audio, last, epoch } => {
-                let stale = epoch != self.listener.epoch() || self.closed;
-                if stale {
-                    self.playback.discard(audio);
-                    return self.refuse(segment);
-                }
-                if !self.playback.speak(segment, codec, audio, last) {
-                    self.refuse(segment);
-                }
+            Command::Playback(command) => {
+                let Self { mouth, events, counts, .. } = self;
+                mouth.command(command, now.time(), &mut |event| tell(events, counts, event));
             }
-            Command::Append { segment, audio, last } => match self.playback.append(segment, audio, last) {
-                Appended::Queued | Appended::Unknown => {}
-                Appended::Ended(packet) => {
-                    let generation = self.generations.current();
-                    self.tell(PlaybackEvent::Sent { segment, at: now.time(), packet, generation });
-                }
-                Appended::Full => self.clear(now, segment),
-            },
-            Command::Resume { playback, epoch } => {
-                let segment = self.playback.position().map(|(segment, _)| segment).filter(|segment| segment.playback == playback);
-                if epoch != self.listener.epoch() {
-                    return self.refuse(segment.unwrap_or(SegmentRef { playback, index: 0 }));
-                }
-                if segment.is_some() && self.remote.direction.sends() {
-                    self.resume(now);
-                } else if segment.is_some() {
-                    self.paused_by_hold = true;
-                }
-            }
-            Command::Pause => self.pause(now),
-            Command::Clear { playback } => self.clear(now, SegmentRef { playback, index: 0 }),
             Command::Remote(remote) => self.renew(now, remote),
             Command::Close => self.close(now),
         }
@@ -307,12 +269,12 @@ impl MediaSession {
 
     /// Whether a command may be given. While nobody takes events, commands have to wait: so none of what they lead to is lost.
     pub fn takes_commands(&self) -> bool {
-        self.events.len() < EVENTS_MAX - EVENTS_OF_WHAT_WAITS
+        self.events.len() < EVENTS_MAX - WAITING_EVENTS_MAX
     }
 
     /// Audio that is done with, to be freed off the media thread.
-    pub fn spent(&mut self) -> Option<Arc<[u8]>> {
-        self.playback.spent()
+    pub fn spent(&mut self) -> Option<Coded> {
+        self.mouth.spent()
     }
 
     /// Counters.
@@ -330,7 +292,7 @@ impl MediaSession {
                 return true;
             }
             if known.is_some() {
-                self.generations.begin(self.sender.next_packet(), false);
+                self.mouth.another_receiver();
                 self.restart();
             }
             self.reception = Some(Reception::new(rtp.ssrc(), sequence));
@@ -379,10 +341,9 @@ impl MediaSession {
 
     fn edge(&mut self, now: Nanos, edge: Option<AcousticEdge>) {
         let Some(edge) = edge else { return };
-        emit(&mut self.events, &mut self.counts, MediaEvent::Acoustic(edge));
-        if edge.to == Acoustic::Suspected {
-            self.pause(now);
-        }
+        let Self { mouth, events, counts, .. } = self;
+        emit(events, counts, MediaEvent::Acoustic(edge));
+        mouth.edge(edge, now.time(), &mut |event| tell(events, counts, event));
     }
 
     /// Sends the frame of this interval, or lets it pass.
@@ -392,73 +353,30 @@ impl MediaSession {
         if !self.remote.direction.sends() || to.port() == 0 || to.ip().is_unspecified() {
             return self.sender.gap();
         }
-        let taken = self.playback.take(codec, &mut self.frame.agent);
-        let Some((length, packet)) = self.sender.packet(codec, &self.frame.agent, &mut self.rtp_out.data) else { return };
-        self.rtp_out.pending = Some((to, length));
-        if let Some(taken) = taken {
-            self.released(now, taken, packet);
-        }
-    }
-
-    fn released(&mut self, now: Nanos, taken: Taken, packet: u64) {
-        self.playback.released(taken, packet);
-        let (segment, at, generation) = (taken.segment, now.time(), self.generations.current());
-        if taken.first {
-            self.tell(PlaybackEvent::Started { segment, at, packet, generation });
-        }
-        if taken.last {
-            self.tell(PlaybackEvent::Sent { segment, at, packet, generation });
-        }
-    }
-
-    fn pause(&mut self, now: Nanos) {
-        self.paused_by_hold = false;
-        if let Some((segment, released_ms)) = self.playback.pause() {
-            self.tell(PlaybackEvent::Paused { segment, released_ms, at: now.time() });
-        }
-    }
-
-    fn resume(&mut self, now: Nanos) {
-        self.paused_by_hold = false;
-        let head = self.playback.position().map(|(segment, _)| segment.playback);
-        if let Some(segment) = head.and_then(|playback| self.playback.resume(playback)) {
-            self.tell(PlaybackEvent::Resumed { segment, at: now.time() });
-        }
-    }
-
-    fn clear(&mut self, now: Nanos, SegmentRef { playback, .. }: SegmentRef) {
-        let (discarded, cut) = self.playback.clear(playback);
-        if discarded {
-            self.generations.begin(self.sender.next_packet(), true);
-        }
-        self.tell(PlaybackEvent::Cleared { playback, cut, at: now.time() });
+        let Self { mouth, frame, events, counts, .. } = self;
+        let mut filled = 0;
+        let sink = |audio: &Coded, part| filled += audio.write(part, codec, &mut frame.agent[filled..]);
+        let released = mouth.frame(now.time(), sink, &mut |event| tell(events, counts, event));
+        let packet = released.map_or_else(|| mouth.silence(1), |released| released.packet);
+        let length = self.sender.packet(packet, codec, &self.frame.agent, &mut self.rtp_out.data);
+        self.rtp_out.pending = length.map(|length| (to, length));
     }
 
     fn renew(&mut self, now: Nanos, remote: Remote) {
-        let (held, holds) = (!self.remote.direction.sends(), !remote.direction.sends());
         self.remote = remote;
         self.latch.renew(remote.rtp);
         self.rtcp_latch.renew(remote.rtcp);
-        self.generations.begin(self.sender.next_packet(), false);
         self.heard_at = now;
         self.silence_told = false;
-        if holds
-            && !held
-            && let Some((segment, released_ms)) = self.playback.pause()
-        {
-            self.paused_by_hold = true;
-            self.tell(PlaybackEvent::Paused { segment, released_ms, at: now.time() });
-        }
-        if held && !holds && self.paused_by_hold && self.listener.state() == Acoustic::Quiet {
-            self.resume(now);
-        }
+        let Self { mouth, events, counts, .. } = self;
+        mouth.renegotiated(remote.direction.sends(), now.time(), &mut |event| tell(events, counts, event));
     }
 
     fn close(&mut self, now: Nanos) {
         if !self.closed {
             self.report(now, true);
             self.closed = true;
-            self.playback.clear_all();
+            self.mouth.close();
         }
     }
 
@@ -504,15 +422,6 @@ impl MediaSession {
         self.counts.skipped_frames += skipped;
         self.next_tick = Some(due.plus_ms((skipped + 1) * FRAME_MS));
     }
-
-    fn refuse(&mut self, segment: SegmentRef) {
-        self.counts.refused += 1;
-        self.tell(PlaybackEvent::Refused { segment, epoch: self.listener.epoch() });
-    }
-
-    fn tell(&mut self, event: PlaybackEvent) {
-        emit(&mut self.events, &mut self.counts, MediaEvent::Playback(event));
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -532,6 +441,12 @@ impl<const OCTETS: usize> Outgoing<OCTETS> {
     fn new() -> Self {
         Self { data: [0; OCTETS], pending: None }
     }
+}
+
+/// Queues what the mouth tells.
+fn tell(events: &mut VecDeque<MediaEvent>, counts: &mut Counts, event: PlaybackEvent) {
+    counts.refused += u64::from(matches!(event, PlaybackEvent::Refused { .. }));
+    emit(events, counts, MediaEvent::Playback(event));
 }
 
 /// Queues an event. Where nobody takes them, the oldest of a kind whose newest says it all gives way.
@@ -562,8 +477,6 @@ const COMFORT_NOISE: u8 = 13;
 const BURST_FRAMES_MAX: u64 = 3;
 /// Some seconds of a call at its busiest.
 const EVENTS_MAX: usize = 256;
-/// What all segments that wait may still lead to without another command: 64 starts and ends, a pause, a resumption.
-const EVENTS_OF_WHAT_WAITS: usize = 132;
 
 #[cfg(test)]
 mod tests;

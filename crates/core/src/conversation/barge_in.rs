@@ -4,14 +4,15 @@
 use std::collections::VecDeque;
 
 use super::acoustic::Movement;
-use super::effect::{Cause, Effect, HeardText, Measure, MeasureName, Purpose};
-use super::input::{AcousticEdge, SegmentRef};
-use super::playback::{Of, Piece, Playback, PlaybackState, Stage};
+use super::effect::{Cause, Doubt, Edge, Effect, HeardText, Measure, MeasureName, Purpose, Standing};
+use super::input::{Acoustic, AcousticEdge, Evidence, SegmentRef};
+use super::playback::{Of, Piece, Playback, PlaybackState, Segment, Stage};
 use super::{Conversation, Cx};
-use crate::ids::TurnId;
-use crate::ledger::ClauseVerdict;
+use crate::faults::{Fault, fault};
+use crate::ids::{ResponseId, TurnId};
+use crate::ledger::{self, ClauseVerdict};
 use crate::time::Time;
-use crate::timers;
+use crate::timers::Timer;
 
 /// A playback that was told to stop, until the voice says where it did.
 #[derive(Debug)]
@@ -19,6 +20,23 @@ pub(super) struct Clearing {
     pub(super) playback: Playback,
     pub(super) why: Why,
     pub(super) since: Time,
+}
+
+/// What was heard of a response in the playbacks of it that were cut: its rest may go on in another one.
+#[derive(Debug, Default)]
+pub(super) struct HeardOf {
+    ms: u64,
+    text: String,
+}
+
+impl HeardOf {
+    /// Adds so much of a segment, where it is of the response itself.
+    pub(super) fn add(&mut self, of: Of, segment: &Segment, heard_ms: u64) {
+        if matches!((of, segment.piece.purpose), (Of::Response(of), Purpose::Reply { response }) if of == response) {
+            self.ms = self.ms.saturating_add(heard_ms);
+            append(&mut self.text, segment.heard(heard_ms));
+        }
+    }
 }
 
 /// Why a playback was told to stop: what becomes of its unheard words.
@@ -47,44 +65,89 @@ impl Conversation {
         if self.over.is_some() {
             return;
         }
-        match self.acoustic.edge(edge) {
+        let from = self.acoustic.state;
+        let movement = self.acoustic.edge(edge);
+        self.caller_moved(cx, from, movement);
+        if movement == Movement::Suspected {
+            self.suspected_at = Some(edge.at);
+        }
+    }
+
+    /// The caller's clock stands in one state for too long.
+    pub(super) fn acoustic_overdue(&mut self, cx: &mut Cx) {
+        let from = self.acoustic.state;
+        let movement = self.acoustic.overdue(cx.now);
+        self.caller_moved(cx, from, movement);
+    }
+
+    fn caller_moved(&mut self, cx: &mut Cx, from: Acoustic, movement: Movement) {
+        let to = self.acoustic.state;
+        if from != to {
+            cx.edges.push(Edge::Acoustic { from, to });
+        }
+        match movement {
             Movement::None | Movement::Paused | Movement::WentOn => {}
             Movement::Suspected => {
-                self.suspected_at = Some(edge.at);
+                if fault(Fault::FalseStartCancels) {
+                    self.turn_began(cx);
+                }
                 self.window_since = None;
+                if let Some(playback) = &mut self.current {
+                    playback.told_to_resume = None;
+                }
             }
             Movement::Retracted => self.retracted(cx),
             Movement::TurnBegan => self.turn_began(cx),
-            Movement::TurnEnded => {
-                self.speech_stopped_at = Some(self.acoustic.last_sound);
-                let turn = self.turn;
-                // An urgent announcement that was let through over the caller goes on; the reply follows it.
-                if self.current.as_ref().is_some_and(|playback| playback.of != Of::Announcement) {
-                    self.cut_current(cx, Why::Caller);
-                }
-                self.request(cx, Cause::Turn { turn });
+            Movement::TurnEnded => self.turn_ended(cx),
+            Movement::TurnPassed => {
+                self.turn_began(cx);
+                self.turn_ended(cx);
             }
         }
     }
 
     /// The suspicion was none: the voice goes on from the sample that it stopped at (I11).
-    pub(super) fn retracted(&mut self, cx: &mut Cx) {
+    fn retracted(&mut self, cx: &mut Cx) {
         self.suspected_at = None;
-        if let Some(playback) = &self.current {
+        if let Some(playback) = &mut self.current {
+            playback.told_to_resume = (playback.state == PlaybackState::Paused).then_some(cx.now);
             cx.out.push(Effect::Resume { playback: playback.id, epoch: self.acoustic.epoch });
         }
     }
 
-    fn turn_began(&mut self, cx: &mut Cx) {
+    pub(super) fn turn_began(&mut self, cx: &mut Cx) {
         self.turn = TurnId(cx.ids.draw());
+        if fault(Fault::BargeInCancels) {
+            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None });
+        }
         self.hang_up = None;
         self.window_since = None;
         self.late = None;
+        let response = self.reply.as_ref().map(|reply| reply.response);
+        let cut = self.current.is_some();
         self.cut_current(cx, Why::Caller);
         let mut left = std::mem::take(&mut self.deferred);
-        left.extend(self.close_reply(cx));
+        let unsaid = self.close_reply(cx);
+        if let Some(response) = response.filter(|_| !cut)
+            && unsaid.iter().any(|piece| matches!(piece.purpose, Purpose::Reply { .. }))
+        {
+            self.truncate(cx, response);
+        }
+        left.extend(unsaid);
         self.cut_by_caller = left;
         self.settle_told(cx);
+    }
+
+    fn turn_ended(&mut self, cx: &mut Cx) {
+        self.speech_stopped_at = Some(self.acoustic.last_sound);
+        let turn = self.turn;
+        // An urgent announcement that was let through over the caller goes on; the reply follows it.
+        if self.current.as_ref().is_some_and(|playback| playback.of != Of::Announcement) {
+            self.cut_current(cx, Why::Caller);
+        }
+        if !fault(Fault::TurnUnanswered) {
+            self.request(cx, Cause::Turn { turn });
+        }
     }
 
     /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
@@ -94,17 +157,9 @@ impl Conversation {
         }
         let rest = std::mem::take(&mut self.cut_by_caller);
         self.deferred.extend(rest);
-    }
-
-    /// A key is a turn of its own: it cuts the voice and is answered.
-    pub(super) fn digit(&mut self, cx: &mut Cx, digit: char) {
-        if self.over.is_some() {
-            return;
+        if let Some(reply) = self.reply.as_mut() {
+            reply.to_noise = true;
         }
-        self.turn_began(cx);
-        let turn = self.turn;
-        self.speech_stopped_at = Some(cx.now);
-        self.request(cx, Cause::Digit { turn, digit });
     }
 
     /// Stops what is being said. Needs no commit and waits for none.
@@ -120,14 +175,16 @@ impl Conversation {
 
     /// The voice says where it stopped; `cut` is the segment and how much of it had left (ms).
     pub(super) fn cleared(&mut self, cx: &mut Cx, clearing: Clearing, cut: Option<(u32, u64)>) {
-        self.settle_cleared(cx, clearing, cut, ClauseVerdict::Unheard);
+        let begun = if fault(Fault::ClearedIsHeard) { ClauseVerdict::Heard(Evidence::Received) } else { ClauseVerdict::Unheard };
+        self.settle_cleared(cx, clearing, cut, begun);
     }
 
     /// `begun` is the verdict on a clause of which a frame has left, and of whose last one nothing is known.
     fn settle_cleared(&mut self, cx: &mut Cx, clearing: Clearing, cut: Option<(u32, u64)>, begun: ClauseVerdict) {
-        let Clearing { playback, why, .. } = clearing;
+        let Clearing { mut playback, why, .. } = clearing;
         let in_flight_ms = self.channel.far_buffer_ms;
-        let (mut generated_ms, mut heard_ms, mut heard_words) = (0, 0, String::new());
+        let (mut generated_ms, mut heard_ms) = (0, 0);
+        let mut of_response = HeardOf::default();
         let mut rest: VecDeque<Piece> = VecDeque::new();
         for (index, segment) in (0u32..).zip(&playback.segments) {
             generated_ms += segment.duration_ms();
@@ -135,7 +192,7 @@ impl Conversation {
                 (Stage::Sent, _) => {
                     // Evidence settles it; until then all of it counts as heard, provisionally.
                     heard_ms += segment.duration_ms();
-                    append(&mut heard_words, segment.piece.content.text());
+                    of_response.add(playback.of, segment, segment.duration_ms());
                     continue;
                 }
                 (Stage::Lost | Stage::Refused, _) => continue,
@@ -144,33 +201,46 @@ impl Conversation {
                 _ => 0,
             };
             // What had left but not arrived, and what lay in the far end's jitter buffer, was not heard.
-            let heard_here = released_ms.saturating_sub(in_flight_ms);
+            let heard_here = match released_ms.saturating_sub(in_flight_ms) {
+                _ if fault(Fault::GeneratedIsHistory) => segment.duration_ms(),
+                _ if fault(Fault::HeardForgotten) => 0,
+                heard_ms => heard_ms,
+            };
             heard_ms += heard_here;
             let text = segment.heard(heard_here).to_owned();
-            append(&mut heard_words, &text);
+            of_response.add(playback.of, segment, heard_here);
             if !text.is_empty() {
-                let segment = SegmentRef { playback: playback.id, index };
-                cx.out.push(Effect::Heard(HeardText { segment, text, heard_ms: heard_here }));
+                let (segment, purpose) = (SegmentRef { playback: playback.id, index }, segment.piece.purpose);
+                let standing = Standing::Settled(Evidence::Sent);
+                cx.out.push(Effect::Heard(HeardText { segment, purpose, text, heard_ms: heard_here, standing }));
             }
             let purpose = &segment.piece.purpose;
             if segment.started.is_some() {
+                if begun == ClauseVerdict::Uncertain {
+                    let segment = SegmentRef { playback: playback.id, index };
+                    cx.out.push(Effect::Doubted { segment, doubt: Doubt::ClearUnconfirmed });
+                }
                 self.set_verdict(purpose, begun);
             }
             if segment.stuck {
                 self.audio_failed(purpose);
-            } else if let Purpose::Clause { .. } = purpose {
+            } else if matches!(purpose, Purpose::Clause { .. }) {
                 self.unheard(purpose);
             } else {
                 rest.extend(segment.rest(heard_here));
             }
         }
-        let not_given = self.without_clauses(playback.to_give);
-        rest.extend(not_given);
+        rest.append(&mut playback.to_give);
+        let rest = self.without_clauses(rest);
+        playback.to(PlaybackState::Cleared { heard_ms }, &mut cx.edges);
         if generated_ms > heard_ms {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::CancelledResponseUnheardMs, value: generated_ms - heard_ms }));
         }
-        if let (Of::Response(response), Why::Caller | Why::Noise) = (playback.of, why) {
-            cx.out.push(Effect::Truncate { response, heard_ms, heard_text: heard_words });
+        if let Of::Response(response) = playback.of {
+            self.heard_more_of(response, of_response);
+            if matches!(why, Why::Caller | Why::Noise) {
+                self.truncate(cx, response);
+            }
         }
         match why {
             Why::Caller => prepend(&mut self.cut_by_caller, rest),
@@ -181,9 +251,33 @@ impl Conversation {
         self.settle_told(cx);
     }
 
+    /// Adds what was heard of a response in one playback to what was heard of it in those before.
+    pub(super) fn heard_more_of(&mut self, response: ResponseId, heard: HeardOf) {
+        match self.heard_of.iter_mut().find(|(of, _)| *of == response) {
+            Some((_, known)) => {
+                known.ms = known.ms.saturating_add(heard.ms);
+                append(&mut known.text, &heard.text);
+            }
+            None => {
+                if self.heard_of.len() >= HEARD_OF_MAX {
+                    self.heard_of.pop_front();
+                }
+                self.heard_of.push_back((response, heard));
+            }
+        }
+    }
+
+    /// The model's memory of a response is cut to what was heard of it, over all its playbacks. What the box said itself in
+    /// them, acceptances and closings, is none of the model's.
+    fn truncate(&self, cx: &mut Cx, response: ResponseId) {
+        let heard = self.heard_of.iter().find(|(of, _)| *of == response).map(|(_, heard)| heard);
+        let (heard_ms, heard_text) = heard.map(|heard| (heard.ms, heard.text.clone())).unwrap_or_default();
+        cx.out.push(Effect::Truncate { response, heard_ms, heard_text });
+    }
+
     /// A clear that the voice never confirmed is taken as done where it was last seen; whether more was heard is not known.
     pub(super) fn confirm_overdue_clears(&mut self, cx: &mut Cx) {
-        while let Some(id) = self.clearing.iter().find(|(_, c)| cx.now.since(c.since) >= timers::CLEAR_MAX).map(|(id, _)| *id) {
+        while let Some(id) = self.clearing.iter().find(|(_, c)| cx.now.since(c.since) >= self.ms(Timer::ClearMax)).map(|(id, _)| *id) {
             if let Some(clearing) = self.clearing.remove(&id) {
                 self.settle_cleared(cx, clearing, None, ClauseVerdict::Uncertain);
             }
@@ -203,3 +297,6 @@ fn prepend(queue: &mut VecDeque<Piece>, first: VecDeque<Piece>) {
         queue.push_front(piece);
     }
 }
+
+/// Responses that were cut and whose rest may still be said: the last one, and the one before where its turn was noise.
+const HEARD_OF_MAX: usize = 4;

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::input::{AcousticEpoch, Content, SegmentRef};
-use crate::gate::{Blocker, DeliveryDecision};
+use super::input::{Acoustic, AcousticEpoch, Content, Evidence, SegmentRef};
+use super::playback::PlaybackState;
+use super::reply::GenerationState;
+use crate::gate::{Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, TurnId};
 use crate::ledger;
 use crate::time::Time;
@@ -71,6 +73,15 @@ pub enum Effect {
         /// The words.
         text: String,
     },
+    /// Give the model, as context, news of an operation that runs: how far it is, never a result.
+    Update {
+        /// What the news is called; it names nothing in the store.
+        delivery: DeliveryId,
+        /// The words.
+        text: String,
+    },
+    /// Tell the model what the caller's wish to cancel came to.
+    Cancelling(ledger::Cancellation),
     /// Ask the ledger.
     Ledger(Box<ledger::Input>),
     /// End the call.
@@ -79,8 +90,15 @@ pub enum Effect {
     Decided(Decision),
     /// Record that a value of the contract's measures is known.
     Measured(Measure),
-    /// Settled history grew.
+    /// History grew, provisionally or for good.
     Heard(HeardText),
+    /// Record that the evidence for a segment is doubted: it lowers what counts as heard.
+    Doubted {
+        /// The segment.
+        segment: SegmentRef,
+        /// Why.
+        doubt: Doubt,
+    },
 }
 
 /// What a segment is for.
@@ -98,6 +116,15 @@ pub enum Purpose {
     },
     /// A refusal to accept.
     Refusal,
+    /// What a wish to cancel came to.
+    Cancellation,
+    /// News of how far an operation is: no closing, and dropped rather than said late.
+    Progress {
+        /// What the news is called.
+        delivery: DeliveryId,
+        /// The batch that it is about.
+        batch: BatchId,
+    },
     /// A clause of a delivery.
     Clause {
         /// The delivery.
@@ -124,6 +151,15 @@ pub enum Cause {
         /// The key.
         digit: char,
     },
+    /// The keys that the model wanted collected have come, or nobody pressed any more of them in time.
+    Digits {
+        /// The turn that they are.
+        turn: TurnId,
+        /// The keys, without the one that ended them.
+        digits: String,
+        /// Whether they are all that was asked for.
+        complete: bool,
+    },
     /// Nobody has said anything for a while.
     Silence {
         /// How long (ms).
@@ -143,6 +179,10 @@ pub enum ToolStatus {
     AboutToBeTold,
     /// It has been told.
     Told,
+    /// The same thing was asked before, and is not done again.
+    Rejected,
+    /// The same thing was asked before: it is done again only if the caller, asked for it, says so.
+    NeedsConfirmation,
     /// It could not be accepted; nothing was done.
     Refused,
 }
@@ -156,6 +196,8 @@ pub struct Decision {
     pub answer: DeliveryDecision,
     /// What it waits for, where it waits.
     pub blocker: Option<Blocker>,
+    /// What the gate saw.
+    pub snapshot: ChannelSnapshot,
     /// When it was asked.
     pub at: Time,
 }
@@ -185,15 +227,90 @@ pub enum MeasureName {
     CancelledResponseUnheardMs,
 }
 
-/// A piece of settled or provisional history: what the caller heard.
+/// A piece of history: what the caller heard of a segment. A later one about the same segment takes its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeardText {
     /// The segment.
     pub segment: SegmentRef,
+    /// What it was for.
+    pub purpose: Purpose,
     /// Its words, cut at the one that the heard position falls in.
     pub text: String,
     /// How much was heard (ms).
     pub heard_ms: u64,
+    /// How much of this is known.
+    pub standing: Standing,
+}
+
+/// How much is known of a piece of history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// By the send clock, less network and jitter buffer: evidence is awaited.
+    Provisional,
+    /// On this evidence.
+    Settled(Evidence),
+    /// Evidence is in doubt: whether it was heard is not known.
+    Uncertain,
+}
+
+/// Why evidence is doubted. In doubt, less was heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Doubt {
+    /// Most of the audio is near silent (below -60 dBFS).
+    NearSilent,
+    /// Too much of the segment was lost on the way.
+    Lost,
+    /// There is no report on it, and the last reports showed rising loss.
+    LossRising,
+    /// There is no report on it, and the far end had reported before: it may be gone.
+    FellSilent,
+    /// It was sent in two generations: no report speaks for the whole of it.
+    Generations,
+    /// It left too shortly before the end of the call, or before a hold, to have been played.
+    LeftTooLate,
+    /// Nothing less than the channel's best evidence will do, and there is none.
+    NotBest,
+    /// Its mark came back sooner than the audio could have played.
+    MarkTooSoon,
+    /// A mark came back that was never sent: it credits nothing.
+    MarkNeverSent,
+    /// A machine answered.
+    Voicemail,
+    /// The voice never said where it stopped.
+    ClearUnconfirmed,
+}
+
+/// An edge of one of the conversation's clocks, as the contract draws them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Edge {
+    /// The caller's clock moved.
+    Acoustic {
+        /// From.
+        from: Acoustic,
+        /// To.
+        to: Acoustic,
+    },
+    /// A response moved.
+    Generation {
+        /// The response.
+        response: ResponseId,
+        /// From.
+        from: GenerationState,
+        /// To.
+        to: GenerationState,
+    },
+    /// A playback moved.
+    Playback {
+        /// The playback.
+        playback: PlaybackId,
+        /// From.
+        from: PlaybackState,
+        /// To.
+        to: PlaybackState,
+    },
 }
 
 impl MeasureName {

@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::effect::Doubt;
 use super::input::{Evidence, Generation};
-use crate::ledger::ClauseVerdict;
+use crate::faults::{Fault, fault};
 use crate::time::Time;
-use crate::timers;
+use crate::timers::{Timer, Timers};
 
 /// What the far end reported, of the current generations.
 #[derive(Debug, Clone, Default)]
@@ -33,10 +34,16 @@ pub(super) struct SentSegment {
     pub(super) last_packet: u64,
     pub(super) first_generation: Generation,
     pub(super) generation: Generation,
+    pub(super) started_at: Time,
     pub(super) sent_at: Time,
     pub(super) near_silent: bool,
     pub(super) duration_ms: u64,
+    /// Whether its mark came back before its last frame had left.
+    pub(super) mark_too_soon: bool,
 }
+
+/// A verdict on a segment: heard, on this evidence; or in doubt, and why.
+pub(super) type Verdict = Result<Evidence, Doubt>;
 
 /// What a delivery and its channel ask of evidence.
 #[derive(Debug, Clone, Copy)]
@@ -72,11 +79,12 @@ impl Reports {
     }
 
     /// The verdict of a report on a segment; none while no report covers it.
-    pub(super) fn verdict(&self, segment: &SentSegment) -> Option<ClauseVerdict> {
-        if segment.first_generation != segment.generation {
+    pub(super) fn verdict(&self, segment: &SentSegment) -> Option<Verdict> {
+        if segment.first_generation != segment.generation && !fault(Fault::CreditAcrossGenerations) {
             return None; // It straddles two generations: no report speaks for the whole of it.
         }
-        let covers = |report: &&Report| report.generation == segment.generation && report.highest_packet >= segment.last_packet;
+        let same = |report: &Report| report.generation == segment.generation || fault(Fault::CreditAcrossGenerations);
+        let covers = |report: &&Report| same(report) && report.highest_packet >= segment.last_packet;
         let after = self.kept.iter().find(covers)?;
         let lost_before = self.before(after, segment.first_packet).map_or(0, |report| report.cumulative_lost);
         // The loss between the two reports around the segment is charged wholly to it.
@@ -84,21 +92,35 @@ impl Reports {
         // Packets of silence, sent while it was paused, are none of its own.
         let between = segment.last_packet.saturating_sub(segment.first_packet) + 1;
         let packets = between.min(segment.duration_ms.div_ceil(PACKET_MS));
-        Some(if segment.near_silent || lost * 100 > packets * LOSS_PERCENT_MAX {
-            ClauseVerdict::Uncertain
+        Some(if segment.near_silent {
+            Err(Doubt::NearSilent)
+        } else if lost * 100 > packets * LOSS_PERCENT_MAX {
+            Err(Doubt::Lost)
         } else {
-            ClauseVerdict::Heard(Evidence::Received)
+            Ok(Evidence::Received)
         })
     }
 
-    /// The verdict without a report, when there is none to wait for any more. `end` is when the call ended, or now.
-    pub(super) fn verdict_without(&self, segment: &SentSegment, needs: &Needs, end: Time) -> ClauseVerdict {
-        let left_in_time = end.since(segment.sent_at) >= needs.grace_ms;
-        let doubted = segment.near_silent
-            || segment.first_generation != segment.generation
-            || (needs.strict && needs.best > Evidence::Sent)
-            || !self.healthy(end);
-        if left_in_time && !doubted { ClauseVerdict::Heard(Evidence::Sent) } else { ClauseVerdict::Uncertain }
+    /// The verdict without a report, when there is none to wait for any more. `end` is when the far end was last known to hear
+    /// us: when the call ended or was put on hold, or now.
+    pub(super) fn verdict_without(&self, segment: &SentSegment, needs: &Needs, end: Time) -> Verdict {
+        if segment.near_silent {
+            return Err(Doubt::NearSilent);
+        }
+        if segment.mark_too_soon {
+            return Err(Doubt::MarkTooSoon);
+        }
+        if segment.first_generation != segment.generation {
+            return Err(Doubt::Generations);
+        }
+        if end.since(segment.sent_at) < needs.grace_ms {
+            return Err(Doubt::LeftTooLate);
+        }
+        // A channel with marks sends every one back: none says something.
+        if (needs.strict && needs.best > Evidence::Sent) || needs.best == Evidence::Marked {
+            return Err(Doubt::NotBest);
+        }
+        self.healthy(end).map(|()| Evidence::Sent)
     }
 
     /// The last report of the same receiver that came before `after` and counts nothing from `packet` on.
@@ -109,10 +131,10 @@ impl Reports {
 
     /// Whether the far end never reported, or its last report is of late and showed no more loss than is allowed. Who
     /// reported and then fell silent may be gone.
-    fn healthy(&self, end: Time) -> bool {
-        let Some(last) = self.kept.back() else { return true };
+    fn healthy(&self, end: Time) -> Result<(), Doubt> {
+        let Some(last) = self.kept.back() else { return Ok(()) };
         if end.since(last.at) > REPORT_OVERDUE_MS {
-            return false;
+            return Err(Doubt::FellSilent);
         }
         let (packets, lost) = match self.before(last, u64::MAX) {
             Some(before) => {
@@ -121,14 +143,25 @@ impl Reports {
             // The first report counts from a sequence number that this room does not know.
             None => (REPORT_PACKETS, last.cumulative_lost),
         };
-        lost.max(0).unsigned_abs() * 100 <= packets.max(1) * LOSS_PERCENT_MAX
+        if lost.max(0).unsigned_abs() * 100 > packets.max(1) * LOSS_PERCENT_MAX { Err(Doubt::LossRising) } else { Ok(()) }
     }
 }
 
 impl SentSegment {
     /// When it is settled without a report.
-    pub(super) fn settles_at(&self, needs: &Needs) -> Time {
-        if needs.best > Evidence::Sent { self.sent_at.plus(timers::EVIDENCE_MAX) } else { self.sent_at.plus(needs.grace_ms) }
+    pub(super) fn settles_at(&self, needs: &Needs, timers: &Timers) -> Time {
+        if needs.best > Evidence::Sent { self.sent_at.plus(timers.ms(Timer::EvidenceMax)) } else { self.sent_at.plus(needs.grace_ms) }
+    }
+
+    /// The verdict of its mark, which came back played at `at`. It can't have been played before it was sent.
+    pub(super) fn played(&self, at: Time) -> Verdict {
+        if self.near_silent {
+            Err(Doubt::NearSilent)
+        } else if self.mark_too_soon || at < self.started_at.plus(self.duration_ms) {
+            Err(Doubt::MarkTooSoon)
+        } else {
+            Ok(Evidence::Marked)
+        }
     }
 }
 
@@ -156,9 +189,11 @@ mod tests {
         last_packet: 1099,
         first_generation: Generation(1),
         generation: Generation(1),
+        started_at: Time(8_020),
         sent_at: Time(10_000),
         near_silent: false,
         duration_ms: 2_000,
+        mark_too_soon: false,
     };
 
     const NEEDS: Needs = Needs { best: Evidence::Received, strict: false, grace_ms: 200 };
@@ -174,21 +209,21 @@ mod tests {
     #[test]
     fn a_report_that_reaches_the_last_packet_is_evidence() {
         assert_eq!(reports(&[(1, 1098, 0)]).verdict(&SEGMENT), None);
-        assert_eq!(reports(&[(1, 1099, 0)]).verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+        assert_eq!(reports(&[(1, 1099, 0)]).verdict(&SEGMENT), Some(Ok(Evidence::Received)));
     }
 
     #[test]
     fn loss_between_the_two_reports_around_a_segment_is_charged_to_it() {
-        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 50)]).verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
-        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 51)]).verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
+        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 50)]).verdict(&SEGMENT), Some(Ok(Evidence::Received)));
+        assert_eq!(reports(&[(1, 990, 40), (1, 1200, 51)]).verdict(&SEGMENT), Some(Err(Doubt::Lost)));
         assert_eq!(
             reports(&[(1, 1050, 0), (1, 1200, 11)]).verdict(&SEGMENT),
-            Some(ClauseVerdict::Uncertain),
+            Some(Err(Doubt::Lost)),
             "a report inside it is not before it"
         );
         assert_eq!(
             reports(&[(1, 990, 9), (1, 1200, -3)]).verdict(&SEGMENT),
-            Some(ClauseVerdict::Heard(Evidence::Received)),
+            Some(Ok(Evidence::Received)),
             "duplicates make the count go down"
         );
     }
@@ -198,14 +233,14 @@ mod tests {
         assert_eq!(reports(&[(2, 5000, 0)]).verdict(&SEGMENT), None);
         let straddling = SentSegment { first_generation: Generation(0), ..SEGMENT };
         assert_eq!(reports(&[(1, 5000, 0)]).verdict(&straddling), None);
-        assert_eq!(reports(&[(1, 5000, 0)]).verdict_without(&straddling, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+        assert_eq!(reports(&[(1, 5000, 0)]).verdict_without(&straddling, &NEEDS, Time(60_000)), Err(Doubt::Generations));
     }
 
     #[test]
     fn packets_that_were_sent_during_a_pause_dilute_no_loss() {
         let paused = SentSegment { last_packet: 1_299, ..SEGMENT };
-        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 10)]).verdict(&paused), Some(ClauseVerdict::Heard(Evidence::Received)));
-        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 11)]).verdict(&paused), Some(ClauseVerdict::Uncertain));
+        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 10)]).verdict(&paused), Some(Ok(Evidence::Received)));
+        assert_eq!(reports(&[(1, 990, 0), (1, 1_400, 11)]).verdict(&paused), Some(Err(Doubt::Lost)));
     }
 
     #[test]
@@ -215,50 +250,65 @@ mod tests {
         // One report, told for both generations that its receiver got.
         reports.add(Generation(0), 899, 41, Time(10_000));
         reports.add(Generation(1), 1_200, 41, Time(10_000));
-        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Heard(Evidence::Received)));
+        assert_eq!(reports.verdict(&SEGMENT), Some(Ok(Evidence::Received)));
         // Of that report, the part about the generation before knows of losses in this one.
         let mut reports = Reports::default();
         reports.add(Generation(0), 899, 30, Time(10_000));
         reports.add(Generation(1), 1_050, 30, Time(10_000));
         reports.add(Generation(1), 1_300, 30, Time(15_000));
-        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
+        assert_eq!(reports.verdict(&SEGMENT), Some(Err(Doubt::Lost)));
         // After a re-INVITE it may be somebody else who counts, from nought.
         let mut reports = Reports::default();
         reports.add(Generation(0), 500, 40, Time(5_000));
         reports.add(Generation(1), 1_200, 41, Time(10_000));
-        assert_eq!(reports.verdict(&SEGMENT), Some(ClauseVerdict::Uncertain));
+        assert_eq!(reports.verdict(&SEGMENT), Some(Err(Doubt::Lost)));
     }
 
     #[test]
     fn near_silent_audio_convinces_nobody() {
         let silent = SentSegment { near_silent: true, ..SEGMENT };
-        assert_eq!(reports(&[(1, 2000, 0)]).verdict(&silent), Some(ClauseVerdict::Uncertain));
-        assert_eq!(reports(&[]).verdict_without(&silent, &NEEDS, Time(60_000)), ClauseVerdict::Uncertain);
+        assert_eq!(reports(&[(1, 2000, 0)]).verdict(&silent), Some(Err(Doubt::NearSilent)));
+        assert_eq!(reports(&[]).verdict_without(&silent, &NEEDS, Time(60_000)), Err(Doubt::NearSilent));
     }
 
     #[test]
     fn without_a_report_sent_plus_grace_counts_if_nothing_speaks_against_it() {
         let none = reports(&[]);
-        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_200)), ClauseVerdict::Heard(Evidence::Sent));
-        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_199)), ClauseVerdict::Uncertain);
+        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_200)), Ok(Evidence::Sent));
+        assert_eq!(none.verdict_without(&SEGMENT, &NEEDS, Time(10_199)), Err(Doubt::LeftTooLate));
         let healthy = reports(&[(1, 500, 0), (1, 750, 25)]);
-        assert_eq!(healthy.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), ClauseVerdict::Heard(Evidence::Sent));
+        assert_eq!(healthy.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), Ok(Evidence::Sent));
         let rising = reports(&[(1, 500, 0), (1, 750, 26)]);
-        assert_eq!(rising.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), ClauseVerdict::Uncertain);
+        assert_eq!(rising.verdict_without(&SEGMENT, &NEEDS, Time(20_000)), Err(Doubt::LossRising));
     }
 
     #[test]
     fn a_far_end_that_reported_and_fell_silent_is_not_believed_to_have_heard() {
         let fell_silent = reports(&[(1, 500, 0), (1, 750, 0)]);
-        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(21_000)), ClauseVerdict::Heard(Evidence::Sent));
-        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), ClauseVerdict::Uncertain);
+        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(21_000)), Ok(Evidence::Sent));
+        assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), Err(Doubt::FellSilent));
     }
 
     #[test]
     fn a_strict_policy_is_content_with_nothing_less_than_the_channels_best() {
         let strict = Needs { strict: true, ..NEEDS };
-        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &strict, Time(25_000)), ClauseVerdict::Uncertain);
+        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &strict, Time(25_000)), Err(Doubt::NotBest));
         let sent_is_best = Needs { best: Evidence::Sent, ..strict };
-        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &sent_is_best, Time(25_000)), ClauseVerdict::Heard(Evidence::Sent));
+        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &sent_is_best, Time(25_000)), Ok(Evidence::Sent));
+    }
+
+    #[test]
+    fn a_mark_that_comes_back_sooner_than_the_audio_could_have_played_convinces_nobody() {
+        assert_eq!(SEGMENT.played(Time(10_020)), Ok(Evidence::Marked));
+        assert_eq!(SEGMENT.played(Time(10_019)), Err(Doubt::MarkTooSoon));
+        let before_its_end = SentSegment { mark_too_soon: true, ..SEGMENT };
+        assert_eq!(before_its_end.played(Time(30_000)), Err(Doubt::MarkTooSoon));
+        assert_eq!(SentSegment { near_silent: true, ..SEGMENT }.played(Time(30_000)), Err(Doubt::NearSilent));
+    }
+
+    #[test]
+    fn where_every_mark_comes_back_one_that_does_not_is_doubted() {
+        let marks = Needs { best: Evidence::Marked, ..NEEDS };
+        assert_eq!(reports(&[]).verdict_without(&SEGMENT, &marks, Time(25_000)), Err(Doubt::NotBest));
     }
 }

@@ -20,8 +20,13 @@ pub enum Input {
     },
     /// The far end put the call on hold, or took it back.
     Hold(bool),
-    /// The floor is held for something else (PIN, consent, digits being collected), or free again.
+    /// The floor is held for something else (consent, another's announcement), or free again. Keys that a model wants are
+    /// collected by [`ModelEvent::CollectDigits`].
     FloorHeld(bool),
+    /// Who is on the line is known better, or less well, than before.
+    Identified(Identity),
+    /// A machine answered: nobody hears what is said from now on, or heard what was said before.
+    Voicemail,
     /// The caller's acoustic clock moved.
     Acoustic(AcousticEdge),
     /// The caller pressed a key: `0`–`9`, `*`, `#`, `A`–`D`.
@@ -34,6 +39,18 @@ pub enum Input {
     News(News),
     /// A deadline that [`super::Conversation::deadline`] named may have come.
     Wake,
+}
+
+/// How well it is known who is on the line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Identity {
+    /// Not at all.
+    Unknown,
+    /// By the caller's word: the number that the call says it comes from.
+    CallersWord,
+    /// Verified, by something that only the party knows or has.
+    Verified,
 }
 
 /// The channel that a conversation lives on.
@@ -194,6 +211,15 @@ pub enum PlaybackEvent {
         /// The epoch now.
         epoch: AcousticEpoch,
     },
+    /// The mark behind a segment came back, on a channel that has marks.
+    Marked {
+        /// The segment that it stood behind.
+        segment: SegmentRef,
+        /// What brought it back.
+        back: Mark,
+        /// When.
+        at: Time,
+    },
     /// The far end reported what it received (RTCP receiver report, RFC 3550 6.4.2).
     Report {
         /// The generation that it is about.
@@ -205,6 +231,16 @@ pub enum PlaybackEvent {
         /// When it came.
         at: Time,
     },
+}
+
+/// What brought a mark back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mark {
+    /// The far end played everything before it.
+    Played,
+    /// A clear: what it stood behind was thrown away, and it is no evidence.
+    Cleared,
 }
 
 /// What a model says. Audio bytes never come here; text does.
@@ -245,6 +281,19 @@ pub enum ModelEvent {
     CancelIntent {
         /// The tool whose operations are meant, or all.
         tool: Option<String>,
+    },
+    /// After this response the floor is held until the caller has pressed some keys: a PIN, an account number. No delivery
+    /// is told meanwhile, and the keys open no turns of their own. It ends with the last key, with a pause that is too long,
+    /// and with the next answer to something that the caller says; [`super::Cause::Digits`] asks for the response.
+    CollectDigits {
+        /// The response.
+        response: ResponseId,
+        /// So many keys are all (1 to 32).
+        digits_max: u8,
+        /// The key that ends them before: `*` or `#`.
+        end: Option<char>,
+        /// How long a pause may be, from the end of what we say or from the last key (ms).
+        wait_ms: u64,
     },
     /// The turn held no words: it was noise.
     TurnWasNoise {
@@ -290,4 +339,8 @@ pub struct ToolCall {
     pub tool: String,
     /// Its arguments, validated against the tool's schema.
     pub arguments: Value,
+    /// Whether the caller has confirmed that it is to be done once more. It counts only where the ledger asked for that in an
+    /// earlier turn.
+    #[serde(default)]
+    pub confirmed: bool,
 }

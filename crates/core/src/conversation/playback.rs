@@ -4,14 +4,15 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::Purpose;
+use super::effect::{Edge, Purpose};
 use super::evidence::SentSegment;
 use super::history::heard_text;
 use super::input::{AcousticEpoch, Content, Generation, SegmentRef, Word};
+use crate::faults::{Fault, fault};
 use crate::ids::{PlaybackId, ResponseId};
 use crate::policy::Priority;
 use crate::time::Time;
-use crate::timers;
+use crate::timers::{Timer, Timers};
 
 /// States of a playback.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -25,6 +26,18 @@ pub enum PlaybackState {
     Paused,
     /// All has left the box and evidence is awaited. It holds nobody up.
     Drained,
+    /// Its evidence is settled.
+    Finished {
+        /// How much of it was heard (ms).
+        heard_ms: u64,
+    },
+    /// It was stopped.
+    Cleared {
+        /// How much of it was heard, by the send clock less what had not arrived (ms); evidence settles what was sent whole.
+        heard_ms: u64,
+    },
+    /// Nothing of it could be made, or the voice never said what became of it.
+    Lost,
 }
 
 /// Words to be said, and what for.
@@ -45,6 +58,10 @@ pub(super) struct Playback {
     /// What comes next, before anything else may follow: the voice holds only so much, or refused it because of a sound
     /// that may turn out to be none.
     pub(super) to_give: VecDeque<Piece>,
+    /// How much of it is known to have been heard (ms).
+    pub(super) heard_ms: u64,
+    /// When it was told to go on, if it is paused and the caller is quiet.
+    pub(super) told_to_resume: Option<Time>,
 }
 
 /// What a playback says.
@@ -70,6 +87,8 @@ pub(super) struct Segment {
     pub(super) started: Option<Start>,
     /// Whether the voice took too long over it: unless its last frame has left after all, it is given up.
     pub(super) stuck: bool,
+    /// Whether its mark came back before its last frame had left.
+    pub(super) mark_too_soon: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -104,13 +123,42 @@ pub(super) enum Stage {
 
 impl Playback {
     pub(super) fn new(id: PlaybackId, of: Of, priority: Priority) -> Self {
-        Self { id, of, priority, state: PlaybackState::Queued, segments: Vec::new(), to_give: VecDeque::new() }
+        Self {
+            id,
+            of,
+            priority,
+            state: PlaybackState::Queued,
+            segments: Vec::new(),
+            to_give: VecDeque::new(),
+            heard_ms: 0,
+            told_to_resume: None,
+        }
+    }
+
+    /// Takes it to another state.
+    pub(super) fn to(&mut self, to: PlaybackState, edges: &mut Vec<Edge>) {
+        let from = std::mem::replace(&mut self.state, to);
+        if to != PlaybackState::Paused {
+            self.told_to_resume = None;
+        }
+        if from != to {
+            edges.push(Edge::Playback { playback: self.id, from, to });
+        }
     }
 
     /// Adds a piece, and names the segment that it became.
     pub(super) fn give(&mut self, piece: Piece, now: Time, epoch: AcousticEpoch) -> SegmentRef {
         let index = u32::try_from(self.segments.len()).unwrap_or(u32::MAX);
-        self.segments.push(Segment { piece, stage: Stage::Given, given_at: now, epoch, audio: None, started: None, stuck: false });
+        self.segments.push(Segment {
+            piece,
+            stage: Stage::Given,
+            given_at: now,
+            epoch,
+            audio: None,
+            started: None,
+            stuck: false,
+            mark_too_soon: false,
+        });
         SegmentRef { playback: self.id, index }
     }
 
@@ -133,13 +181,13 @@ impl Playback {
     }
 
     /// The voice refused a segment that has not begun, as it will refuse all that were given after it.
-    pub(super) fn refused(&mut self, index: u32) {
+    pub(super) fn refused(&mut self, index: u32, edges: &mut Vec<Edge>) {
         for segment in self.segments.iter_mut().skip(index as usize).filter(|segment| segment.stage == Stage::Given) {
             segment.stage = Stage::Refused;
             self.to_give.push_back(segment.piece.clone());
         }
         if self.head().is_none() {
-            self.state = PlaybackState::Queued;
+            self.to(PlaybackState::Queued, edges);
         }
     }
 
@@ -150,34 +198,46 @@ impl Playback {
 
     /// When the segment at its head is taken for lost, unless something is heard of it. A paused playback waits for the
     /// caller, not for its audio.
-    pub(super) fn stuck_at(&self) -> Option<Time> {
+    pub(super) fn stuck_at(&self, timers: &Timers) -> Option<Time> {
         if self.state == PlaybackState::Paused {
             return None;
         }
         let at = self.head()? as usize;
         let head = self.segments.get(at)?;
         Some(match (head.started, &head.audio) {
-            (Some(start), Some(audio)) => start.at.plus(audio.duration_ms).plus(timers::PLAYBACK_STALLED_MAX),
+            (Some(start), Some(audio)) => start.at.plus(audio.duration_ms).plus(timers.ms(Timer::PlaybackStalledMax)),
             _ => {
                 // What is before it in the queue is no fault of its own.
                 let free_since = at.checked_sub(1).and_then(|before| self.segments.get(before)).map_or(Time(0), Segment::last_known);
-                head.given_at.max(free_since).plus(timers::RENDER_MAX)
+                head.given_at.max(free_since).plus(timers.ms(Timer::RenderMax))
             }
         })
     }
 
     /// When a playback that plays is without frames for too long, because its next segment has not begun (I20).
-    pub(super) fn starved_at(&self) -> Option<Time> {
+    pub(super) fn starved_at(&self, timers: &Timers) -> Option<Time> {
         let at = self.head()? as usize;
         let began = self.segments.get(at)?.started.is_some();
         let before = at.checked_sub(1).and_then(|before| self.segments.get(before)).map(Segment::last_known);
-        (self.state == PlaybackState::Playing && !began).then(|| before.unwrap_or(Time(0)).plus(timers::PLAYBACK_STALLED_MAX))
+        (self.state == PlaybackState::Playing && !began && !fault(Fault::StarvedStillPlays))
+            .then(|| before.unwrap_or(Time(0)).plus(timers.ms(Timer::PlaybackStalledMax)))
+    }
+
+    /// When a paused one that was told to go on is taken for unable to.
+    pub(super) fn resume_due(&self, timers: &Timers) -> Option<Time> {
+        Some(self.told_to_resume?.plus(timers.ms(Timer::ResumeMax)))
     }
 
     /// The first segment that has not left the box.
     pub(super) fn head(&self) -> Option<u32> {
         let at = self.segments.iter().position(|segment| !segment.gone())?;
         u32::try_from(at).ok()
+    }
+
+    /// Whether any of it, said or not, is for a purpose like this.
+    pub(super) fn says(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
+        let said = self.segments.iter().filter(|segment| segment.stage != Stage::Lost).map(|segment| &segment.piece.purpose);
+        said.chain(self.to_give.iter().map(|piece| &piece.purpose)).any(purpose)
     }
 
     /// Whether anything that has not left the box is for a purpose like this.
@@ -187,9 +247,9 @@ impl Playback {
     }
 
     /// The voice went on at `at` from where it had paused.
-    pub(super) fn resumed(&mut self, index: u32, at: Time) {
+    pub(super) fn resumed(&mut self, index: u32, at: Time, edges: &mut Vec<Edge>) {
         let Some(segment) = self.segment(index) else { return };
-        self.state = match (segment.stage, segment.started.as_mut()) {
+        let state = match (segment.stage, segment.started.as_mut()) {
             (Stage::Playing { released_ms }, Some(start)) => {
                 start.at = Time(at.0.saturating_sub(released_ms));
                 PlaybackState::Playing
@@ -200,6 +260,7 @@ impl Playback {
                 PlaybackState::Queued
             }
         };
+        self.to(state, edges);
     }
 }
 
@@ -213,6 +274,17 @@ impl Segment {
     fn last_known(&self) -> Time {
         let ended = self.started.map(|start| start.at.plus(self.duration_ms()));
         ended.unwrap_or(self.given_at)
+    }
+
+    /// How much of it has left the box, by the send clock (ms).
+    pub(super) fn released_ms(&self, now: Time) -> u64 {
+        match (self.stage, self.started) {
+            // Counted from its start, unless the voice has said more lately where it stopped.
+            (Stage::Playing { released_ms: 0 }, Some(start)) => now.since(start.at).min(self.duration_ms()),
+            (Stage::Playing { released_ms }, _) => released_ms,
+            (Stage::Sent, _) => self.duration_ms(),
+            (Stage::Given | Stage::Lost | Stage::Refused, _) => 0,
+        }
     }
 
     pub(super) fn duration_ms(&self) -> u64 {
@@ -235,7 +307,9 @@ impl Segment {
             last_packet: packet,
             first_generation: start.generation,
             generation,
+            started_at: start.at,
             sent_at: at,
+            mark_too_soon: self.mark_too_soon,
             near_silent: self.audio.as_ref().is_some_and(|audio| audio.near_silent),
             duration_ms: self.duration_ms(),
         }

@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, VecDeque};
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::Cause;
+use super::effect::{Cause, Edge, Purpose};
 use super::playback::Piece;
-use crate::ids::{BatchId, ResponseId};
+use crate::ids::{BatchId, DeliveryId, ResponseId};
 use crate::time::Time;
-use crate::timers;
+use crate::timers::{Timer, Timers};
 
 /// States of a generation. `Complete` says nothing about what was heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,6 +33,14 @@ pub(super) struct Reply {
     pub(super) state: GenerationState,
     /// Whether it opens the call: what rides on it comes last, after the greeting.
     pub(super) greeting: bool,
+    /// Whether it answers what the caller said, rather than a key or a silence.
+    pub(super) answers_speech: bool,
+    /// Whether its turn held no words.
+    pub(super) to_noise: bool,
+    /// Whether it wants keys collected.
+    pub(super) collects: bool,
+    /// When it was asked for.
+    asked_at: Time,
     /// When the model was last heard of.
     last_event: Time,
     /// What waits to be given to the voice, in the model's order.
@@ -49,8 +57,10 @@ pub(super) struct Reply {
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
     pub(super) refused: bool,
-    /// Whether the place of an acceptance was given up before the ledger had answered: it is said when it comes.
-    pub(super) acceptances_given_up: bool,
+    /// Whether it has been said what a wish to cancel came to.
+    pub(super) cancelled: bool,
+    /// Whether the place of an answer was given up before the ledger had given it: it is said when it comes.
+    pub(super) answers_given_up: bool,
     /// Whether the call should end after it.
     pub(super) hang_up: bool,
 }
@@ -60,8 +70,18 @@ pub(super) struct Reply {
 pub(super) enum Queued {
     /// Words.
     Piece(Piece),
-    /// The place of an acceptance that is not durable yet (R1): what follows waits for it.
-    Acceptance { call_id: String, since: Time },
+    /// The place of what the ledger will answer when it is durable (R1, R4, R6): what follows waits for it. Should the answer
+    /// be too long in coming, there may be something to say instead.
+    Answer { to: Asked, instead: Option<Piece>, since: Time },
+}
+
+/// What the ledger has been asked by a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// To accept this call of a tool.
+    Accept(String),
+    /// For the closing of what is asked for again.
+    Closing(DeliveryId),
 }
 
 impl Queued {
@@ -69,13 +89,13 @@ impl Queued {
     pub(super) fn piece(self) -> Option<Piece> {
         match self {
             Queued::Piece(piece) => Some(piece),
-            Queued::Acceptance { .. } => None,
+            Queued::Answer { instead, .. } => instead,
         }
     }
 
-    fn given_up_at(&self) -> Option<Time> {
+    fn given_up_at(&self, timers: &Timers) -> Option<Time> {
         match self {
-            Queued::Acceptance { since, .. } => Some(since.plus(timers::ACCEPT_MAX)),
+            Queued::Answer { since, .. } => Some(since.plus(timers.ms(Timer::AcceptMax))),
             Queued::Piece(_) => None,
         }
     }
@@ -87,6 +107,10 @@ impl Reply {
             response,
             state: GenerationState::Requested,
             greeting: *cause == Cause::Greeting,
+            answers_speech: matches!(cause, Cause::Turn { .. }),
+            to_noise: false,
+            collects: false,
+            asked_at: now,
             last_event: now,
             queue: VecDeque::new(),
             tail: VecDeque::new(),
@@ -95,17 +119,23 @@ impl Reply {
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,
-            acceptances_given_up: false,
+            cancelled: false,
+            answers_given_up: false,
             hang_up: false,
         }
     }
 
-    /// The model has been heard of.
-    pub(super) fn event(&mut self, now: Time) {
-        self.last_event = now;
-        if self.state == GenerationState::Requested {
-            self.state = GenerationState::Generating;
+    /// Takes it to another state.
+    pub(super) fn to(&mut self, to: GenerationState, edges: &mut Vec<Edge>) {
+        let from = std::mem::replace(&mut self.state, to);
+        if from != to {
+            edges.push(Edge::Generation { response: self.response, from, to });
         }
+    }
+
+    /// The model has been heard of.
+    pub(super) fn heard_of(&mut self, now: Time) {
+        self.last_event = now;
     }
 
     /// Whether more may come from the model.
@@ -114,8 +144,9 @@ impl Reply {
     }
 
     /// When it is taken for failed, unless the model is heard of.
-    pub(super) fn fails_at(&self) -> Option<Time> {
-        self.generating().then(|| self.last_event.plus(timers::GENERATION_SILENT_MAX))
+    pub(super) fn fails_at(&self, timers: &Timers) -> Option<Time> {
+        let silent = self.last_event.plus(timers.ms(Timer::GenerationSilentMax));
+        self.generating().then(|| silent.min(self.asked_at.plus(timers.ms(Timer::GenerationMax))))
     }
 
     /// Whether nothing of it is left to be given to the voice, nor will come.
@@ -127,7 +158,7 @@ impl Reply {
     pub(super) fn next_piece(&mut self) -> Option<Piece> {
         match self.queue.pop_front() {
             Some(Queued::Piece(piece)) => Some(piece),
-            Some(waiting @ Queued::Acceptance { .. }) => {
+            Some(waiting @ Queued::Answer { .. }) => {
                 self.queue.push_front(waiting);
                 None
             }
@@ -141,33 +172,52 @@ impl Reply {
         self.queue.into_iter().filter_map(Queued::piece).chain(self.tail).collect()
     }
 
-    /// When an acceptance stops holding back what follows it.
-    pub(super) fn acceptance_due(&self) -> Option<Time> {
-        self.queue.iter().find_map(Queued::given_up_at)
+    /// When an answer stops holding back what follows it.
+    pub(super) fn answer_due(&self, timers: &Timers) -> Option<Time> {
+        self.queue.iter().filter_map(|queued| queued.given_up_at(timers)).min()
     }
 
-    /// What follows an acceptance that the ledger takes too long for goes on.
-    pub(super) fn give_up_acceptances(&mut self, now: Time) {
-        let before = self.queue.len();
-        self.queue.retain(|queued| queued.given_up_at().is_none_or(|at| at > now));
-        self.acceptances_given_up |= self.queue.len() < before;
-    }
-
-    /// Puts a piece where the acceptance of `call_id` has its place, or at the end where that place was given up.
-    pub(super) fn resolve(&mut self, call_id: &str, piece: Option<Piece>) {
-        let place = self.queue.iter().position(|queued| matches!(queued, Queued::Acceptance { call_id: id, .. } if id == call_id));
-        match (place, piece) {
-            (Some(at), Some(piece)) => {
-                if let Some(queued) = self.queue.get_mut(at) {
-                    *queued = Queued::Piece(piece);
-                }
+    /// What follows an answer that the ledger takes too long for goes on.
+    pub(super) fn give_up_answers(&mut self, now: Time, timers: &Timers) {
+        let queue = std::mem::take(&mut self.queue);
+        for queued in queue {
+            if queued.given_up_at(timers).is_none_or(|at| at > now) {
+                self.queue.push_back(queued);
+                continue;
             }
-            (Some(at), None) => {
-                self.queue.remove(at);
+            match queued.piece() {
+                Some(instead) => self.queue.push_back(Queued::Piece(instead)),
+                None => self.answers_given_up = true,
             }
-            (None, Some(piece)) => self.queue.push_back(Queued::Piece(piece)),
-            (None, None) => {}
         }
+    }
+
+    /// Puts pieces where the answer to `asked` has its place, or at the end where that place was given up.
+    pub(super) fn resolve(&mut self, asked: &Asked, pieces: impl IntoIterator<Item = Piece>) {
+        let place = self.queue.iter().position(|queued| matches!(queued, Queued::Answer { to, .. } if to == asked));
+        let at = place.unwrap_or(self.queue.len());
+        let rest = self.queue.split_off(at);
+        self.queue.extend(pieces.into_iter().map(Queued::Piece));
+        self.queue.extend(rest.into_iter().skip(usize::from(place.is_some())));
+    }
+
+    /// Gives up the place of the answer to `asked`: it is answered in another way.
+    pub(super) fn resolve_nothing(&mut self, asked: &Asked) {
+        self.queue.retain(|queued| !matches!(queued, Queued::Answer { to, .. } if to == asked));
+    }
+
+    /// Whether anything for a purpose like this waits to be given to the voice.
+    pub(super) fn waits_to_say(&self, purpose: impl Fn(&Purpose) -> bool) -> bool {
+        let queued = self.queue.iter().filter_map(|queued| match queued {
+            Queued::Piece(piece) => Some(piece),
+            Queued::Answer { .. } => None,
+        });
+        queued.chain(&self.tail).any(|piece| purpose(&piece.purpose))
+    }
+
+    /// Whether a closing that was asked for has its place here.
+    pub(super) fn asks_for(&self, delivery: DeliveryId) -> bool {
+        self.queue.iter().any(|queued| matches!(queued, Queued::Answer { to: Asked::Closing(asked), .. } if *asked == delivery))
     }
 }
 

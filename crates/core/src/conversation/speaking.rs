@@ -1,13 +1,15 @@
 //! Words to the voice, and what became of them.
 
-use super::barge_in::Why;
-use super::effect::{Effect, Measure, MeasureName, Purpose};
+use super::barge_in::{HeardOf, Why};
+use super::effect::{Edge, Effect, Measure, MeasureName, Purpose};
 use super::input::{AcousticEpoch, PlaybackEvent, SegmentRef};
 use super::playback::{Audio, Of, Piece, Playback, PlaybackState, Stage, Start};
 use super::{Conversation, Cx};
+use crate::faults::{Fault, fault};
 use crate::ids::PlaybackId;
 use crate::ledger;
 use crate::policy::Priority;
+use crate::time::Time;
 
 impl Conversation {
     /// Gives the voice what waits, as long as the caller is quiet. What was cut goes first.
@@ -29,7 +31,7 @@ impl Conversation {
     fn next_piece(&mut self) -> Option<(Piece, Of)> {
         let replying = self.reply.as_ref().map(|reply| Of::Response(reply.response));
         let speaking = self.current.as_ref().map(|playback| playback.of);
-        if speaking == Some(Of::Announcement) {
+        if speaking == Some(Of::Announcement) && !fault(Fault::Mixed) {
             return None; // It is not mixed with anything.
         }
         if let Some(piece) = self.deferred.front() {
@@ -43,7 +45,7 @@ impl Conversation {
             }
             return self.deferred.pop_front().map(|piece| (piece, of));
         }
-        if speaking.is_some() && speaking != replying {
+        if speaking.is_some() && speaking != replying && !fault(Fault::Mixed) {
             return None; // What is left of an earlier response is finished first.
         }
         self.reply.as_mut()?.next_piece().zip(replying)
@@ -69,13 +71,15 @@ impl Conversation {
                 known.stage = Stage::Sent;
                 let (sent, piece) = (known.sent(at, packet, generation), known.piece.clone());
                 self.playback_ended = self.playback_ended.max(at);
-                self.await_evidence(segment, piece, sent);
-                self.drain(segment.playback);
+                self.await_evidence(cx, segment, piece, sent);
+                self.drain(cx, segment.playback);
             }
             PlaybackEvent::Paused { segment, released_ms, at } => {
                 let suspected = self.suspected_at.take();
                 let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) else { return };
-                playback.state = PlaybackState::Paused;
+                playback.to(PlaybackState::Paused, &mut cx.edges);
+                // The suspicion was over before the pause was told.
+                playback.told_to_resume = (self.acoustic.quiet() && !self.on_hold).then_some(cx.now);
                 if let Some(known) = playback.segment(segment.index) {
                     known.stage = Stage::Playing { released_ms };
                 }
@@ -85,7 +89,7 @@ impl Conversation {
             }
             PlaybackEvent::Resumed { segment, at } => {
                 if let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) {
-                    playback.resumed(segment.index, at);
+                    playback.resumed(segment.index, at, &mut cx.edges);
                 }
             }
             PlaybackEvent::Cleared { playback, cut, at: _ } => {
@@ -94,6 +98,7 @@ impl Conversation {
                 }
             }
             PlaybackEvent::Refused { segment, epoch } => self.voice_refused(cx, segment, epoch),
+            PlaybackEvent::Marked { segment, back, at } => self.marked(cx, segment, back, at),
             PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at } => {
                 self.reports.add(generation, highest_packet, cumulative_lost, at);
             }
@@ -111,13 +116,13 @@ impl Conversation {
         if playback.of == Of::Announcement && playback.silent() {
             return self.cut_current(cx, Why::Refused); // The gate is asked again; no attempt is spent.
         }
-        playback.refused(segment.index);
+        playback.refused(segment.index, &mut cx.edges);
     }
 
     fn started(&mut self, cx: &mut Cx, segment: SegmentRef, start: Start) {
         let Some(playback) = self.playback_mut(segment.playback) else { return };
         let of = playback.of;
-        playback.state = PlaybackState::Playing;
+        playback.to(PlaybackState::Playing, &mut cx.edges);
         let Some(known) = playback.segment(segment.index) else { return };
         if known.started.is_some() {
             return;
@@ -140,7 +145,7 @@ impl Conversation {
                 }
             }
             Purpose::Clause { delivery, .. } => self.first_frame(cx, delivery, start.at),
-            Purpose::Reply { .. } | Purpose::Refusal => {}
+            Purpose::Reply { .. } | Purpose::Refusal | Purpose::Cancellation | Purpose::Progress { .. } => {}
         }
     }
 
@@ -154,28 +159,55 @@ impl Conversation {
         known.stage = Stage::Lost;
         let purpose = known.piece.purpose;
         self.audio_failed(&purpose);
-        self.drain(segment.playback);
+        self.drain(cx, segment.playback);
         self.settle_told(cx);
     }
 
-    /// The voice takes too long over a segment. It is stopped: nothing of it must come out later, out of place. Where it was
-    /// stopped, or that the last frame has left after all, is told with the clear.
+    /// The voice takes too long over a segment, or to go on. It is stopped: nothing of it must come out later, out of place.
+    /// Where it was stopped, or that the last frame has left after all, is told with the clear.
     pub(super) fn stop_what_is_stuck(&mut self, cx: &mut Cx) {
-        let Some(playback) = self.current.as_mut().filter(|playback| playback.stuck_at().is_some_and(|at| at <= cx.now)) else { return };
-        if let Some(head) = playback.head().and_then(|head| playback.segment(head)) {
+        let timers = &self.settings.timers;
+        let due = |at: Option<Time>| at.is_some_and(|at| at <= cx.now);
+        let Some(playback) = self.current.as_mut() else { return };
+        let (stuck, paused) = (due(playback.stuck_at(timers)), due(playback.resume_due(timers)));
+        // What can't go on is no fault of its words: they are said anew.
+        if stuck && let Some(head) = playback.head().and_then(|head| playback.segment(head)) {
             head.stuck = true;
         }
-        self.cut_current(cx, Why::Stuck);
+        if stuck || paused {
+            self.cut_current(cx, Why::Stuck);
+        }
     }
 
     /// A playback that has left the box is no longer current: it holds nobody up.
-    fn drain(&mut self, id: PlaybackId) {
-        if self.current.as_ref().is_some_and(|playback| playback.id == id && playback.all_left()) {
-            self.current = None;
+    fn drain(&mut self, cx: &mut Cx, id: PlaybackId) {
+        let Some(mut playback) = self.current.take_if(|playback| playback.id == id && playback.all_left()) else { return };
+        if playback.segments.iter().all(|segment| segment.stage != Stage::Sent) {
+            return playback.to(PlaybackState::Lost, &mut cx.edges);
+        }
+        if let Of::Response(response) = playback.of {
+            let mut heard = HeardOf::default();
+            for segment in playback.segments.iter().filter(|segment| segment.stage == Stage::Sent) {
+                heard.add(playback.of, segment, segment.duration_ms());
+            }
+            self.heard_more_of(response, heard);
+        }
+        playback.to(PlaybackState::Drained, &mut cx.edges);
+        self.drained.insert(id, playback.heard_ms);
+    }
+
+    pub(super) fn finish_drained(&mut self, cx: &mut Cx) {
+        let settled = |id: &PlaybackId| !self.awaiting.iter().any(|awaiting| !awaiting.settled && awaiting.segment.playback == *id);
+        let finished: Vec<PlaybackId> = self.drained.keys().copied().filter(settled).collect();
+        for playback in finished {
+            if let Some(heard_ms) = self.drained.remove(&playback) {
+                let (from, to) = (PlaybackState::Drained, PlaybackState::Finished { heard_ms });
+                cx.edges.push(Edge::Playback { playback, from, to });
+            }
         }
     }
 
-    fn playback_mut(&mut self, id: PlaybackId) -> Option<&mut Playback> {
+    pub(super) fn playback_mut(&mut self, id: PlaybackId) -> Option<&mut Playback> {
         match &mut self.current {
             Some(playback) if playback.id == id => Some(playback),
             _ => self.clearing.get_mut(&id).map(|clearing| &mut clearing.playback),
@@ -189,11 +221,13 @@ impl Conversation {
     pub(super) fn news(&mut self, cx: &mut Cx, news: ledger::News) {
         match news {
             ledger::News::Accepted(acceptance) => self.accepted(cx, acceptance),
-            ledger::News::Refused { call_id, response, reason: _, say } => self.refused(cx, &call_id, response, say),
-            ledger::News::Offered(envelope) => self.offered(envelope),
+            ledger::News::Refused { call_id, response, reason: _, say } => self.refused(cx, call_id, response, say),
+            ledger::News::Offered(envelope) => self.offered(cx, envelope),
             ledger::News::Withdrawn { delivery } => self.withdrawn(cx, delivery),
             ledger::News::Claimed { delivery, clauses } => self.claimed(cx, delivery, clauses),
             ledger::News::ClaimRefused { delivery } => self.claim_refused(cx.now, delivery),
+            ledger::News::Update { envelope, text } => self.updated(cx, envelope, text),
+            ledger::News::Cancelling(cancellation) => self.cancelling(cx, cancellation),
         }
     }
 }

@@ -3,15 +3,18 @@
 //!
 //! The closing of several operations takes its manner from their tools' policies: the highest priority; what that
 //! priority's tools may cut (the widest); the ride position of the first of them; `strict` if any is; in doubt the most
-//! careful (`check` before `repeat` before `suppress`); stale when the last of them is, never if one never is.
+//! careful (`check` before `repeat` before `suppress`); the most careful audience; the shortest wait and the longest quiet; handed off
+//! and stale when the last of them is, never if one never is.
 
 use super::delivery::Delivery;
+use super::input::Standing;
 use super::machine::World;
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationState};
 use super::say::{correction, join, pieces};
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, OperationId};
-use crate::policy::{CanInterrupt, Localised, Priority, RidePosition, ToolPolicy, UncertainPolicy};
+use crate::policy::{Audience, CanInterrupt, Localised, MAX_WAIT_MS, Priority, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard};
 use crate::time::{Step, Time};
 
 /// A batch in memory.
@@ -37,6 +40,16 @@ impl Batch {
     pub fn claimable(&self, delivery: &Delivery) -> bool {
         let later = |other: &Delivery| other.record.sequence > delivery.record.sequence && other.claim.is_some();
         delivery.waits() && !self.deliveries.iter().any(later)
+    }
+
+    /// How far it is for who asks again, with the closing or correction that is about to be told.
+    pub fn standing(&self) -> (Standing, Option<DeliveryId>) {
+        let next = self.deliveries.iter().find(|delivery| !delivery.record.state.terminal());
+        match (self.record.state, next) {
+            (BatchState::Open | BatchState::Sealed, None) => (Standing::Running, None),
+            (_, Some(delivery)) => (Standing::AboutToBeTold, Some(delivery.record.id)),
+            (BatchState::Drained | BatchState::Closed, None) => (Standing::Told, None),
+        }
     }
 
     /// Whether its closing is over.
@@ -126,6 +139,12 @@ impl Batch {
         let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, false, world)).collect();
         let short = self.short(world);
         let delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
+        if fault(Fault::TwoFinals) {
+            self.deliveries.push(Delivery {
+                record: DeliveryRecord { id: DeliveryId(step.ids.draw()), ..delivery.record.clone() },
+                ..delivery.clone()
+            });
+        }
         self.deliveries.push(delivery);
     }
 
@@ -212,6 +231,10 @@ impl Batch {
             ride: manner.ride,
             strict: manner.strict,
             uncertain: manner.uncertain,
+            audience: manner.audience,
+            max_wait_ms: manner.max_wait_ms,
+            min_quiet_ms: manner.min_quiet_ms,
+            hand_off_after_ms: manner.hand_off_after_ms,
             stale_after_ms: manner.stale_after_ms,
             ready: step.wall,
             superseded_by: None,
@@ -236,6 +259,10 @@ struct Manner {
     ride: RidePosition,
     strict: bool,
     uncertain: UncertainPolicy,
+    audience: Audience,
+    max_wait_ms: u64,
+    min_quiet_ms: Option<u64>,
+    hand_off_after_ms: Option<u64>,
     stale_after_ms: Option<u64>,
 }
 
@@ -256,8 +283,23 @@ impl Manner {
             ride: leading.first().map(|policy| policy.ride).unwrap_or_default(),
             strict: policies.iter().any(|policy| policy.strict),
             uncertain: policies.iter().min_by_key(|policy| careful(policy)).map(|policy| policy.uncertain).unwrap_or_default(),
+            audience: policies.iter().map(|policy| policy.audience).max().unwrap_or_default(),
+            max_wait_ms: policies.iter().map(|policy| policy.max_wait_ms).min().unwrap_or(MAX_WAIT_MS),
+            min_quiet_ms: policies.iter().filter_map(|policy| policy.min_quiet_ms).max(),
+            hand_off_after_ms: policies
+                .iter()
+                .map(|policy| hand_off_after_ms(policy))
+                .max_by_key(|after| after.unwrap_or(u64::MAX))
+                .flatten(),
             stale_after_ms: policies.iter().map(|policy| policy.stale_after_ms).max_by_key(|limit| limit.unwrap_or(u64::MAX)).flatten(),
         }
+    }
+}
+
+fn hand_off_after_ms(policy: &ToolPolicy) -> Option<u64> {
+    match policy.when_unheard {
+        WhenUnheard::Wait => None,
+        WhenUnheard::Webhook => Some(policy.hand_off_after_ms),
     }
 }
 

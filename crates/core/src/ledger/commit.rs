@@ -17,6 +17,7 @@ use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
 use super::record::{DeliveryState, OperationState, Route};
 use super::work::{Outcome, Work};
+use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
@@ -208,10 +209,10 @@ pub(super) fn writes(durable: Option<&Batch>, draft: &Batch) -> Vec<Write> {
         }
         let owner = |delivery: &Delivery| delivery.claim.as_ref().map(|claim| (claim.session, claim.boot, claim.route));
         if owner(old) != owner(delivery) {
-            if old.claim.is_some() {
+            if old.claim.is_some() && !fault(Fault::ClaimNeverEnds) {
                 writes.push(Write::Unclaim { delivery: delivery.record.id });
             }
-            if let Some((session, boot, route)) = owner(delivery) {
+            if let Some((session, boot, route)) = owner(delivery).filter(|_| !fault(Fault::ClaimForgotten)) {
                 writes.push(Write::Claim { delivery: delivery.record.id, session, boot, route });
             }
         }

@@ -6,6 +6,7 @@
 use super::claim::{Claim, words};
 use super::effect::{DeliveryEnvelope, SpokenClause};
 use super::record::{ClauseEvidence, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use crate::faults::{Fault, fault};
 use crate::ids::{BootId, DeliveryId, OperationId, SessionId};
 use crate::policy::{Language, UncertainPolicy};
 use crate::time::{Step, Time};
@@ -34,7 +35,8 @@ impl Delivery {
 
     /// Whether it waits to be claimed.
     pub fn waits(&self) -> bool {
-        self.claim.is_none() && matches!(self.record.state, DeliveryState::Ready | DeliveryState::Uncertain)
+        let waits = matches!(self.record.state, DeliveryState::Ready | DeliveryState::Uncertain);
+        (self.claim.is_none() && waits) || (fault(Fault::ClaimedTwice) && self.record.state == DeliveryState::Speaking)
     }
 
     /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
@@ -44,12 +46,12 @@ impl Delivery {
             Some(at) => Some(step.now.since(at)),
             None => step.wall.age_ms(self.record.ready),
         };
-        matches!((self.record.stale_after_ms, age), (Some(limit), Some(age)) if age > limit)
+        matches!((self.record.stale_after_ms, age), (Some(limit), Some(age)) if age > limit && !fault(Fault::StaleTold))
     }
 
     /// When it will be too old, on the monotonic clock.
     pub fn stale_at(&self) -> Option<Time> {
-        Some(self.ready_at?.plus(self.record.stale_after_ms?.saturating_add(1)))
+        Some(self.ready_at?.plus(self.record.stale_after_ms.filter(|_| !fault(Fault::StaleTold))?.saturating_add(1)))
     }
 
     /// What the gate needs to know of it.
@@ -64,10 +66,15 @@ impl Delivery {
         DeliveryEnvelope {
             delivery: record.id,
             sequence: record.sequence,
+            kind: record.kind,
+            batch: record.batch,
             priority: record.priority,
             can_interrupt: record.can_interrupt,
             ride: record.ride,
             strict: record.strict,
+            audience: record.audience,
+            max_wait_ms: record.max_wait_ms,
+            min_quiet_ms: record.min_quiet_ms,
             ready_at: self.ready_at,
             ready_wall: record.ready,
             stale_after_ms: record.stale_after_ms,
@@ -120,6 +127,10 @@ impl Delivery {
         let claim = self.claim.take_if(|claim| claim.boot != boot);
         let open = matches!(self.record.state, DeliveryState::Speaking | DeliveryState::Claimed);
         if open && (claim.is_some() || self.claim.is_none()) {
+            if fault(Fault::SpokenForgottenAtRestart) {
+                self.record.state = DeliveryState::Ready;
+                return;
+            }
             self.doubt();
         }
     }
@@ -190,6 +201,10 @@ impl Delivery {
     }
 
     fn doubt(&mut self) {
+        if fault(Fault::DoubtForgotten) {
+            self.record.state = DeliveryState::Ready;
+            return;
+        }
         self.record.attempt = self.record.attempt.saturating_add(1);
         self.record.state = match self.record.uncertain {
             UncertainPolicy::Check | UncertainPolicy::Repeat => DeliveryState::Uncertain,

@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::input::{Acceptance, CommitId, RequestId};
-use super::record::{BatchRecord, DeliveryRecord, OperationRecord, Route};
-use crate::ids::{DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
-use crate::policy::{CanInterrupt, Priority, RidePosition};
+use super::record::{BatchRecord, DeliveryKind, DeliveryRecord, OperationRecord, Route};
+use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
+use crate::policy::{Audience, CanInterrupt, Priority, RidePosition};
 use crate::time::{Time, Wall};
 
 /// One effect of the ledger. Effects are carried out in order.
@@ -135,6 +135,27 @@ pub enum News {
         /// The delivery.
         delivery: DeliveryId,
     },
+    /// Something that is no obligation, of kind `Progress` or `Silent`: it is not claimed, and whoever can't use it now drops it.
+    /// [`News::Withdrawn`] follows when it is overtaken.
+    Update {
+        /// What the gate needs to know of it. Its delivery names nothing in the store.
+        envelope: DeliveryEnvelope,
+        /// The words, in the session's language.
+        text: String,
+    },
+    /// The caller's wish to cancel has been put on record: from now on it may be spoken of (R6).
+    Cancelling(Cancellation),
+}
+
+/// What a wish to cancel came to at once. How it ends is told by the closing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cancellation {
+    /// The operations that are being cancelled.
+    pub cancelling: Vec<OperationId>,
+    /// Those that it came too late for: they have ended, and their closing is about to be told.
+    pub ended: Vec<OperationId>,
+    /// What the caller hears, in the session's language.
+    pub say: String,
 }
 
 /// One segment of a delivery, as it will be spoken.
@@ -153,6 +174,10 @@ pub struct DeliveryEnvelope {
     pub delivery: DeliveryId,
     /// Its place among all deliveries: the order is by sequence, never by time.
     pub sequence: u64,
+    /// What it is for its batch.
+    pub kind: DeliveryKind,
+    /// The batch that it is about.
+    pub batch: BatchId,
     /// How soon it wants to be heard.
     pub priority: Priority,
     /// What it may cut, when urgent.
@@ -161,11 +186,17 @@ pub struct DeliveryEnvelope {
     pub ride: RidePosition,
     /// Whether it needs the channel's best evidence.
     pub strict: bool,
+    /// Who must be on the line to hear it.
+    pub audience: Audience,
+    /// How long it waits for a window of its own before it may also ride (ms).
+    pub max_wait_ms: u64,
+    /// Quiet before it is announced (ms); the box's own where there is none.
+    pub min_quiet_ms: Option<u64>,
     /// When it became ready: monotonic, in this boot; none when it was ready before.
     pub ready_at: Option<Time>,
     /// When it became ready, by the wall clock.
     pub ready_wall: Wall,
-    /// Age after which it is not told (ms).
+    /// Age after which it is not told (ms). A later version makes it stale too: the ledger judges that, and withdraws it.
     pub stale_after_ms: Option<u64>,
     /// Times that it was cut or doubted.
     pub attempt: u32,

@@ -164,6 +164,7 @@ pub enum Executed {
 
 /// A result that came from outside.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum OperationResult {
     /// It took effect.
     Succeeded(Value),
@@ -182,8 +183,43 @@ pub struct Acceptance {
     pub operation: OperationId,
     /// The batch that it belongs to.
     pub batch: BatchId,
-    /// Whether the same thing had been asked before: nothing new runs.
-    pub repeated: bool,
+    /// What the request repeats, and then nothing new runs; none where it was new.
+    pub repeat: Option<Repeat>,
     /// What the caller hears, in the session's language.
     pub say: String,
+}
+
+/// What a request found that repeats another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repeat {
+    /// How far the operation is that it repeats.
+    pub standing: Standing,
+    /// What the tool's policy makes of the request.
+    pub answer: RepeatAnswer,
+    /// The closing that is about to be told.
+    pub delivery: Option<DeliveryId>,
+}
+
+/// How far an operation is that is asked for again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// It, or another one that closes with it, runs.
+    Running,
+    /// It is settled, and its closing waits to be told or is being told.
+    AboutToBeTold,
+    /// Its closing is over.
+    Told,
+}
+
+/// What becomes of a request that repeats another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RepeatAnswer {
+    /// The operation that it repeats is its answer.
+    Reused,
+    /// It is refused.
+    Rejected,
+    /// It is done once more if the caller says so: the same request in a later turn, marked as confirmed.
+    NeedsConfirmation,
 }

@@ -33,6 +33,18 @@ pub(super) fn base(party: Option<&PartyId>, session: SessionId, tool: &str, poli
     text
 }
 
+/// The key of one request: what an operation that is asked for like this gets, the `occurrence`th time.
+pub fn intent_key(
+    party: Option<&PartyId>,
+    session: SessionId,
+    tool: &str,
+    policy: &ToolPolicy,
+    arguments: &Value,
+    occurrence: u32,
+) -> IntentKey {
+    IntentKey(format!("{}|{occurrence}", base(party, session, tool, policy, arguments)))
+}
+
 /// The occurrence that a key ends in. The store hands the highest one that it does not read back to
 /// [`super::Snapshot::occurrence_floor`].
 pub fn occurrence(key: &IntentKey) -> Option<u32> {
@@ -287,6 +299,7 @@ mod tests {
             maybe_executed: false,
             result: Some(json!(1)),
             error: None,
+            contradiction: None,
             accepted: crate::time::Wall::default(),
         }
     }

@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, VecDeque};
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
 use super::effect::{CallbackAnswer, Effect, News};
-use super::input::{CommitId, Input, OperationResult, RequestId};
+use super::input::{CommitId, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
 use super::record::DeliveryRecord;
-use super::say::{Sayer, Standing};
+use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
+use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
@@ -134,6 +135,7 @@ impl Ledger {
                 let (party, language) = (listener.party.clone(), listener.language);
                 self.accept(Ask { session, party, language, turn, response, call, tries: 0 }, step, effects);
             }
+            Input::Seal { .. } if fault(Fault::SealForgotten) => {}
             Input::Seal { session, response } => {
                 if let Some(listener) = self.world.sessions.get_mut(&session) {
                     listener.seal(response);
@@ -190,7 +192,7 @@ impl Ledger {
                 self.put(lane, Work::Repeat { ask, operation }, step, effects);
             }
             Judgement::Told(known) => {
-                let told = accepted_again(&ask, known.operation, known.batch, Standing::Told, &self.world);
+                let told = accepted_again(&ask, known.operation, known.batch, (Standing::Told, None), &self.world);
                 self.emit(told, effects);
             }
             Judgement::New(occurrence) => self.create(ask, base, occurrence, step, effects),
@@ -335,6 +337,7 @@ impl Ledger {
                     break;
                 }
                 let outcome = work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence);
+                effects.extend(outcome.then.iter().filter(|effect| too_early(effect)).cloned());
                 parts.push(Part { work, outcome });
             }
             let Some(mut draft) = draft else {
@@ -343,7 +346,9 @@ impl Ledger {
                 continue;
             };
             let before = lane.batch.as_ref().map(|batch| batch.record.state);
-            draft.follow(before, &self.world, step, &mut self.next_sequence);
+            if !fault(Fault::ResultWithoutClosing) || !parts.iter().any(|part| matches!(part.work, Work::Attempted { .. })) {
+                draft.follow(before, &self.world, step, &mut self.next_sequence);
+            }
             drop_unseen(lane.batch.as_ref(), &mut draft);
             let writes = writes(lane.batch.as_ref(), &draft);
             if writes.is_empty() {
@@ -353,6 +358,9 @@ impl Ledger {
             }
             let commit = CommitId(self.next_commit);
             self.next_commit = self.next_commit.saturating_add(1);
+            if fault(Fault::SentBeforeDurable) {
+                follow_up(lane.batch.as_ref(), &draft, step, effects);
+            }
             lane.begin(commit, draft, parts);
             self.by_commit.insert(commit, number);
             effects.push(Effect::Persist { commit, writes });
@@ -535,6 +543,16 @@ impl Ledger {
             Effect::Tell { session, .. } if !self.world.sessions.contains_key(session) => {}
             _ => effects.push(effect),
         }
+    }
+}
+
+/// Whether a fault lets out what has to wait until it is durable.
+fn too_early(effect: &Effect) -> bool {
+    match effect {
+        Effect::Answer { .. } => fault(Fault::ConfirmedBeforeDurable),
+        Effect::Tell { news: News::Accepted(_), .. } => fault(Fault::AcceptedBeforeDurable),
+        Effect::Tell { news: News::Claimed { .. }, .. } => fault(Fault::ClaimedBeforeDurable),
+        _ => false,
     }
 }
 

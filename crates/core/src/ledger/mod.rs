@@ -24,9 +24,9 @@ mod say;
 mod session;
 mod work;
 
-pub use effect::{CallbackAnswer, DeliveryEnvelope, Dispatch, Effect, LedgerMeasure, News, SpokenClause, Write};
-pub use input::{Acceptance, AttemptOutcome, CommitId, Executed, Input, OperationResult, RequestId};
-pub use intent::{CLOSED_OPERATIONS_MAX, occurrence};
+pub use effect::{CallbackAnswer, Cancellation, DeliveryEnvelope, Dispatch, Effect, LedgerMeasure, News, SpokenClause, Write};
+pub use input::{Acceptance, AttemptOutcome, CommitId, Executed, Input, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
+pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
 pub use machine::Ledger;
 pub use record::{
     BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,

@@ -9,6 +9,7 @@ use super::input::{AttemptOutcome, Executed, OperationResult};
 use super::intent::{record_digest, result_digest};
 use super::record::{OperationRecord, OperationState};
 use super::say::clean;
+use crate::faults::{Fault, fault, unexplained};
 use crate::ids::FreshIds;
 use crate::policy::{Retry, ToolPolicy};
 use crate::time::{Step, Time};
@@ -102,7 +103,7 @@ impl Operation {
     pub fn receive(&mut self, result: &OperationResult, now: Time) -> Received {
         let result = kept(result);
         let before = self.record.state;
-        if before.settled() && before != OperationState::Unknown {
+        if before.settled() && before != OperationState::Unknown && !fault(Fault::ResultOverwritten) {
             return compare(record_digest(&self.record), before, &result);
         }
         let state = match (&result, before) {
@@ -155,7 +156,10 @@ impl Operation {
     }
 
     /// An operation as the store had it at a restart. What was out when the process ended may have taken effect.
-    pub fn restored(record: OperationRecord, policy: Option<&ToolPolicy>, deadline: Time, now: Time) -> Self {
+    pub fn restored(mut record: OperationRecord, policy: Option<&ToolPolicy>, deadline: Time, now: Time) -> Self {
+        if fault(Fault::AttemptForgottenAtRestart) {
+            record.attempt = record.attempt.saturating_sub(1);
+        }
         let cut_off = match record.state {
             OperationState::Running => true,
             OperationState::Cancelling => record.attempt > 0,
@@ -195,7 +199,7 @@ impl Operation {
 
     /// Whether R2 allows another attempt.
     fn may_begin(&self, policy: &ToolPolicy) -> bool {
-        policy.idempotent || !self.maybe()
+        policy.idempotent || !self.maybe() || fault(Fault::MaybeTriedAgain)
     }
 
     /// Whether an attempt that is over may have executed.
@@ -205,7 +209,7 @@ impl Operation {
 
     /// How it ends without a result: `Failed` only where no attempt can have taken effect.
     fn without_result(&self) -> OperationState {
-        if self.out || self.maybe() { OperationState::Unknown } else { OperationState::Failed }
+        if (self.out || self.maybe()) && !fault(Fault::UnknownCalledFailed) { OperationState::Unknown } else { OperationState::Failed }
     }
 
     fn settle(&mut self, state: OperationState, now: Time) {
@@ -256,6 +260,7 @@ pub(super) fn backoff_ms(first_ms: u64, doublings: u32, max_ms: u64) -> u64 {
 pub(super) fn jitter_ms(max_ms: u64, ids: &mut FreshIds) -> u64 {
     // The upper half of a draw: the lower bits of neighbouring draws resemble each other.
     let drawn = u64::try_from(ids.draw() >> 64).unwrap_or_default();
+    let drawn = if fault(Fault::Random) { drawn.wrapping_add(unexplained()) } else { drawn };
     drawn % max_ms.saturating_add(1).max(1)
 }
 
@@ -295,6 +300,7 @@ mod tests {
             maybe_executed: false,
             result: None,
             error: None,
+            contradiction: None,
             accepted: Wall::default(),
         };
         let deadline = Time(300_000);

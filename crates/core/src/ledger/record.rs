@@ -3,9 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::input::OperationResult;
 use crate::conversation::input::Evidence;
 use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
-use crate::policy::{CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
+use crate::policy::{Audience, CanInterrupt, Language, Localised, Priority, RidePosition, UncertainPolicy};
 use crate::time::Wall;
 
 /// States of an operation.
@@ -86,7 +87,7 @@ impl DeliveryState {
     }
 }
 
-/// What a delivery is for its batch.
+/// What a delivery is for its batch. The store holds closings and corrections; the others are no obligation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeliveryKind {
@@ -94,6 +95,10 @@ pub enum DeliveryKind {
     Final,
     /// What an `Unknown` or a contradicted result turned out to be.
     Correction,
+    /// How far an operation is: told where the moment allows it, otherwise dropped; never counts as the closing.
+    Progress,
+    /// Context for the model; never spoken.
+    Silent,
 }
 
 /// The way that a delivery is told.
@@ -104,6 +109,8 @@ pub enum Route {
     Announce,
     /// Segments of the next response.
     Ride,
+    /// Another way than a conversation.
+    HandOff,
 }
 
 /// An operation as the store holds it.
@@ -138,6 +145,8 @@ pub struct OperationRecord {
     pub result: Option<Value>,
     /// Why it failed or is unknown, in words.
     pub error: Option<String>,
+    /// What a later result said that contradicts the one on record: the first wins, and the first of the others is kept.
+    pub contradiction: Option<OperationResult>,
     /// When it was accepted.
     pub accepted: Wall,
 }
@@ -192,6 +201,14 @@ pub struct DeliveryRecord {
     pub strict: bool,
     /// What is done when nobody knows whether it was heard.
     pub uncertain: UncertainPolicy,
+    /// Who must be on the line to hear it.
+    pub audience: Audience,
+    /// How long it waits for a window of its own before it may also ride (ms).
+    pub max_wait_ms: u64,
+    /// Quiet before it is announced (ms); the box's own where there is none.
+    pub min_quiet_ms: Option<u64>,
+    /// How long it waits for somebody who may hear it before it is handed off (ms); none where it is not.
+    pub hand_off_after_ms: Option<u64>,
     /// Age after which it is not told (ms).
     pub stale_after_ms: Option<u64>,
     /// When it became ready.

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::batch::Batch;
 use super::claim::Claim;
 use super::commit::Lane;
@@ -14,6 +16,7 @@ use super::machine::{Ledger, World};
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, Route};
 use super::work::Work;
+use crate::faults::{Fault, fault};
 use crate::ids::{BootId, DeliveryId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::Step;
@@ -24,7 +27,7 @@ use crate::time::Step;
 /// delivery which is not terminal or an operation that is `Unknown`. Of the other closed ones the latest
 /// [`super::CLOSED_OPERATIONS_MAX`] operations are of use, to recognise repeats. Rows are in the order in which they were
 /// created; one whose batch is missing is left alone.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Snapshot {
     /// The operations.
     pub operations: Vec<OperationRecord>,
@@ -42,7 +45,7 @@ pub struct Snapshot {
 }
 
 /// A claim as the store holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRecord {
     /// The delivery.
     pub delivery: DeliveryId,
@@ -76,6 +79,9 @@ impl Ledger {
     }
 
     fn adopt(&mut self, batch: Batch) {
+        if fault(Fault::BatchForgottenAtRestart) && !batch.closed() {
+            return;
+        }
         let number = self.next_lane;
         self.next_lane = self.next_lane.saturating_add(1);
         let closed = batch.closed();

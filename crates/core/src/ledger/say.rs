@@ -8,7 +8,9 @@ use std::sync::Arc;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 
+use super::input::Standing;
 use super::record::{OperationRecord, OperationState};
+use crate::faults::{Fault, fault};
 use crate::policy::{Language, Localised, ToolPolicy};
 
 /// What the caller hears when nothing could be accepted.
@@ -22,17 +24,6 @@ pub fn say_refused(language: Language) -> String {
 /// The template engine's own words on what is wrong, and in which line.
 pub fn check_template(template: &str) -> Result<(), String> {
     environment().template_from_str(template).map(|_| ()).map_err(|error| error.to_string())
-}
-
-/// How far an operation is that is asked for again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// It runs.
-    Running,
-    /// It is settled, and its closing waits to be told.
-    Settled,
-    /// Its closing is over.
-    Told,
 }
 
 /// Renders sayings.
@@ -56,7 +47,7 @@ impl Sayer {
     pub fn repeated(&self, standing: Standing, language: Language) -> String {
         let which = match standing {
             Standing::Running => Phrase::AlreadyRunning,
-            Standing::Settled => Phrase::ResultWaits,
+            Standing::AboutToBeTold => Phrase::ResultWaits,
             Standing::Told => Phrase::AlreadyTold,
         };
         phrase(which, None).text(language).unwrap_or_default().to_owned()
@@ -74,6 +65,7 @@ impl Sayer {
         let plain = |which| phrase(which, name.as_deref());
         let say = &policy.say;
         match record.state {
+            _ if fault(Fault::EverythingSucceeded) => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::Succeeded => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::TooLate => {
                 let done = self.localised(&say.done, record, &[], plain(Phrase::Done));
@@ -322,6 +314,7 @@ mod tests {
             maybe_executed: false,
             result,
             error: Some("HTTP 500".into()),
+            contradiction: None,
             accepted: Wall::default(),
         }
     }

@@ -6,6 +6,7 @@ use super::batch::Batch;
 use super::effect::{Effect, News};
 use super::record::DeliveryRecord;
 use super::work::withdrawn;
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, PartyId, ResponseId, SessionId};
 use crate::policy::Language;
 use crate::time::Step;
@@ -39,7 +40,7 @@ impl Listener {
 /// Whether a conversation may tell a delivery (I14): its first conversation comes first and keeps the others out while it is up;
 /// then any of the same party. What has no party is told in its own conversation only.
 pub(super) fn may_hear(sessions: &BTreeMap<SessionId, Listener>, session: SessionId, listener: &Listener, record: &DeliveryRecord) -> bool {
-    let same = record.party.is_some() && listener.party == record.party;
+    let same = (record.party.is_some() && listener.party == record.party) || fault(Fault::AnybodyHears);
     if record.session == session {
         return same || record.party.is_none() || listener.party.is_none();
     }
@@ -65,7 +66,8 @@ impl Offers {
                 .collect();
             let had = self.to.remove(&record.id).unwrap_or_default();
             let claimant = delivery.claim.as_ref().map(|claim| claim.session);
-            for &session in had.difference(&may).filter(|&&session| Some(session) != claimant && sessions.contains_key(&session)) {
+            let told = |session: &&SessionId| Some(**session) != claimant && sessions.contains_key(*session);
+            for &session in had.difference(&may).filter(told).filter(|_| !fault(Fault::SupersededGoesOn)) {
                 effects.push(withdrawn(session, record.id));
             }
             for &session in may.difference(&had) {

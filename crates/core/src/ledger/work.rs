@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
-use super::input::{Acceptance, AttemptOutcome, OperationResult, RequestId};
+use super::input::{Acceptance, AttemptOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
 use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
-use super::say::Standing;
 use crate::conversation::input::ToolCall;
+use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use crate::policy::Language;
 use crate::time::Step;
@@ -139,9 +139,9 @@ impl Work {
         };
         match self {
             Work::Accept { .. } => {}
-            Work::Repeat { ask, operation } => match batch.operation(*operation) {
-                Some(found) if !durable.is_some_and(Batch::closed) || found.record.turn == ask.turn => {
-                    then.push(repeated(found, ask, world))
+            Work::Repeat { ask, operation } => match batch.operation(*operation).map(|found| found.record.turn) {
+                Some(turn) if !durable.is_some_and(Batch::closed) || turn == ask.turn => {
+                    then.push(accepted_again(ask, *operation, batch.record.id, batch.standing(), world));
                 }
                 _ => outcome.bounced = Some(ask.clone()),
             },
@@ -208,7 +208,7 @@ impl Work {
             Work::Obsolete => {
                 for delivery in batch.deliveries.iter_mut().filter(|delivery| !delivery.record.state.terminal()) {
                     let (id, stopped) = (delivery.record.id, delivery.end(DeliveryState::Superseded, None));
-                    then.extend(stopped.map(|session| withdrawn(session, id)));
+                    then.extend(stopped.filter(|_| !fault(Fault::SupersededGoesOn)).map(|session| withdrawn(session, id)));
                 }
             }
             Work::Lost { session } => batch.deliveries.iter_mut().for_each(|delivery| delivery.lose(*session)),
@@ -276,15 +276,17 @@ pub(super) fn withdrawn(session: SessionId, delivery: DeliveryId) -> Effect {
 }
 
 /// The same thing as a known operation was asked for again.
-pub(super) fn accepted_again(ask: &Ask, operation: OperationId, batch: BatchId, standing: Standing, world: &World) -> Effect {
+pub(super) fn accepted_again(
+    ask: &Ask,
+    operation: OperationId,
+    batch: BatchId,
+    (standing, delivery): (Standing, Option<DeliveryId>),
+    world: &World,
+) -> Effect {
     let say = world.sayer.repeated(standing, ask.language);
-    let acceptance = Acceptance { call_id: ask.call.call_id.clone(), response: ask.response, operation, batch, repeated: true, say };
+    let repeat = Some(Repeat { standing, answer: RepeatAnswer::Reused, delivery });
+    let acceptance = Acceptance { call_id: ask.call.call_id.clone(), response: ask.response, operation, batch, repeat, say };
     Effect::Tell { session: ask.session, news: News::Accepted(acceptance) }
-}
-
-fn repeated(found: &Operation, ask: &Ask, world: &World) -> Effect {
-    let standing = if found.record.state.settled() { Standing::Settled } else { Standing::Running };
-    accepted_again(ask, found.record.id, found.record.batch, standing, world)
 }
 
 /// The operation, with its first attempt (R1 and R2 in one transaction: acceptance and request both wait for it).
@@ -326,6 +328,7 @@ fn accept(
         maybe_executed: false,
         result: None::<Value>,
         error: None,
+        contradiction: None,
         accepted: step.wall,
     };
     let mut operation = Operation {
@@ -344,7 +347,7 @@ fn accept(
         response: ask.response,
         operation: operation.record.id,
         batch: id,
-        repeated: false,
+        repeat: None,
         say: world.sayer.accepted(policy, &operation.record, ask.language),
     };
     then.push(Effect::Tell { session: ask.session, news: News::Accepted(acceptance) });

@@ -71,7 +71,7 @@ impl Rig {
         assert_eq!(effects, [], "a new box has nothing to do");
         Self {
             ledger,
-            store: Store::default(),
+            store: Store::new(BootId(1)),
             policies,
             now: 0,
             wall: wall(0),
@@ -177,7 +177,8 @@ impl Rig {
         self.boot += 1;
         self.parties.clear();
         let mut step = self.step();
-        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), self.store.snapshot());
+        let snapshot = self.store.restart(BootId(self.boot));
+        let (ledger, effects) = Ledger::recover(&mut step, BootId(self.boot), self.policies.clone(), snapshot);
         self.ledger = ledger;
         self.carry(effects);
     }
@@ -216,7 +217,8 @@ impl Rig {
             }
             News::Claimed { delivery, clauses } => {
                 assert_eq!(self.store.deliveries[delivery].state, DeliveryState::Speaking, "R4");
-                assert_eq!(self.store.claims.get(delivery), Some(&(session, BootId(self.boot))), "R4, I17");
+                let claim = self.store.claims.get(delivery).map(|(session, boot, _)| (*session, *boot));
+                assert_eq!(claim, Some((session, BootId(self.boot))), "R4, I17");
                 assert!(!clauses.is_empty() && clauses.iter().all(|clause| !clause.text.is_empty()), "nothing to say");
             }
             _ => {}
@@ -242,7 +244,7 @@ impl Rig {
 
     pub fn ask(&mut self, session: SessionId, turn: u128, response: u128, tool: &str, arguments: Value) {
         self.calls += 1;
-        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments };
+        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments, confirmed: false };
         self.give(Input::Accept { session, turn: TurnId(turn), response: ResponseId(response), call });
     }
 

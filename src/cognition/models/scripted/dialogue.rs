@@ -13,7 +13,7 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::error::DialogueError;
-use super::step::{Call, Cancel, Facts, Say, Step, placeholders};
+use super::step::{Call, Cancel, Collect, Facts, Say, Step, placeholders};
 use crate::cognition::tools::Schemas;
 
 /// A dialogue that can be held: every name in it exists, every constant fits its tool.
@@ -103,8 +103,19 @@ struct RawStep {
     say: OneOrMany<RawSay>,
     #[serde(default)]
     call: OneOrMany<RawCall>,
+    collect: Option<Box<Spanned<RawCollect>>>,
     #[serde(default)]
     hang_up: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCollect {
+    digits: u8,
+    end: Option<String>,
+    wait_s: Option<u32>,
+    then: Spanned<RawStep>,
+    missing: Option<Spanned<RawStep>>,
 }
 
 #[derive(Deserialize)]
@@ -126,6 +137,16 @@ struct RawCall {
 /// One table, or a list of them.
 struct OneOrMany<T>(Vec<T>);
 
+/// Where a step stands: what may be written in it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// The key that it belongs to.
+    digit: Option<char>,
+    /// Whether it follows keys that were collected.
+    digits: bool,
+    is_silence: bool,
+}
+
 /// What a dialogue is checked against.
 struct Check<'a> {
     text: &'a str,
@@ -142,14 +163,14 @@ impl Check<'_> {
         let mut digits = BTreeMap::new();
         for (key, step) in &document.digit {
             let digit = self.key(key)?;
-            digits.insert(digit, self.step(step, Some(digit), false)?);
+            digits.insert(digit, self.step(step, Place { digit: Some(digit), ..Place::default() })?);
         }
-        let greeting = document.greeting.as_ref().map(|step| self.step(step, None, false)).transpose()?;
+        let greeting = document.greeting.as_ref().map(|step| self.step(step, Place::default())).transpose()?;
         Ok(Dialogue {
             greeting: greeting.unwrap_or_default(),
-            turns: document.turn.iter().map(|step| self.step(step, None, false)).collect::<Result<_, _>>()?,
+            turns: document.turn.iter().map(|step| self.step(step, Place::default())).collect::<Result<_, _>>()?,
             after_turns: document.after_turns,
-            otherwise: self.step(&document.otherwise, None, false)?,
+            otherwise: self.step(&document.otherwise, Place::default())?,
             digits,
             silences: document.silence.iter().map(|step| self.silence(step)).collect::<Result<_, _>>()?,
             prompts: self.prompts.clone(),
@@ -164,7 +185,7 @@ impl Check<'_> {
         if !(SILENCE_S_MIN..=SILENCE_S_MAX).contains(&after_s) {
             return Err(DialogueError::Silence { line, min: SILENCE_S_MIN, max: SILENCE_S_MAX });
         }
-        Ok((u64::from(after_s) * 1_000, self.step(step, None, true)?))
+        Ok((u64::from(after_s) * 1_000, self.step(step, Place { is_silence: true, ..Place::default() })?))
     }
 
     /// A key of RFC 4733: `0`–`9`, `*`, `#`, `A`–`D`.
@@ -179,14 +200,14 @@ impl Check<'_> {
         }
     }
 
-    fn step(&self, step: &Spanned<RawStep>, digit: Option<char>, is_silence: bool) -> Result<Step, DialogueError> {
+    fn step(&self, step: &Spanned<RawStep>, place: Place) -> Result<Step, DialogueError> {
         let line = self.line(&step.span());
         let step = step.get_ref();
-        if let Some(after_s) = step.after_s.as_ref().filter(|_| !is_silence) {
+        if let Some(after_s) = step.after_s.as_ref().filter(|_| !place.is_silence) {
             let message = "`after_s` belongs to `[[silence]]`: remove it here".to_owned();
             return Err(DialogueError::Toml { line: self.line(&after_s.span()), message });
         }
-        if step.say.0.is_empty() && step.call.0.is_empty() && step.cancel.is_none() && !step.hang_up {
+        if step.say.0.is_empty() && step.call.0.is_empty() && step.cancel.is_none() && step.collect.is_none() && !step.hang_up {
             return Err(DialogueError::EmptyStep { line });
         }
         if step.say.0.len() > SAY_MAX {
@@ -198,9 +219,32 @@ impl Check<'_> {
         Ok(Step {
             cancel: step.cancel.as_ref().map(|cancel| self.cancel(cancel)).transpose()?,
             say: step.say.0.iter().map(|say| self.say(say, line)).collect::<Result<_, _>>()?,
-            calls: step.call.0.iter().map(|call| self.call(call, digit)).collect::<Result<_, _>>()?,
+            calls: step.call.0.iter().map(|call| self.call(call, place)).collect::<Result<_, _>>()?,
+            collect: step.collect.as_ref().map(|collect| self.collect(collect)).transpose()?,
             hang_up: step.hang_up,
         })
+    }
+
+    fn collect(&self, collect: &Spanned<RawCollect>) -> Result<Box<Collect>, DialogueError> {
+        let line = self.line(&collect.span());
+        let collect = collect.get_ref();
+        let fault = |reason: String| Err(DialogueError::Collect { line, reason });
+        if !(1..=COLLECTED_MAX).contains(&collect.digits) {
+            return fault(format!("`digits` must be between 1 and {COLLECTED_MAX}"));
+        }
+        let end = match collect.end.as_deref() {
+            None => None,
+            Some("*") => Some('*'),
+            Some("#") => Some('#'),
+            Some(other) => return fault(format!("`{other}` can't end the keys: write `end = \"#\"` or `end = \"*\"`")),
+        };
+        let wait_s = collect.wait_s.unwrap_or(WAIT_S);
+        if !(WAIT_S_MIN..=WAIT_S_MAX).contains(&wait_s) {
+            return fault(format!("`wait_s` must be between {WAIT_S_MIN} and {WAIT_S_MAX} seconds"));
+        }
+        let then = self.step(&collect.then, Place { digits: true, ..Place::default() })?;
+        let missing = collect.missing.as_ref().map(|step| self.step(step, Place::default())).transpose()?.unwrap_or_default();
+        Ok(Box::new(Collect { digits_max: collect.digits, end, wait_ms: u64::from(wait_s) * 1_000, then, missing }))
     }
 
     fn say(&self, say: &RawSay, step_line: usize) -> Result<Say, DialogueError> {
@@ -253,20 +297,30 @@ impl Check<'_> {
         }
     }
 
-    fn call(&self, call: &RawCall, digit: Option<char>) -> Result<Call, DialogueError> {
+    fn call(&self, call: &RawCall, place: Place) -> Result<Call, DialogueError> {
         let line = self.line(&call.tool.span());
         let fault = |reason: String| DialogueError::Tool { line, reason };
         let arguments = json(&toml::Value::Table(call.arguments.clone())).map_err(fault)?;
         let named = placeholders(&arguments);
-        let possible = if digit.is_some() { "{{caller}}, {{turn}} and {{digit}}" } else { "{{caller}} and {{turn}}" };
-        let known = |name: &str| matches!(name, "caller" | "turn") || (name == "digit" && digit.is_some());
+        let digit = place.digit;
+        let possible = match place {
+            Place { digit: Some(_), .. } => "{{caller}}, {{turn}} and {{digit}}",
+            Place { digits: true, .. } => "{{caller}}, {{turn}} and {{digits}}",
+            _ => "{{caller}} and {{turn}}",
+        };
+        let known = |name: &str| match name {
+            "caller" | "turn" => true,
+            "digit" => digit.is_some(),
+            "digits" => place.digits,
+            _ => false,
+        };
         if let Some(name) = named.iter().find(|name| !known(name)) {
             return Err(DialogueError::Placeholder { line, name: name.clone(), possible });
         }
         let call = Call { tool: call.tool.get_ref().clone(), arguments };
-        // Who calls, and in which turn, is not known yet; everything else is, and must fit.
+        // Who calls, in which turn and what they will have pressed is not known yet; everything else is, and must fit.
         if named.iter().all(|name| name == "digit") {
-            let arguments = call.arguments(Facts { caller: "", turn: 0, digit });
+            let arguments = call.arguments(Facts { caller: "", turn: 0, digit, digits: None });
             self.schemas.check(&call.tool, &arguments).map_err(|refused| fault(refused.to_string()))?;
         } else if !self.schemas.names().any(|name| name == call.tool) {
             self.schemas.check(&call.tool, &call.arguments).map_err(|refused| fault(refused.to_string()))?;
@@ -353,6 +407,14 @@ const CALLS_MAX: usize = 8;
 /// One clause: about half a minute of speech (characters).
 const SAY_CHARS_MAX: usize = 500;
 
+/// Keys that can be collected at once: longer than an account number.
+const COLLECTED_MAX: u8 = 32;
+
+/// A pause that ends the keys, where none is written; what may be written (s).
+const WAIT_S: u32 = 6;
+const WAIT_S_MIN: u32 = 2;
+const WAIT_S_MAX: u32 = 30;
+
 /// A shorter silence is a pause in somebody's thoughts (s).
 const SILENCE_S_MIN: u32 = 2;
 
@@ -403,6 +465,15 @@ mod tests {
                 "`{{digit}}` can't be filled in here",
             ),
             ("[otherwise]\ncall = { tool = 'book_table', arguments = { people = nan } }", 2, "`nan`"),
+            ("[otherwise]\ncollect = { digits = 0, then = { hang_up = true } }", 2, "between 1 and 32"),
+            ("[otherwise]\ncollect = { digits = 4, end = '7', then = { hang_up = true } }", 2, "can't end the keys"),
+            ("[otherwise]\ncollect = { digits = 4, wait_s = 90, then = { hang_up = true } }", 2, "between 2 and 30 seconds"),
+            ("[otherwise]\ncollect = { digits = 4 }", 2, "missing field `then`"),
+            (
+                "[otherwise]\ncall = { tool = 'book_table', arguments = { people = 2, day = '{{digits}}' } }",
+                2,
+                "`{{digits}}` can't be filled in here",
+            ),
             ("after_turns = 'never'\n[otherwise]\nhang_up = true", 1, "never"),
         ];
         for (text, line, words) in faults {

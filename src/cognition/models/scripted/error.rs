@@ -20,7 +20,7 @@ pub enum DialogueError {
         message: String,
     },
     /// A step does nothing: give it something to do, or remove it.
-    #[error("line {line}: this step does nothing: give it `say`, `call`, `cancel` or `hang_up`, or remove it")]
+    #[error("line {line}: this step does nothing: give it `say`, `call`, `cancel`, `collect` or `hang_up`, or remove it")]
     EmptyStep {
         /// The line.
         line: usize,
@@ -64,6 +64,14 @@ pub enum DialogueError {
     /// A key is none, or has two steps: correct it.
     #[error("line {line}: {reason}")]
     Key {
+        /// The line.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Keys can't be collected like this: correct it.
+    #[error("line {line}: {reason}")]
+    Collect {
         /// The line.
         line: usize,
         /// What is wrong with it.

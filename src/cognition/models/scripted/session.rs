@@ -9,7 +9,7 @@ use recado_core::{ResponseId, TurnId};
 use tokio::sync::mpsc;
 
 use super::dialogue::{AfterTurns, Dialogue};
-use super::step::{Cancel, Facts, Step};
+use super::step::{Cancel, Collect, Facts, Step};
 use crate::cognition::models::port::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 
 /// The built-in model: holds the same dialogue with every caller.
@@ -73,12 +73,14 @@ struct Held {
     last_turn: Option<TurnId>,
     /// Silences since the caller last did something.
     silences: usize,
+    /// The keys that were asked for last.
+    collecting: Option<Box<Collect>>,
     calls: u64,
 }
 
 impl Held {
     fn new(dialogue: Arc<Dialogue>, opening: Opening) -> Self {
-        Self { dialogue, opening, turns: 0, last_turn: None, silences: 0, calls: 0 }
+        Self { dialogue, opening, turns: 0, last_turn: None, silences: 0, collecting: None, calls: 0 }
     }
 
     fn take(&mut self, command: Command, events: &mut VecDeque<ModelEvent>) {
@@ -86,30 +88,45 @@ impl Held {
             Command::Respond { response, cause } => self.respond(response, &cause, events),
             Command::CancelResponse { response } => events.retain(|event| response_of(event) != Some(response)),
             // What a dialogue says next depends on turns alone.
-            Command::Truncate { .. } | Command::ToolOutput { .. } | Command::Told { .. } | Command::Acoustic(_) => {}
+            Command::Truncate { .. }
+            | Command::ToolOutput { .. }
+            | Command::Told { .. }
+            | Command::Update { .. }
+            | Command::Cancelling(_)
+            | Command::Heard(_)
+            | Command::Acoustic(_) => {}
         }
     }
 
     fn respond(&mut self, response: ResponseId, cause: &Cause, events: &mut VecDeque<ModelEvent>) {
         let dialogue = self.dialogue.clone();
-        let (step, digit) = match *cause {
-            Cause::Greeting => (Some(&dialogue.greeting), None),
+        let collecting;
+        let mut keys = Keys::default();
+        let step = match cause {
+            Cause::Greeting => Some(&dialogue.greeting),
             Cause::Turn { turn } => {
                 self.silences = 0;
-                if self.last_turn != Some(turn) {
-                    self.last_turn = Some(turn);
+                if self.last_turn != Some(*turn) {
+                    self.last_turn = Some(*turn);
                     self.turns += 1;
                 }
-                (Some(turn_step(&dialogue, self.turns)), None)
+                Some(turn_step(&dialogue, self.turns))
             }
             Cause::Digit { digit, .. } => {
                 self.silences = 0;
-                (Some(dialogue.digits.get(&digit).unwrap_or(&dialogue.otherwise)), Some(digit))
+                keys.digit = Some(*digit);
+                Some(dialogue.digits.get(digit).unwrap_or(&dialogue.otherwise))
             }
-            Cause::Silence { quiet_ms } => (self.silence_step(&dialogue, quiet_ms), None),
+            Cause::Digits { digits, complete, .. } => {
+                self.silences = 0;
+                keys.digits = complete.then_some(digits.as_str());
+                collecting = self.collecting.take();
+                collecting.as_ref().map(|collect| if *complete { &collect.then } else { &collect.missing })
+            }
+            Cause::Silence { quiet_ms } => self.silence_step(&dialogue, *quiet_ms),
         };
         if let Some(step) = step {
-            self.perform(step, response, digit, events);
+            self.perform(step, response, keys, events);
         }
         events.push_back(ModelEvent::Complete { response });
     }
@@ -124,7 +141,7 @@ impl Held {
         Some(step)
     }
 
-    fn perform(&mut self, step: &Step, response: ResponseId, digit: Option<char>, events: &mut VecDeque<ModelEvent>) {
+    fn perform(&mut self, step: &Step, response: ResponseId, keys: Keys<'_>, events: &mut VecDeque<ModelEvent>) {
         if let Some(cancel) = &step.cancel {
             let tool = match cancel {
                 Cancel::All => None,
@@ -139,14 +156,26 @@ impl Held {
             // A party is the box's account and the caller's number: a tool is given the number.
             let party = self.opening.party.as_ref().map_or("", |party| party.0.as_str());
             let caller = party.split_once('/').map_or(party, |(_, number)| number);
-            let arguments = call.arguments(Facts { caller, turn: self.turns, digit });
-            let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments };
+            let arguments = call.arguments(Facts { caller, turn: self.turns, digit: keys.digit, digits: keys.digits });
+            let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments, confirmed: false };
             events.push_back(ModelEvent::ToolCall { response, call });
+        }
+        if let Some(collect) = &step.collect {
+            let Collect { digits_max, end, wait_ms, .. } = **collect;
+            events.push_back(ModelEvent::CollectDigits { response, digits_max, end, wait_ms });
+            self.collecting = Some(collect.clone());
         }
         if step.hang_up {
             events.push_back(ModelEvent::HangUp { response });
         }
     }
+}
+
+/// What the caller pressed, as far as a step is told.
+#[derive(Debug, Clone, Copy, Default)]
+struct Keys<'a> {
+    digit: Option<char>,
+    digits: Option<&'a str>,
 }
 
 fn turn_step(dialogue: &Dialogue, turn: u64) -> &Step {
@@ -164,6 +193,7 @@ fn response_of(event: &ModelEvent) -> Option<ResponseId> {
         | ModelEvent::ToolCall { response, .. }
         | ModelEvent::Complete { response }
         | ModelEvent::Failed { response, .. }
+        | ModelEvent::CollectDigits { response, .. }
         | ModelEvent::HangUp { response } => Some(*response),
         ModelEvent::CancelIntent { .. } | ModelEvent::TurnWasNoise { .. } => None,
     }
@@ -209,12 +239,29 @@ mod tests {
     fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
         let mut held = held("");
         let events = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '7' });
-        let expected =
-            ToolCall { call_id: "call_1".into(), tool: "order".into(), arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }) };
+        let expected = ToolCall {
+            call_id: "call_1".into(),
+            tool: "order".into(),
+            arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
+            confirmed: false,
+        };
         assert_eq!(events[0], ModelEvent::CancelIntent { tool: Some("order".into()) });
         assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
         assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
         assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");
+    }
+
+    #[test]
+    fn keys_that_a_step_wants_are_collected_and_their_step_is_told_them() {
+        let mut held = held("");
+        let asks = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '9' });
+        assert_eq!(asks[1], ModelEvent::CollectDigits { response: R, digits_max: 4, end: Some('#'), wait_ms: 5_000 });
+        let digits = |digits: &str, complete| Cause::Digits { turn: TurnId(2), digits: digits.into(), complete };
+        let events = respond(&mut held, digits("1234", true));
+        assert!(matches!(&events[0], ModelEvent::ToolCall { call, .. } if call.arguments == json!({ "item": "1234" })), "{events:?}");
+        respond(&mut held, Cause::Digit { turn: TurnId(3), digit: '9' });
+        assert_eq!(words(&respond(&mut held, digits("12", false))), "faltan");
+        assert_eq!(respond(&mut held, digits("12", true)), [ModelEvent::Complete { response: R }], "nobody asked for any");
     }
 
     #[test]
@@ -345,6 +392,14 @@ say = { es = "otro" }
 cancel = "order"
 say = { es = "siete" }
 call = { tool = "order", arguments = { item = "{{digit}}", by = "{{caller}}", turn = "{{turn}}" } }
+[digit.9]
+say = { es = "su clave" }
+[digit.9.collect]
+digits = 4
+end = '#'
+wait_s = 5
+then = { call = { tool = "order", arguments = { item = "{{digits}}" } } }
+missing = { say = { es = "faltan" } }
 [[silence]]
 after_s = 5
 say = { es = "¿hola?" }

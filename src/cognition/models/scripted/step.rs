@@ -13,8 +13,24 @@ pub(super) struct Step {
     pub(super) say: Vec<Say>,
     /// What is called, after what is said.
     pub(super) calls: Vec<Call>,
+    /// Keys that are collected after what is said.
+    pub(super) collect: Option<Box<Collect>>,
     /// Whether the call ends after this.
     pub(super) hang_up: bool,
+}
+
+/// Keys that are collected: a PIN, an account number. Nothing else is told meanwhile.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Collect {
+    pub(super) digits_max: u8,
+    /// The key that ends them before.
+    pub(super) end: Option<char>,
+    /// How long a pause may be (ms).
+    pub(super) wait_ms: u64,
+    /// What follows when they have come.
+    pub(super) then: Step,
+    /// What follows when they have not.
+    pub(super) missing: Step,
 }
 
 /// Whose operations are cancelled.
@@ -52,6 +68,8 @@ pub(super) struct Facts<'a> {
     pub(super) turn: u64,
     /// `{{digit}}`: the key that was pressed; only in the step of a key.
     pub(super) digit: Option<char>,
+    /// `{{digits}}`: the keys that were collected; only in the step that follows them.
+    pub(super) digits: Option<&'a str>,
 }
 
 impl Say {
@@ -100,6 +118,7 @@ fn fill(value: &Value, facts: Facts<'_>) -> Value {
                     Piece::Placeholder("caller") => facts.caller.to_owned(),
                     Piece::Placeholder("turn") => facts.turn.to_string(),
                     Piece::Placeholder("digit") => facts.digit.map(String::from).unwrap_or_default(),
+                    Piece::Placeholder("digits") => facts.digits.unwrap_or_default().to_owned(),
                     // The dialogue's check lets no other through.
                     Piece::Placeholder(_) => String::new(),
                 })
@@ -146,7 +165,7 @@ mod tests {
             tool: "t".into(),
             arguments: json!({ "a": "{{caller}}", "b": ["key {{ digit }} in turn {{turn}}!", 3], "c": { "d": true } }),
         };
-        let facts = Facts { caller: "+34600", turn: 2, digit: Some('#') };
+        let facts = Facts { caller: "+34600", turn: 2, digit: Some('#'), digits: Some("12") };
         assert_eq!(call.arguments(facts), json!({ "a": "+34600", "b": ["key # in turn 2!", 3], "c": { "d": true } }));
         let mut names = placeholders(&call.arguments);
         names.sort();

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -56,6 +56,25 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     /// Calls that are up or being closed.
     pub(super) calls: AtomicUsize,
+    /// Steps of the media clock, and looks around where no call is up.
+    pub(super) steps: AtomicU64,
+}
+
+/// Whether the media thread's clock goes on, seen from outside.
+#[derive(Debug)]
+pub struct MediaProgress {
+    shared: Arc<Shared>,
+    seen: u64,
+}
+
+impl MediaProgress {
+    /// Whether the clock has gone on since the last time it was asked. A thread that waits for a call is woken to show it by
+    /// the next time; one that hangs, or has ended, shows nothing.
+    pub fn advanced(&mut self) -> bool {
+        let steps = self.shared.steps.load(Ordering::Relaxed);
+        self.shared.signal.raise();
+        std::mem::replace(&mut self.seen, steps) != steps
+    }
 }
 
 /// CLOCK_MONOTONIC from the box's origin on.
@@ -84,7 +103,7 @@ impl MediaHandle {
     pub fn start(config: MediaConfig) -> Result<Self, MediaError> {
         let ports = Ports::new(config.address, config.ports.clone())?;
         let signal = Signal::new(true).map_err(MediaError::Start)?;
-        let shared = Arc::new(Shared { signal, stop: AtomicBool::new(false), calls: AtomicUsize::new(0) });
+        let shared = Arc::new(Shared { signal, stop: AtomicBool::new(false), calls: AtomicUsize::new(0), steps: AtomicU64::new(0) });
         let clock = Clock::new(config.origin);
         let (adopt, adopted) = RingBuffer::new(config.calls_max.max(1));
         let (waste, reaper) = Reaper::new(Arc::clone(&shared), config.calls_max).map_err(MediaError::Start)?;
@@ -115,6 +134,11 @@ impl MediaHandle {
     /// Whether the thread is there. It ends by itself only by a fault in its own software.
     pub fn is_alive(&self) -> bool {
         self.threads.first().is_some_and(|media| !media.is_finished())
+    }
+
+    /// What tells whether the thread's clock goes on.
+    pub fn progress(&self) -> MediaProgress {
+        MediaProgress { shared: Arc::clone(&self.shared), seen: self.shared.steps.load(Ordering::Relaxed) }
     }
 
     /// Whether the thread has FIFO scheduling.
@@ -180,3 +204,56 @@ impl Drop for MediaHandle {
 const COMMANDS_MAX: usize = 256;
 /// What comes between two looks of a busy task; more wait in the session.
 const EVENTS_MAX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::thread::JoinHandleExt;
+    use std::time::Duration;
+
+    use super::*;
+
+    /// While it is raised, the thread that is signalled hangs.
+    static HANG: AtomicBool = AtomicBool::new(false);
+
+    extern "C" fn hang(_: libc::c_int) {
+        while HANG.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    #[test]
+    #[allow(unsafe_code)]
+    fn a_thread_that_hangs_shows_no_progress_and_one_that_waits_for_calls_does() {
+        let address = IpAddr::from([127, 0, 0, 1]);
+        let config = MediaConfig { address, ports: 46_420..=46_431, calls_max: 1, origin: Instant::now(), realtime: false };
+        let media = MediaHandle::start(config).unwrap();
+        let mut progress = media.progress();
+        let goes_on = |progress: &mut MediaProgress| {
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while !progress.advanced() {
+                assert!(Instant::now() < deadline, "the thread stands still");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        for _ in 0..3 {
+            goes_on(&mut progress);
+        }
+        HANG.store(true, Ordering::Release);
+        let handler: extern "C" fn(libc::c_int) = hang;
+        // SAFETY: the handler does what may be done in one: it reads an atomic and sleeps. The thread lives until it is joined.
+        unsafe {
+            libc::signal(libc::SIGUSR1, handler as libc::sighandler_t);
+            libc::pthread_kill(media.threads[0].as_pthread_t(), libc::SIGUSR1);
+        }
+        // A step that was under way may still be counted.
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let mut stood_still = 0;
+        while stood_still < 50 {
+            assert!(Instant::now() < deadline, "a thread that hangs shows progress");
+            stood_still = if progress.advanced() { 0 } else { stood_still + 1 };
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        HANG.store(false, Ordering::Release);
+        goes_on(&mut progress);
+    }
+}

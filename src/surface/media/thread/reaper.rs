@@ -9,13 +9,14 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::handle::Shared;
 use super::run::Call;
 use super::sys::Signal;
+use crate::surface::media::coded::Coded;
 
 /// What is done with.
 pub(super) enum Waste {
     /// A call that ended.
     Call(Box<Call>),
     /// Audio that was said or discarded.
-    Audio(Arc<[u8]>),
+    Audio(Coded),
 }
 
 /// The media thread's end: never blocks, and hands back what finds no room.

@@ -152,6 +152,7 @@ impl Run {
             if self.shared.stop.load(Ordering::Acquire) {
                 return self.goodbye();
             }
+            self.shared.steps.fetch_add(1, Ordering::Relaxed);
             guarded(|| self.adopt());
             if self.up == 0 {
                 // An interrupted wait is one more look.

@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use assert_no_alloc::AllocDisabler;
 use recado_core::conversation::{Acoustic, AcousticEpoch, PlaybackEvent, SegmentRef};
 use recado_core::ids::PlaybackId;
+use recado_voice::PlaybackCommand;
 use rtp_rs::{RtpPacketBuilder, RtpReader, Seq};
 
 use crate::surface::listen::Profile;
 use crate::surface::listen::voice::voice;
+use crate::surface::media::coded::Coded;
 use crate::surface::media::g711::Codec;
 use crate::surface::media::plan::{Command, Direction, MediaEvent, Plan, Remote};
 
@@ -118,7 +120,8 @@ async fn a_call_on_the_real_thread_speaks_pauses_for_the_caller_and_ends() {
     let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
     let audio: Arc<[u8]> = vec![0x20; 8_000 * 20].into();
     let weak = Arc::downgrade(&audio);
-    call.commands.send(Command::Speak { segment, codec: Codec::Pcmu, audio, last: true, epoch: AcousticEpoch(0) }).unwrap();
+    let audio = Coded { codec: Codec::Pcmu, octets: audio };
+    call.commands.send(Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) })).unwrap();
     let started = expect(&mut call.events, |event| matches!(event, MediaEvent::Playback(PlaybackEvent::Started { .. }))).await;
     let MediaEvent::Playback(PlaybackEvent::Started { packet, .. }) = started else { unreachable!() };
 
@@ -141,7 +144,7 @@ async fn a_call_on_the_real_thread_speaks_pauses_for_the_caller_and_ends() {
     let (far, heard) = speaker.await.unwrap();
     assert!(heard.windows(2).all(|pair| pair[1] == pair[0] + 1), "{heard:?}");
 
-    call.commands.send(Command::Clear { playback: PlaybackId(1) }).unwrap();
+    call.commands.send(Command::Playback(PlaybackCommand::Clear { playback: PlaybackId(1) })).unwrap();
     expect(&mut call.events, |event| matches!(event, MediaEvent::Playback(PlaybackEvent::Cleared { cut: Some(_), .. }))).await;
     call.commands.send(Command::Close).unwrap();
     while call.events.recv().await.is_some() {}
@@ -180,8 +183,8 @@ async fn a_far_end_that_refuses_packets_is_no_error() {
     let nobody = FarEnd::new().address();
     let mut call = media.open_call(media.reserve().unwrap(), plan(nobody), false).unwrap();
     let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
-    let audio: Arc<[u8]> = vec![0x20; 1_600].into();
-    call.commands.send(Command::Speak { segment, codec: Codec::Pcmu, audio, last: true, epoch: AcousticEpoch(0) }).unwrap();
+    let audio = Coded { codec: Codec::Pcmu, octets: vec![0x20; 1_600].into() };
+    call.commands.send(Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) })).unwrap();
     expect(&mut call.events, |event| matches!(event, MediaEvent::Playback(PlaybackEvent::Sent { .. }))).await;
 }
 

@@ -52,7 +52,7 @@ pub enum Command {
 pub enum Admission {
     /// Up to the call limit.
     Open,
-    /// None: 503.
+    /// None: 503, for INVITE and for OPTIONS.
     Refuse {
         /// Seconds, for `Retry-After`.
         retry_after_s: u32,

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use super::command::Admission;
 use crate::surface::sip::error::SipError;
 use crate::surface::sip::network::Network;
 
@@ -34,6 +35,8 @@ pub struct EndpointConfig {
     pub unanswered_max: Duration,
     /// Seconds, for the `Retry-After` of overload.
     pub retry_after_s: u32,
+    /// Whether calls are taken from the start.
+    pub admission: Admission,
 }
 
 impl EndpointConfig {
@@ -52,6 +55,7 @@ impl EndpointConfig {
             t4: Duration::from_secs(5),
             unanswered_max: Duration::from_secs(180),
             retry_after_s: 10,
+            admission: Admission::Open,
         }
     }
 

@@ -78,7 +78,7 @@ impl Endpoint {
             dialogs: HashMap::new(),
             invites: HashMap::new(),
             byes: HashMap::new(),
-            admission: Admission::Open,
+            admission: config.admission,
             outputs: VecDeque::new(),
             counters: Counters::default(),
             last_id: 0,

@@ -83,7 +83,11 @@ impl Endpoint {
             Method::Invite if !within => return self.receive_invite(now, received),
             Method::Options if !within => match self.wrong_user(request) {
                 Some(status) => Answer::status(status, tag),
-                None => options_answer(tag),
+                // As an INVITE would be answered (section 11.2): who asks takes its calls elsewhere.
+                None => match self.admission {
+                    Admission::Refuse { retry_after_s } => Answer::status(503, tag).with(name::RETRY_AFTER, retry_after_s.to_string()),
+                    Admission::Open => options_answer(tag),
+                },
             },
             // Message waiting and the like, which nobody here subscribed to: accepting stops the repetitions.
             Method::Notify if !within => Answer::status(200, tag),

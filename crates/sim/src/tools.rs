@@ -1,0 +1,133 @@
+//! The tools' own ledger: which effects took place, whatever the box believes (I3), and what may be known of each attempt (R2).
+
+use std::collections::BTreeMap;
+
+use recado_core::ids::{IntentKey, OperationId, PartyId, TurnId};
+use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, OperationRecord, OperationResult, OperationState};
+
+use crate::store::MemoryStore;
+use crate::violation::{Findings, Invariant};
+
+/// What every tool did.
+#[derive(Debug, Default)]
+pub struct Tools {
+    effects: BTreeMap<IntentKey, u32>,
+    sent: BTreeMap<OperationId, Sent>,
+    /// The turn that something was last asked for in, and under which key it was sent.
+    asked: BTreeMap<(Option<PartyId>, String, String), (TurnId, IntentKey)>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    key: IntentKey,
+    idempotent: bool,
+    attempts: BTreeMap<u32, Fate>,
+    /// Whether the tool has said, once and for all, that it did not happen.
+    refused: bool,
+}
+
+/// What became of an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// The tool has it.
+    Open,
+    /// It provably did not happen, and the box was told.
+    NotDone,
+    /// It happened; the box can't know.
+    Maybe,
+    /// It did not happen; the box was told, and died before that was on record.
+    Forgotten,
+    /// It happened.
+    Done,
+}
+
+impl Tools {
+    /// A request has left the box. `record` is what the store has of its operation.
+    pub fn dispatched(&mut self, dispatch: &Dispatch, record: Option<&OperationRecord>, idempotent: bool, findings: &mut Findings) {
+        let Dispatch { operation, attempt, intent_key, .. } = dispatch;
+        let durable = record.is_some_and(|record| record.attempt >= *attempt);
+        findings.check(durable, Invariant::I16, || format!("R1, R2: {dispatch:?} leaves the box, on record is {record:?}"));
+        let Some(record) = record else { return };
+        let asked = (record.party.clone(), record.tool.clone(), record.arguments.to_string());
+        let before = self.asked.insert(asked, (record.turn, intent_key.clone()));
+        let same = before.as_ref().is_none_or(|(turn, key)| *turn != record.turn || key == intent_key);
+        findings.check(same, Invariant::I3, || format!("one request of one turn is sent as {before:?} and as {intent_key}"));
+        let fresh = || Sent { key: intent_key.clone(), idempotent, attempts: BTreeMap::new(), refused: false };
+        let sent = self.sent.entry(*operation).or_insert_with(fresh);
+        findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
+        let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
+        findings.check(!ruled_out, Invariant::I16, || {
+            format!("R2: attempt {attempt} of {operation}, which is not idempotent, after {:?}", sent.attempts)
+        });
+        let twice = sent.attempts.insert(*attempt, Fate::Open);
+        findings.check(twice.is_none(), Invariant::I16, || format!("R2: attempt {attempt} of {operation} is sent twice"));
+    }
+
+    /// An executor reports. Only its first word on an attempt is the truth.
+    pub fn reported(&mut self, operation: OperationId, attempt: u32, outcome: &AttemptOutcome, findings: &mut Findings) {
+        let fate = match outcome {
+            AttemptOutcome::Succeeded(_) => Fate::Done,
+            AttemptOutcome::Deferred => Fate::Open,
+            AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
+            AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
+        };
+        self.ends(operation, attempt, fate, findings);
+    }
+
+    /// A tool sends its result: of what it still has, if it has anything.
+    pub fn called_back(&mut self, operation: OperationId, result: &OperationResult, findings: &mut Findings) {
+        let Some(sent) = self.sent.get_mut(&operation) else { return };
+        let refused = matches!(result, OperationResult::Failed(_));
+        sent.refused |= refused;
+        if let Some((&attempt, _)) = sent.attempts.iter().rfind(|(_, fate)| **fate == Fate::Open) {
+            self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
+        }
+    }
+
+    /// The box died: what the tools have they carry out, and what was not on record it does not know.
+    pub fn box_died(&mut self, store: &MemoryStore, findings: &mut Findings) {
+        for (operation, sent) in &mut self.sent {
+            let Some(record) = store.operations.get(operation).filter(|record| !record.state.settled()) else { continue };
+            let waits = record.state == OperationState::RetryWait;
+            if let Some(fate) = sent.attempts.get_mut(&record.attempt).filter(|fate| **fate == Fate::NotDone && !waits) {
+                *fate = Fate::Forgotten;
+            }
+        }
+        let open = |(operation, sent): (&OperationId, &Sent)| {
+            let attempts = sent.attempts.iter().filter(|(_, fate)| **fate == Fate::Open);
+            attempts.map(|(attempt, _)| (*operation, *attempt)).collect::<Vec<_>>()
+        };
+        for (operation, attempt) in self.sent.iter().flat_map(open).collect::<Vec<_>>() {
+            self.ends(operation, attempt, Fate::Maybe, findings);
+        }
+    }
+
+    fn ends(&mut self, operation: OperationId, attempt: u32, fate: Fate, findings: &mut Findings) {
+        let Some(sent) = self.sent.get_mut(&operation) else { return };
+        let Some(known) = sent.attempts.get_mut(&attempt).filter(|known| **known == Fate::Open) else { return };
+        *known = fate;
+        if matches!(fate, Fate::Done | Fate::Maybe) {
+            let times = self.effects.entry(sent.key.clone()).or_default();
+            // Who knows a key does nothing for it again.
+            *times = if sent.idempotent { 1 } else { *times + 1 };
+            findings.check(*times <= 1, Invariant::I3, || format!("{times} effects under {}: {:?}", sent.key, sent.attempts));
+        }
+    }
+
+    /// How an operation ended goes on record: it must be what may be known.
+    pub fn settles(&self, record: &OperationRecord, findings: &mut Findings) {
+        let sent = self.sent.get(&record.id);
+        let refused = sent.is_some_and(|sent| sent.refused);
+        let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
+        let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
+        let right = match record.state {
+            OperationState::Failed | OperationState::Cancelled => none_happened || refused,
+            OperationState::Unknown => !none_happened,
+            _ => true,
+        };
+        findings.check(right, Invariant::I12, || {
+            let known = sent.map(|sent| &sent.attempts);
+            format!("{} ends {:?} after {} attempts, of which this is known: {known:?}", record.id, record.state, record.attempt)
+        });
+    }
+}

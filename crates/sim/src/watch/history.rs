@@ -1,0 +1,142 @@
+//! I7: settled history equals what the ear heard. No word more: a segment counts for no more than its frames that were released. None
+//! less than the evidence allows: what a report covers without loss counts, and so do the words of a segment that was cut after
+//! the far end must have played them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recado_core::conversation::{Effect, Generation, HeardText, PlaybackEvent, SegmentRef, Standing};
+use recado_core::ids::PlaybackId;
+
+use super::FAR_BUFFER;
+use crate::violation::{Findings, Invariant};
+use crate::voice::{FRAME, Voice};
+
+/// What counts as heard in one call.
+#[derive(Debug, Default)]
+pub struct History {
+    heard: BTreeSet<SegmentRef>,
+    playing: BTreeMap<SegmentRef, Playing>,
+    /// Segments whose last frame has left, and that no report has covered yet.
+    sent: BTreeMap<SegmentRef, Sent>,
+    /// When each playback was told to stop (ms).
+    clears: BTreeMap<PlaybackId, u64>,
+    /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
+    lossy: bool,
+    /// What must count as heard once the input has been taken in.
+    due: Vec<Due>,
+}
+
+#[derive(Debug)]
+struct Playing {
+    generation: Generation,
+}
+
+#[derive(Debug)]
+struct Sent {
+    packet: u64,
+    generation: Generation,
+    at: u64,
+}
+
+#[derive(Debug)]
+enum Due {
+    Whole(SegmentRef),
+    /// So much of it was played (ms).
+    Part(SegmentRef, u64),
+}
+
+impl History {
+    pub(super) fn clears(&mut self, playback: PlaybackId, now: u64) {
+        self.clears.insert(playback, now);
+    }
+
+    /// The media path tells the conversation something.
+    pub(super) fn told(&mut self, event: &PlaybackEvent, now: u64) {
+        match *event {
+            PlaybackEvent::Started { segment, generation, .. } => {
+                self.playing.insert(segment, Playing { generation });
+            }
+            PlaybackEvent::Sent { segment, packet, generation, .. } => {
+                // What straddles two generations is nobody's evidence.
+                let whole = self.playing.remove(&segment).filter(|playing| playing.generation == generation);
+                self.sent.extend(whole.map(|_| (segment, Sent { packet, generation, at: now })));
+            }
+            PlaybackEvent::Cleared { playback, cut, .. } => {
+                let in_time = self.clears.remove(&playback).is_some_and(|asked| now < asked + CLEAR_MAX);
+                if let Some((index, released_ms)) = cut.filter(|_| in_time) {
+                    let segment = SegmentRef { playback, index };
+                    if self.playing.contains_key(&segment) {
+                        self.due.push(Due::Part(segment, released_ms.saturating_sub(FAR_BUFFER + FRAME)));
+                    }
+                }
+                self.playing.retain(|segment, _| segment.playback != playback);
+            }
+            PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => {
+                self.lossy |= cumulative_lost != 0;
+                let (lossy, due) = (self.lossy, &mut self.due);
+                self.sent.retain(|segment, sent| {
+                    let covered = sent.generation == generation && sent.packet <= highest_packet;
+                    if covered && !lossy && now < sent.at + LATE_MAX {
+                        due.push(Due::Whole(*segment));
+                    }
+                    !covered
+                });
+            }
+            _ => {}
+        }
+    }
+
+    /// The conversation has taken an input in: what it counts as heard from now on, and what it had to.
+    pub fn settles(&mut self, effects: &[Effect], voice: &Voice, findings: &mut Findings) {
+        for effect in effects {
+            if let Effect::Heard(heard) = effect {
+                self.no_more_than_the_ear(heard, voice, findings);
+            }
+        }
+        for due in std::mem::take(&mut self.due) {
+            let (Due::Whole(segment) | Due::Part(segment, _)) = due;
+            let Some((_, text)) = voice.purposes.get(&segment) else { continue };
+            let Due::Part(_, played_ms) = due else {
+                let heard = self.heard.contains(&segment);
+                findings.check(heard, Invariant::I7, || format!("{segment:?} was reported without loss and does not count: {text:?}"));
+                continue;
+            };
+            let frames = voice.count(segment).frames;
+            let least = words_by(text, played_ms, frames * FRAME);
+            let heard = effects.iter().find_map(|effect| match effect {
+                Effect::Heard(heard) if heard.segment == segment => Some(heard.text.split_whitespace().count()),
+                _ => None,
+            });
+            findings.check(heard.unwrap_or(0) >= least, Invariant::I7, || {
+                format!("{segment:?} was cut, {played_ms} ms of it were played, and {heard:?} words count, not {least}: {text:?}")
+            });
+        }
+    }
+
+    fn no_more_than_the_ear(&mut self, heard: &HeardText, voice: &Voice, findings: &mut Findings) {
+        let count = voice.count(heard.segment);
+        let text = voice.purposes.get(&heard.segment).map_or("", |(_, text)| text.as_str());
+        findings.check(text.starts_with(&heard.text), Invariant::I7, || format!("words that were never said: {heard:?} of {text:?}"));
+        if !matches!(heard.standing, Standing::Settled(_)) {
+            return; // By the send clock, which a media thread that is held up is behind; or in doubt.
+        }
+        let (said, all) = (heard.text.len() as u64, text.len() as u64);
+        let fits = said * count.frames <= count.credit() * all;
+        findings.check(fits, Invariant::I7, || format!("{heard:?}, and the ear heard {count:?} of {text:?}"));
+        let once = self.heard.insert(heard.segment);
+        findings.check(once, Invariant::I7, || format!("a segment is heard twice: {heard:?}"));
+    }
+}
+
+/// How many words of a text have ended after so much of it.
+fn words_by(text: &str, played_ms: u64, duration_ms: u64) -> usize {
+    let reached = (text.len() as u64 * played_ms / duration_ms.max(1)) as usize;
+    let ends = text.char_indices().filter(|(_, ch)| ch.is_whitespace()).map(|(at, _)| at);
+    ends.filter(|end| *end <= reached).count()
+}
+
+/// A clear that the voice confirms later than this is taken as confirmed before (ms).
+const CLEAR_MAX: u64 = 500;
+
+/// Evidence that is later than this counts for nothing (ms).
+const LATE_MAX: u64 = 60_000;

@@ -1,0 +1,196 @@
+//! What is told: every frame of a delivery that leaves the box, and what then counts as heard.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
+use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
+use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
+use recado_core::policy::CanInterrupt;
+
+use super::{Moment, may_be_told};
+use crate::call::Call;
+use crate::edges::Machine;
+use crate::store::MemoryStore;
+use crate::violation::{Findings, Invariant};
+use crate::voice::{FRAME, Released};
+
+/// What was told, over all calls and boots.
+#[derive(Debug, Default)]
+pub struct Told {
+    /// Clauses whose last frame left the box.
+    clauses: BTreeMap<(DeliveryId, u32), Vec<Sounded>>,
+    /// Clauses heard since the delivery was last heard whole.
+    since_whole: BTreeMap<DeliveryId, BTreeSet<u32>>,
+    /// How often a delivery was heard whole.
+    pub whole: BTreeMap<DeliveryId, u32>,
+    /// Deliveries that have been uncertain since they were last heard whole.
+    pub(super) doubted: BTreeSet<DeliveryId>,
+    /// When a delivery came to its end, as the store has it.
+    pub(super) ended: BTreeMap<DeliveryId, u64>,
+    /// When a delivery became durable (ms).
+    pub(super) made: BTreeMap<DeliveryId, u64>,
+    /// Playbacks that are announcements, and of what.
+    announcements: BTreeMap<PlaybackId, DeliveryId>,
+    /// The latest claim of each delivery.
+    pub(super) claims: BTreeMap<DeliveryId, Claimed>,
+}
+
+#[derive(Debug)]
+struct Sounded {
+    session: SessionId,
+    segment: SegmentRef,
+    heard: bool,
+}
+
+/// A claim that is on record.
+#[derive(Debug)]
+pub(super) struct Claimed {
+    pub boot: BootId,
+    /// Whether the delivery was too old when it was claimed.
+    pub stale: bool,
+    /// Whether it was in doubt before.
+    pub doubted: bool,
+    /// Whether a frame has been released.
+    pub frames: bool,
+}
+
+impl Told {
+    /// Something is given to the voice. What is announced is alone in its playback (I8). R4: a claim is durable, and this
+    /// conversation's, before its delivery is spoken.
+    pub fn speaks(
+        &mut self,
+        store: &MemoryStore,
+        call: &Call,
+        playback: PlaybackId,
+        what: &Purpose,
+        boot: BootId,
+        findings: &mut Findings,
+    ) {
+        let of = if let Purpose::Clause { delivery, .. } = what { Some(*delivery) } else { None };
+        let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
+        findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
+        let Some(delivery) = of else { return };
+        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+            self.announcements.entry(playback).or_insert(delivery);
+        }
+        let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
+        findings.check(speaking, Invariant::I16, || format!("R4: {delivery} is spoken before its claim is durable"));
+        let owner = store.claims.get(&delivery).map(|(session, owner, _)| (*session, *owner));
+        findings.check(owner == Some((call.session, boot)), Invariant::I17, || format!("{} speaks, the claim is {owner:?}", call.session));
+    }
+
+    /// A frame has left the box.
+    pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
+        if let Purpose::Progress { batch, .. } = released.purpose {
+            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let ready = closing.and_then(|closing| self.made.get(&closing.id));
+            let before = ready.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
+            findings.check(before, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready since {ready:?}"));
+        }
+        let Purpose::Clause { delivery, clause } = released.purpose else { return };
+        let Some(record) = store.deliveries.get(&delivery) else {
+            return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
+        };
+        let over_caller = record.can_interrupt == CanInterrupt::Caller;
+        let may = call.voice.acoustic() == Acoustic::Quiet || over_caller || call.disbelieved(at.now);
+        findings.check(may, Invariant::I9, || format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic()));
+        // What the core has ended still sounds until its command has come to the voice.
+        let grace = 2 * link_ms + FRAME;
+        let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
+        findings.check(!ended, Invariant::I10, || format!("a frame of {delivery}, which is {:?}", record.state));
+        findings.check(may_be_told(call, record), Invariant::I14, || format!("{:?} hears what belongs to {:?}", call.party, record.party));
+        let claimed = store.claims.get(&delivery).is_some_and(|(session, ..)| *session == call.session);
+        findings
+            .check(claimed || self.ended.contains_key(&delivery), Invariant::I17, || format!("R4: a frame of {delivery} without a claim"));
+        if let Some(claim) = self.claims.get_mut(&delivery)
+            && !std::mem::replace(&mut claim.frames, true)
+        {
+            findings.check(!claim.stale, Invariant::I10, || format!("{delivery} was too old when it was claimed, and is told"));
+            if claimed {
+                findings.edge(Machine::Delivery, "Claimed", "Speaking", || delivery.to_string());
+            }
+        }
+        if released.frame == 0 {
+            honest(store, call, released, clause, record, findings);
+        }
+        if let (Some(clause), true) = (clause, released.last) {
+            let segment = released.segment;
+            let sounded = Sounded { session: call.session, segment, heard: call.voice.hears(segment) };
+            self.clauses.entry((delivery, clause)).or_default().push(sounded);
+            self.whole(record, clause, findings);
+        }
+    }
+
+    /// I1: a closing is heard whole again only after doubt.
+    fn whole(&mut self, record: &DeliveryRecord, clause: u32, findings: &mut Findings) {
+        let heard = self.since_whole.entry(record.id).or_default();
+        heard.insert(clause);
+        let whole = heard.contains(&SpokenClause::SHORT) || (0_u32..).zip(&record.clauses).all(|(at, _)| heard.contains(&at));
+        if whole {
+            heard.clear();
+            let times = self.whole.entry(record.id).or_default();
+            *times += 1;
+            let once = *times == 1 || self.doubted.contains(&record.id);
+            findings.check(once, Invariant::I1, || format!("heard {times} times, without doubt: {record:?}"));
+            self.doubted.remove(&record.id);
+        }
+    }
+
+    /// I6: what counts as heard was heard.
+    pub(super) fn spoken(&self, record: &DeliveryRecord, findings: &mut Findings) {
+        if record.kind != DeliveryKind::Final {
+            return;
+        }
+        for (at, clause) in (0_u32..).zip(&record.clauses) {
+            let sounded = [at, SpokenClause::SHORT].into_iter().filter_map(|at| self.clauses.get(&(record.id, at))).flatten();
+            findings.check(clause.heard.is_some(), Invariant::I16, || format!("R5: spoken without evidence: {record:?}"));
+            let heard = sounded.into_iter().any(|sounded| sounded.heard || clause.heard == Some(Evidence::Sent));
+            findings.check(heard, Invariant::I6, || format!("clause {at} of {record:?} is spoken, and the ear did not hear it"));
+        }
+    }
+
+    /// It was a machine that heard what was said in a call: nobody did.
+    pub fn machine_heard(&mut self, call: &Call) {
+        for ((delivery, _), sounded) in &mut self.clauses {
+            let before = sounded.len();
+            sounded.retain(|sounded| sounded.session != call.session);
+            if sounded.len() < before {
+                self.doubted.insert(*delivery);
+            }
+        }
+    }
+
+    /// A call is over: what lay in the far end's buffer was not heard.
+    pub fn call_over(&mut self, call: &Call) {
+        for sounded in self.clauses.values_mut() {
+            sounded.retain(|sounded| sounded.session != call.session || call.voice.hears(sounded.segment) || !sounded.heard);
+        }
+    }
+}
+
+/// I4: who is told that something has been done is told so after that is on record.
+fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
+    let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
+    let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
+    let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
+    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 3]> = BTreeMap::new();
+    for operation in told {
+        let [done, failed, unknown] = ended.entry(&operation.tool).or_default();
+        match operation.state {
+            OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
+            OperationState::Failed => failed.insert(operation.id),
+            OperationState::Unknown => unknown.insert(operation.id),
+            _ => false,
+        };
+    }
+    let says = |words: String| text.matches(&words).count();
+    for (tool, [done, failed, unknown]) in ended {
+        let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
+        let truthful = claims <= done.len()
+            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
+            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
+        findings.check(truthful, Invariant::I4, || {
+            format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
+        });
+    }
+}

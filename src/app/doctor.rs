@@ -1,0 +1,179 @@
+//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it.
+
+use std::fmt::Write as _;
+
+use recado_core::BootId;
+use serde::Serialize;
+
+use super::clock::{random, wall};
+use crate::config::Config;
+use crate::coordination::{Contents, Examination, OpenError, Options, examine, mend};
+
+/// What the doctor says.
+#[derive(Debug, Serialize)]
+pub struct Diagnosis {
+    /// What was found.
+    #[serde(flatten)]
+    pub examination: Examination,
+    /// Whether the clock is synchronised: ages are judged only then.
+    pub clock_synchronised: bool,
+    /// What was mended, a sentence each.
+    pub mended: Vec<String>,
+    /// What is wrong, and what mends it, a sentence each.
+    pub problems: Vec<String>,
+    /// What somebody should know, though nothing is wrong now.
+    pub remarks: Vec<String>,
+}
+
+/// Looks at the store, and mends what can be mended where that is wanted and the box does not run.
+pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
+    let path = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
+    let (mut mended, mut failed) = (Vec::new(), None);
+    if mends && path.exists() {
+        let options = Options { backups: config.store.backups, ..Options::new(BootId(random()), wall()) };
+        match mend(&path, &options) {
+            Ok(done) => mended = done,
+            Err(OpenError::InUse { .. }) => {
+                failed = Some("the box runs, and mends by itself what can be mended: nothing was done".to_owned())
+            }
+            Err(error) => failed = Some(format!("it could not be mended: {error}")),
+        }
+    }
+    let now = wall();
+    let examination = examine(&path, now);
+    let (mut problems, mut remarks) = (Vec::new(), Vec::new());
+    judge(&examination, config.store.backups, &mut problems, &mut remarks);
+    if !now.synchronised {
+        remarks.push("The clock is not synchronised: nothing goes stale over a restart, and nothing is removed for its age.".to_owned());
+    }
+    problems.extend(failed);
+    Diagnosis { examination, clock_synchronised: now.synchronised, mended, problems, remarks }
+}
+
+fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
+    let runs = found.in_use_by.is_some();
+    problems.extend(found.unreadable.clone());
+    if let Some(contents) = &found.contents {
+        judge_contents(contents, runs, problems, remarks);
+    }
+    if found.set_aside_under_way {
+        problems.push("A damaged store is being set aside; a start of the box, or --mend, goes on with it.".to_owned());
+    }
+    if !found.reserve && found.contents.is_some() {
+        let by = if runs { "the box makes it when there is" } else { "a start of the box, or --mend, makes it then" };
+        problems.push(format!("There is no reserve for a full disk: see that 4 MiB are free on its disk; {by}."));
+    }
+    for file in &found.readable_by_others {
+        problems.push(format!("{} can be read by others: --mend makes it private, while the box does not run.", file.display()));
+    }
+    if !runs {
+        for file in &found.leftovers {
+            problems.push(format!("{} was left behind by something that was cut short: --mend removes it.", file.display()));
+        }
+    }
+    for backup in &found.backups {
+        if let Some(what) = &backup.damage {
+            problems.push(format!("The backup {} is no good ({what}): check the disk; remove it.", backup.file.display()));
+        }
+    }
+    if backups_kept > 0 && found.backups.is_empty() && found.contents.is_some() {
+        remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
+    }
+    for file in &found.set_aside {
+        remarks
+            .push(format!("{} was damaged and set aside: keep it elsewhere, then move it away; check the disk (dmesg).", file.display()));
+    }
+}
+
+fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
+    if contents.integrity != "ok" {
+        let by = if runs { "when the box next meets it" } else { "at the next start, or with --mend" };
+        problems.push(format!("The file is damaged ({}): it is set aside {by}, and a backup takes its place.", contents.integrity));
+    }
+    match contents.schema {
+        (found, known) if found > known => problems
+            .push(format!("It has schema {found}, this version knows up to {known}: use the version that wrote it, or a later one.")),
+        (found, known) if found < known => {
+            remarks.push(format!("It has schema {found}; the next start changes it to {known}, after a backup."))
+        }
+        _ => {}
+    }
+    for broken in &contents.broken_rules {
+        let (rule, rows) = (broken.rule, broken.rows.join(", "));
+        problems.push(format!("A rule is broken, which is a fault of the program: report it. The rule: {rule}. Not so: {rows}."));
+    }
+    if contents.without_log {
+        remarks.push("The disk can't be written: what follows is without the latest commits, which are in the log.".to_owned());
+    }
+    if contents.reopened > 0 {
+        remarks.push(format!("Its file was opened again {} times after the disk had failed: look at dmesg.", contents.reopened));
+    }
+    remarks.extend(contents.losses.iter().map(|loss| format!("Set aside: {loss}.")));
+}
+
+impl Diagnosis {
+    /// Whether nothing is wrong.
+    pub fn is_well(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        let found = &self.examination;
+        let _ = writeln!(text, "The store is {}.", found.path.display());
+        match found.in_use_by {
+            Some(0) => text.push_str("A box has it open.\n"),
+            Some(pid) => {
+                let _ = writeln!(text, "Process {pid} has it open.");
+            }
+            None => text.push_str("No box has it open.\n"),
+        }
+        let _ = writeln!(text, "Files:");
+        for (name, bytes) in &found.files {
+            let _ = writeln!(text, "  {name}: {}", size(*bytes));
+        }
+        if let Some(free) = found.free_bytes {
+            let _ = writeln!(text, "  free on its disk: {}", size(free));
+        }
+        let yes = |is: bool| if is { "yes" } else { "no" };
+        let _ = writeln!(text, "Reserve for a full disk: {}. Clock synchronised: {}.", yes(found.reserve), yes(self.clock_synchronised));
+        if let Some(contents) = &found.contents {
+            contents_text(&mut text, contents);
+        }
+        let mut list = |title: &str, lines: &[String]| {
+            if !lines.is_empty() {
+                let _ = writeln!(text, "{title}:\n  {}", lines.join("\n  "));
+            }
+        };
+        list("Mended", &self.mended);
+        list("To know", &self.remarks);
+        list("Wrong", &self.problems);
+        if self.is_well() {
+            text.push_str("All is well.\n");
+        }
+        text
+    }
+}
+
+fn contents_text(text: &mut String, contents: &Contents) {
+    let settings: Vec<String> = contents.settings.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    let _ = writeln!(text, "Schema {}; {}. Full check: {}.", contents.schema.0, settings.join(", "), contents.integrity);
+    for (what, states) in [("Operations", &contents.operations), ("Batches", &contents.batches), ("Deliveries", &contents.deliveries)] {
+        let states: Vec<String> = states.iter().map(|(state, number)| format!("{number} {state}")).collect();
+        let _ = writeln!(text, "{what}: {}.", if states.is_empty() { "none".to_owned() } else { states.join(", ") });
+    }
+    for waiting in &contents.waiting {
+        let age = waiting.age_ms.map_or_else(String::new, |ms| format!(" for {} min", ms / 60_000));
+        let _ = writeln!(text, "  {} {} waits{age}: {}.", waiting.delivery, waiting.state, waiting.why);
+    }
+}
+
+/// A number of bytes as people read it.
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_024 => format!("{bytes} B"),
+        1_024..1_048_576 => format!("{} KiB", bytes / 1_024),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}

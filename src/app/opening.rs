@@ -1,0 +1,127 @@
+//! Opening the store; and as long as that can't be done, a box that refuses calls and says why.
+//!
+//! It ends by itself when the cause has gone. A box that ended instead would be started again and again, and nobody could ask it
+//! what is wrong.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tracing::{error, info};
+
+use super::run::{AppError, endpoint, seed};
+use super::switchboard::RETRY_AFTER_S;
+use super::watch;
+use crate::admin::{self, AdminError, HealthState, Impact};
+use crate::cognition::tools;
+use crate::config::Config;
+use crate::coordination::{OpenError, Options, Recovered, Store};
+use crate::surface::sip::{Admission, Command, EndpointConfig, Server};
+use crate::telemetry::{Measures, Seldom};
+
+/// Opens the store, however long that takes. None when the box was told to stop before.
+pub async fn open_store(
+    config: &Config,
+    options: Options,
+    health: &HealthState,
+    measures: &Measures,
+    mut stop: Pin<&mut impl Future<Output = ()>>,
+) -> Result<Option<(Store, Recovered)>, AppError> {
+    let path = config.this_box.store();
+    let (mut refusing, mut wait): (Option<Refusing>, _) = (None, RETRY_FIRST);
+    // Checking a large store on a slow card takes longer than a service manager waits to hear from a box.
+    let watchdog = tokio::spawn(watch::watch_over(Vec::new(), health.clone()));
+    let (mut said, mut seldom) = (String::new(), Seldom::default());
+    let opened = loop {
+        let opening = tokio::task::spawn_blocking({
+            let (path, options) = (path.clone(), options.clone());
+            move || Store::open(&path, &options)
+        });
+        let outcome = tokio::select! {
+            outcome = opening => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
+            // What it has done by then is as after a power cut.
+            () = &mut stop => break None,
+        };
+        let problem = match outcome {
+            Ok(opened) => break Some(opened),
+            Err(error) => told(&error, &path),
+        };
+        health.raise("store", Impact::Refuses, problem.clone());
+        if problem != said || seldom.happened(Instant::now()).is_some() {
+            error!(problem, "the store can't be opened: calls are refused until it can");
+        }
+        if refusing.is_none() {
+            refusing = Some(Refusing::start(config, health, measures).await?);
+        }
+        if problem != said {
+            // Only where a service manager listens. It has what it waits for: a box that is there and says how it is.
+            let status = format!("refusing calls: {problem}");
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&status)]);
+        }
+        said = problem;
+        tokio::select! {
+            () = tokio::time::sleep(wait) => wait = (wait * 2).min(RETRY_MAX),
+            () = &mut stop => break None,
+        }
+    };
+    watchdog.abort();
+    if let Some(refusing) = refusing {
+        refusing.end().await;
+        if opened.is_some() {
+            info!("the store is open: calls are taken");
+            health.clear("store");
+        }
+    }
+    Ok(opened)
+}
+
+/// What health says of it: what is wrong, and how it is mended.
+fn told(error: &OpenError, path: &std::path::Path) -> String {
+    let doctor = if matches!(error, OpenError::InUse { .. }) { "" } else { "; `recado doctor` says more" };
+    let shown = path.display();
+    match error {
+        OpenError::Io { .. } => format!("{error}: check the disk (dmesg) that holds {shown}{doctor}"),
+        _ => format!("{error}{doctor}"),
+    }
+}
+
+/// What is served meanwhile: 503 for calls and callbacks, health and measures.
+struct Refusing {
+    sip: Server,
+    http: JoinHandle<Result<(), AdminError>>,
+    stop_http: oneshot::Sender<()>,
+}
+
+impl Refusing {
+    async fn start(config: &Config, health: &HealthState, measures: &Measures) -> Result<Self, AppError> {
+        let admission = Admission::Refuse { retry_after_s: RETRY_AFTER_S };
+        let sip = Server::start(config.sip.listen, EndpointConfig { admission, ..endpoint(config) }, seed())?;
+        let listener = admin::listen(config.http.listen).await?;
+        let http_address = listener.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
+        let routes = admin::router(health.clone(), measures.clone()).merge(tools::refusing_router());
+        let (stop_http, stops) = oneshot::channel::<()>();
+        let http = tokio::spawn(admin::serve(listener, routes, async move {
+            let _ = stops.await;
+        }));
+        info!(sip = %sip.address(), http = %http_address, "refusing calls");
+        Ok(Self { sip, http, stop_http })
+    }
+
+    /// Gives the ports back.
+    async fn end(self) {
+        let _ = self.sip.commands.send(Command::Shutdown).await;
+        self.sip.ended().await;
+        let _ = self.stop_http.send(());
+        let _ = tokio::time::timeout(HTTP_ENDS, self.http).await;
+    }
+}
+
+/// The store of a box that has just been started may only need a moment: another instance that ends.
+const RETRY_FIRST: Duration = Duration::from_secs(1);
+
+/// Noticed soon enough by whoever has mended the disk; and a damaged file is read as a whole each time.
+const RETRY_MAX: Duration = Duration::from_secs(30);
+
+/// Requests under way are answered at once; a client that keeps its connection is not waited for.
+const HTTP_ENDS: Duration = Duration::from_millis(500);

@@ -1,0 +1,122 @@
+//! Backups: whole copies of the store beside it, by which a damaged one is replaced.
+//!
+//! They guard against a damaged file, not against a lost disk: copy them elsewhere for that.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use recado_core::time::Wall;
+use rusqlite::Connection;
+
+use super::connection;
+use super::error::{BackupError, OpenError, from_io};
+use super::files::{self, directory, private_file, sibling, sync_directory};
+use super::reserve::{self, free_bytes};
+
+/// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
+/// no commit, but the log can't begin anew while it reads.
+///
+/// # Errors
+/// Each [`BackupError`] says what to do. The backups that there are stay.
+pub fn make_backup(path: &Path, keep: u32) -> Result<PathBuf, BackupError> {
+    make(&connection::open_read_only(path)?, path, keep)
+}
+
+/// The backups of the store at `path`, the newest first.
+pub fn backups(path: &Path) -> Vec<PathBuf> {
+    numbered(path).into_iter().map(|(_, file)| file).collect()
+}
+
+/// Whether a backup is due: there is none, or the newest is more than a day old by a synchronised clock. Where the clock is not
+/// synchronised nobody knows, and `running_for`, how long the box has run since its last one, decides.
+pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
+    let Some((_, newest)) = numbered(path).into_iter().next() else { return true };
+    let made =
+        fs::metadata(&newest).and_then(|found| found.modified()).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
+    match made.and_then(|made| i64::try_from(made.as_millis()).ok()) {
+        Some(made_ms) if now.synchronised => {
+            now.unix_ms.saturating_sub(made_ms) >= i64::try_from(BACKUP_EVERY.as_millis()).unwrap_or(i64::MAX)
+        }
+        _ => running_for >= BACKUP_EVERY,
+    }
+}
+
+/// [`make_backup`] by a connection that is open.
+pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<PathBuf, BackupError> {
+    let temporary = sibling(path, MAKING);
+    let about = |error: std::io::Error| BackupError::Write { file: temporary.clone(), reason: error.to_string() };
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    let needed = u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES);
+    if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
+        return Err(BackupError::NoSpace { needed });
+    }
+    // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
+    drop(fs::remove_file(&temporary));
+    drop(private_file(&temporary).map_err(about)?);
+    let number = numbered(path).first().map_or(1, |(number, _)| number + 1);
+    let target = sibling(path, &format!("{INFIX}{number}"));
+    let made = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
+        verify(&temporary).map_err(|what| BackupError::Damaged { what })?;
+        File::open(&temporary).and_then(|file| file.sync_all()).map_err(about)?;
+        fs::rename(&temporary, &target).and_then(|()| sync_directory(path)).map_err(about)
+    });
+    if let Err(error) = made {
+        drop(fs::remove_file(&temporary));
+        return Err(error);
+    }
+    for (_, old) in numbered(path).into_iter().skip(keep.max(1) as usize) {
+        if let Err(error) = fs::remove_file(&old) {
+            tracing::warn!(file = %old.display(), %error, "an old backup could not be removed");
+        }
+    }
+    Ok(target)
+}
+
+/// Puts the newest good backup in the place of the store, where there is none. Says which, if there was one.
+pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> {
+    for (_, backup) in numbered(path) {
+        if let Err(what) = verify(&backup) {
+            tracing::error!(backup = %backup.display(), what, "a backup can't be used");
+            continue;
+        }
+        let temporary = sibling(path, RESTORING);
+        let about = |error: std::io::Error| from_io(&error, &temporary);
+        drop(fs::remove_file(&temporary));
+        let mut copy = private_file(&temporary).map_err(about)?;
+        let mut from = File::open(&backup).map_err(|error| from_io(&error, &backup))?;
+        std::io::copy(&mut from, &mut copy).and_then(|_| copy.sync_all()).map_err(about)?;
+        fs::rename(&temporary, path).and_then(|()| sync_directory(path)).map_err(about)?;
+        return Ok(Some(backup));
+    }
+    Ok(None)
+}
+
+/// Whether a backup is whole, ours, and not newer than this program.
+pub(super) fn verify(file: &Path) -> Result<(), String> {
+    files::inspect(file).map_err(|error| error.to_string())?;
+    let opened = connection::open_unchanging(file)
+        .and_then(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0)));
+    match opened {
+        Ok(verdict) if verdict == "ok" => Ok(()),
+        Ok(verdict) => Err(verdict),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Vec::new() };
+    let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
+    let number = |entry: &fs::DirEntry| entry.file_name().to_string_lossy().strip_prefix(&name)?.strip_prefix(INFIX)?.parse::<u64>().ok();
+    let mut found: Vec<(u64, PathBuf)> = entries.filter_map(|entry| Some((number(&entry)?, entry.path()))).collect();
+    found.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    found
+}
+
+const INFIX: &str = ".backup-";
+pub(super) const MAKING: &str = ".backup-new";
+pub(super) const RESTORING: &str = ".restoring";
+
+/// How old the newest may become.
+const BACKUP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

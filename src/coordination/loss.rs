@@ -1,0 +1,172 @@
+//! What a damaged store leaves in doubt, and how that is put on record.
+//!
+//! Between the backup that took its place, or nothing, and the damage lies a time of which nothing is certain. Operations that
+//! the backup has under way may have ended, and ones that it does not have may have been accepted; closings may have been told. So
+//! every operation that is not settled becomes `Unknown`, every closing that waits `Uncertain`. What can still be read from the
+//! damaged file is evidence that something was asked for, and of nothing else: an operation that is found only there is `Unknown`
+//! too, whatever it says of itself.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use recado_core::ledger::{BatchRecord, BatchState, OperationRecord, OperationState, Write};
+use rusqlite::{Connection, params};
+
+use super::connection;
+use super::error::CommitError;
+use super::files::sibling;
+use super::rows::{self, RowError};
+use super::secret::CallbackSecret;
+use super::set_aside::{PARTS, SetAside};
+use super::store::Options;
+
+/// A loss that is on record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Loss {
+    /// Where the damaged store is.
+    pub set_aside: PathBuf,
+    /// What the check said.
+    pub reason: String,
+    /// The backup that took its place; none where an empty store did.
+    pub restored: Option<PathBuf>,
+    /// Operations that became `Unknown`.
+    pub operations_unknown: u64,
+    /// Deliveries that became `Uncertain`.
+    pub deliveries_uncertain: u64,
+}
+
+/// What could be read from a damaged store.
+#[derive(Debug, Default)]
+pub(super) struct Evidence {
+    batches: Vec<BatchRecord>,
+    operations: Vec<OperationRecord>,
+    /// Callbacks of what was sent before the damage are signed with it.
+    pub secret: Option<[u8; CallbackSecret::BYTES]>,
+}
+
+/// Reads what can be read, from a copy: the file itself is left as it is.
+pub(super) fn read_evidence(set_aside: &Path, beside: &Path) -> Evidence {
+    let copy = sibling(beside, EXAMINED);
+    let remove = || PARTS.iter().for_each(|part| drop(fs::remove_file(sibling(&copy, part))));
+    remove();
+    // The index of the log is made anew.
+    let copied = ["", "-wal"].iter().all(|part| {
+        let from = sibling(set_aside, part);
+        !from.exists() || fs::copy(&from, sibling(&copy, part)).is_ok()
+    });
+    let mut evidence = Evidence::default();
+    if copied && let Ok(connection) = connection::open_damaged(&copy) {
+        evidence.batches = all_readable(&connection, "batch", |sql| rows::batches(&connection, sql, []), |batch| batch.id);
+        evidence.operations =
+            all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id);
+        evidence.secret = connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok();
+    }
+    remove();
+    evidence
+}
+
+/// Puts the loss on record, with what follows from it, in one transaction. The store is open, and no one else's.
+pub(super) fn record(
+    connection: &Connection,
+    set_aside: &SetAside,
+    restored: Option<PathBuf>,
+    evidence: &Evidence,
+    options: &Options,
+) -> Result<Loss, CommitError> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut unknown = transaction.execute(UNKNOWN, [REASON])?;
+    let uncertain = transaction.execute(UNCERTAIN, [])?;
+    transaction.execute("DELETE FROM claim", [])?;
+    for batch in evidence.batches.iter().filter(|batch| batch.state != BatchState::Closed) {
+        unknown += adopt(&transaction, batch, evidence)?;
+    }
+    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let values = params![
+        options.boot.to_string(),
+        set_aside.reason,
+        name(&set_aside.path),
+        restored.as_deref().map(name),
+        unknown as i64,
+        uncertain as i64,
+        options.started.unix_ms,
+        options.started.synchronised
+    ];
+    transaction.execute(RECORD, values)?;
+    transaction.commit()?;
+    let loss = Loss {
+        set_aside: set_aside.path.clone(),
+        reason: set_aside.reason.clone(),
+        restored,
+        operations_unknown: unknown as u64,
+        deliveries_uncertain: uncertain as u64,
+    };
+    tracing::error!(?loss, "the store was damaged: what it may have lost is not known, and will be told so");
+    Ok(loss)
+}
+
+/// Takes the operations of one batch that only the damaged store had. Says how many.
+fn adopt(connection: &Connection, batch: &BatchRecord, evidence: &Evidence) -> Result<usize, CommitError> {
+    let mut adopted = 0;
+    for operation in evidence.operations.iter().filter(|operation| operation.batch == batch.id) {
+        let found = OperationRecord {
+            state: OperationState::Unknown,
+            maybe_executed: true,
+            result: None,
+            error: Some(REASON.to_owned()),
+            ..operation.clone()
+        };
+        let sealed = BatchRecord { state: BatchState::Sealed, ..batch.clone() };
+        connection.execute_batch("SAVEPOINT adopted")?;
+        let known = connection.prepare_cached("SELECT 1 FROM batch WHERE batch_id = ?")?.exists([batch.id.to_string()])?;
+        let writes = [(!known).then_some(Write::CreateBatch(sealed)), Some(Write::CreateOperation(found))];
+        match writes.iter().flatten().try_for_each(|write| rows::apply(connection, write).map(drop)) {
+            Ok(()) => adopted += 1,
+            // It is there already, or its batch has its closing: the restored store knows better.
+            Err(error) if error.concerns_one_commit() => connection.execute_batch("ROLLBACK TO adopted")?,
+            Err(error) => return Err(error),
+        }
+        connection.execute_batch("RELEASE adopted")?;
+    }
+    Ok(adopted)
+}
+
+/// The rows of a table that can be read: from its beginning to the first damaged page, and from its end to the last one.
+fn all_readable<T, I: Ord>(
+    connection: &Connection,
+    table: &str,
+    read: impl Fn(&str) -> Result<Vec<T>, RowError>,
+    id: impl Fn(&T) -> I,
+) -> Vec<T> {
+    let mut found: Vec<T> = Vec::new();
+    for (order, next) in [("ASC", ">"), ("DESC", "<")] {
+        let mut at: Option<i64> = None;
+        loop {
+            let after = at.map_or_else(String::new, |at| format!("WHERE sequence {next} {at}"));
+            let place = format!("SELECT sequence FROM {table} {after} ORDER BY sequence {order} LIMIT 1");
+            let Ok(sequence) = connection.query_row(&place, [], |row| row.get::<_, i64>(0)) else { break };
+            match read(&format!("SELECT * FROM {table} WHERE sequence = {sequence}")) {
+                Ok(rows) => found.extend(rows),
+                // This row is not to be read; the next one may be.
+                Err(RowError::Unreadable { .. }) => {}
+                Err(RowError::Engine(_)) => break,
+            }
+            at = Some(sequence);
+        }
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|row| seen.insert(id(row)));
+    found
+}
+
+pub(super) const EXAMINED: &str = ".examined";
+
+/// What is said of an operation that the loss concerns.
+const REASON: &str = "the store was damaged, and what happened last is not on record";
+
+const UNKNOWN: &str = "UPDATE operation SET state = 'unknown', maybe_executed = 1, error = ?
+    WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')";
+
+const UNCERTAIN: &str = "UPDATE delivery SET state = 'uncertain' WHERE state IN ('ready', 'claimed', 'speaking')";
+
+const RECORD: &str = "INSERT INTO loss (boot_id, reason, set_aside, restored, operations_unknown, deliveries_uncertain,
+    noticed_unix_ms, noticed_synchronised) VALUES (?, ?, ?, ?, ?, ?, ?, ?)";

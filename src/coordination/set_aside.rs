@@ -1,0 +1,161 @@
+//! A damaged store is set aside: its three files get a new name together, and are never overwritten or deleted.
+//!
+//! A note beside the store makes it one step over power cuts: it is written before the first file is moved, and removed when the
+//! store that takes the place has recorded the loss. Until then whatever stands in the old place is no store that anybody
+//! has been answered from.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use recado_core::ids::BootId;
+
+use super::error::{OpenError, from_io};
+use super::files::{directory, private_file, sibling, sync_directory};
+
+/// A store that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SetAside {
+    /// Its file's new place.
+    pub path: PathBuf,
+    /// What the check had said.
+    pub reason: String,
+}
+
+/// Sets the store at `path` aside.
+///
+/// # Errors
+/// [`OpenError::TooManySetAside`]; or what the file system says, and then it goes on with the next call of [`resume`].
+pub(super) fn set_aside(path: &Path, boot: BootId, reason: &str) -> Result<SetAside, OpenError> {
+    let there = listed(path);
+    if there.len() >= SET_ASIDE_MAX {
+        return Err(OpenError::TooManySetAside { path: path.to_owned(), number: there.len() });
+    }
+    let mut number = 1;
+    let target = loop {
+        let target = sibling(path, &format!("{INFIX}{boot}-{number}"));
+        if !PARTS.iter().any(|part| sibling(&target, part).exists()) {
+            break target;
+        }
+        number += 1;
+    };
+    let set_aside = SetAside { path: target, reason: reason.lines().next().unwrap_or_default().to_owned() };
+    note(path, Phase::Moving, &set_aside)?;
+    tracing::error!(reason, path = %path.display(), set_aside = %set_aside.path.display(), "the store is damaged: it is set aside");
+    move_parts(path, &set_aside)?;
+    Ok(set_aside)
+}
+
+/// Goes on with what a cut has interrupted, if there is any such thing.
+pub(super) fn resume(path: &Path) -> Result<Option<SetAside>, OpenError> {
+    let Some((phase, set_aside)) = noted(path)? else { return Ok(None) };
+    match phase {
+        Phase::Moving => move_parts(path, &set_aside)?,
+        // A store that was begun and that nobody has been answered from.
+        Phase::Moved => {
+            for part in PARTS {
+                remove(&sibling(path, part))?;
+            }
+        }
+    }
+    Ok(Some(set_aside))
+}
+
+/// The loss is on record: nothing remains to be done.
+pub(super) fn done(path: &Path) -> Result<(), OpenError> {
+    remove(&sibling(path, NOTE))?;
+    sync_directory(path).map_err(|error| from_io(&error, path))
+}
+
+/// Whether a store is being set aside, and no other has taken its place yet.
+pub(super) fn is_under_way(path: &Path) -> bool {
+    sibling(path, NOTE).exists()
+}
+
+/// The stores that were set aside from `path`, by name.
+pub fn listed(path: &Path) -> Vec<PathBuf> {
+    let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Vec::new() };
+    let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
+    let is_one = |name_of: &str| {
+        name_of
+            .strip_prefix(&name)
+            .and_then(|rest| rest.strip_prefix(INFIX))
+            .is_some_and(|rest| !PARTS.iter().skip(1).any(|part| rest.ends_with(part)))
+    };
+    let mut found: Vec<PathBuf> = entries.filter(|entry| is_one(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect();
+    found.sort();
+    found
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Moving,
+    Moved,
+}
+
+fn move_parts(path: &Path, set_aside: &SetAside) -> Result<(), OpenError> {
+    for part in PARTS {
+        let (from, to) = (sibling(path, part), sibling(&set_aside.path, part));
+        if !from.exists() {
+            continue;
+        }
+        if to.exists() {
+            let reason = format!("{} is in the way of a damaged store: move it away", to.display());
+            return Err(OpenError::Io { path: path.to_owned(), reason });
+        }
+        fs::rename(&from, &to).map_err(|error| from_io(&error, &from))?;
+    }
+    sync_directory(path).map_err(|error| from_io(&error, path))?;
+    note(path, Phase::Moved, set_aside)
+}
+
+fn note(path: &Path, phase: Phase, set_aside: &SetAside) -> Result<(), OpenError> {
+    let (note, new) = (sibling(path, NOTE), sibling(path, NOTE_NEW));
+    let name = set_aside.path.file_name().unwrap_or_default().to_string_lossy();
+    let word = if phase == Phase::Moving { "moving" } else { "moved" };
+    let written = private_file(&new).and_then(|mut file| {
+        write!(file, "{word}\n{name}\n{}\n", set_aside.reason)?;
+        file.sync_all()?;
+        fs::rename(&new, &note)?;
+        sync_directory(&note)
+    });
+    written.map_err(|error| from_io(&error, &note))
+}
+
+fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
+    let note = sibling(path, NOTE);
+    let text = match fs::read_to_string(&note) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(from_io(&error, &note)),
+    };
+    let mut lines = text.lines();
+    let phase = match lines.next() {
+        Some("moving") => Phase::Moving,
+        Some("moved") => Phase::Moved,
+        _ => return Err(OpenError::Io { path: note, reason: "it does not say how far the damaged store was moved: remove it".to_owned() }),
+    };
+    // A name and never a path: the note says what is moved within its own directory.
+    let name = lines.next().and_then(|name| Path::new(name).file_name().map(ToOwned::to_owned));
+    let Some(name) = name else {
+        return Err(OpenError::Io { path: note, reason: "it does not name the damaged store: remove it".to_owned() });
+    };
+    Ok(Some((phase, SetAside { path: directory(path).join(name), reason: lines.next().unwrap_or_default().to_owned() })))
+}
+
+fn remove(file: &Path) -> Result<(), OpenError> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(from_io(&error, file)),
+        _ => Ok(()),
+    }
+}
+
+/// The files of a store. The log is part of it: without it, the file is an older one.
+pub(super) const PARTS: [&str; 3] = ["", "-wal", "-shm"];
+
+const INFIX: &str = ".corrupt-";
+const NOTE: &str = ".damaged";
+pub(super) const NOTE_NEW: &str = ".damaged-new";
+
+/// A disk that has damaged so many stores will damage the next one: it must be replaced.
+pub(super) const SET_ASIDE_MAX: usize = 5;

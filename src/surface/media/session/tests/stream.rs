@@ -1,0 +1,87 @@
+//! The caller's stream: where it comes from, its keys, and its silence.
+
+use super::rig::*;
+use super::*;
+
+#[test]
+fn a_re_invite_moves_the_stream_at_once_and_the_source_is_latched_anew() {
+    let mut rig = Rig::new(plan());
+    rig.source = address("192.0.2.1:61000");
+    rig.silence(60);
+    assert_eq!(rig.sent.last().unwrap().to, address("192.0.2.1:61000"));
+    rig.source = address("192.0.2.1:7777");
+    rig.silence(60);
+    assert_eq!(rig.sent.last().unwrap().to, address("192.0.2.1:61000"), "no third source");
+    assert_eq!(rig.session.counts().foreign, 3);
+    let moved = address("198.51.100.4:25446");
+    rig.command(Command::Remote(Remote { rtp: moved, codec: Codec::Pcma, ..remote() }));
+    rig.tick();
+    assert_eq!(rig.sent.last().unwrap().to, moved);
+    assert!(rig.sent.last().unwrap().payload.iter().all(|octet| *octet == 0xD5), "silence of the other law");
+}
+
+#[test]
+fn another_source_begins_anew_without_silence_and_ends_the_generation() {
+    let mut rig = Rig::new(plan());
+    rig.silence(500);
+    rig.ssrc = 0x0DD0_0DD0;
+    rig.sequence = 9;
+    rig.timestamp = 77;
+    rig.hear(&voice(300));
+    assert_eq!(rig.session.mouth.generation(), Generation(1));
+    assert!(rig.states().contains(&Acoustic::Suspected));
+    assert_eq!(rig.tick().sound, Sound::Received);
+}
+
+#[test]
+fn keys_are_told_once_and_do_not_disturb_the_audio() {
+    let mut rig = Rig::new(plan());
+    rig.silence(200);
+    let timestamp = rig.timestamp;
+    for (n, end) in [0u8, 0, 0, 0x80, 0x80, 0x80].into_iter().enumerate() {
+        let duration = (160 * (n as u16 + 1)).to_be_bytes();
+        rig.receive(101, false, rig.sequence, timestamp, &[7, end | 10, duration[0], duration[1]]);
+        rig.sequence = rig.sequence.wrapping_add(1);
+        rig.tick();
+    }
+    rig.timestamp = rig.timestamp.wrapping_add(6 * 160);
+    rig.silence(200);
+    let digits: Vec<_> = rig.events.iter().filter(|event| matches!(event, MediaEvent::Digit { digit: '7', .. })).collect();
+    assert_eq!(digits.len(), 1, "{:?}", rig.events);
+    assert_eq!(rig.session.counts().jitter.resyncs, 0);
+}
+
+#[test]
+fn a_far_end_that_falls_silent_is_told_once_and_not_on_hold() {
+    let mut rig = Rig::new(plan());
+    rig.silence(100);
+    for _ in 0..600 {
+        rig.tick();
+    }
+    let silent = |rig: &Rig| rig.events.iter().filter(|event| matches!(event, MediaEvent::FarEndSilent { .. })).count();
+    assert_eq!(silent(&rig), 1);
+    rig.silence(100);
+    rig.command(Command::Remote(Remote { direction: Direction::SendOnly, ..remote() }));
+    for _ in 0..600 {
+        rig.tick();
+    }
+    assert_eq!(silent(&rig), 1);
+}
+
+#[test]
+fn multiplexed_rtcp_is_told_from_rtp_on_one_port() {
+    let mut plan = plan();
+    plan.remote.rtcp = plan.remote.rtp;
+    let mut rig = Rig::new(plan);
+    rig.silence(3_200);
+    assert!(!rig.rtcp.is_empty());
+    let source = rig.source;
+    rig.playback_events();
+    use rtcp_types::{ReceiverReport, ReportBlock, RtcpPacketWriterExt};
+    let mut data = [0; 64];
+    let block = ReportBlock::builder(OURS).extended_sequence_number(65_510);
+    let length = ReceiverReport::builder(THEIRS).add_report_block(block).write_into(&mut data).unwrap();
+    rig.session.rtp(Nanos::from_ms(rig.ms), &data[..length], source);
+    rig.drain();
+    assert!(matches!(rig.playback_events()[..], [PlaybackEvent::Report { highest_packet: 65_510, .. }]));
+}

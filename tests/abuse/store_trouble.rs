@@ -1,0 +1,286 @@
+//! A store that can't be used: the box refuses calls, says why, and takes them as soon as it can. It never ends for it.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use recado::config::STORE_FILE;
+use recado::coordination::{BackupError, Options, Store, backups, damaged_stores, make_backup};
+use recado_core::conversation::input::Evidence;
+use recado_core::ids::BootId;
+use recado_core::ledger::{BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationState, Write};
+use recado_core::time::Wall;
+use rusqlite::Connection;
+
+use crate::box_process::command;
+use crate::disk::Disk;
+use crate::phone::{Phone, UNKNOWN, WORDS, transact};
+use crate::stage::{Stage, patiently};
+
+#[allow(dead_code)]
+#[path = "../store/fixtures.rs"]
+mod fixtures;
+
+/// A box whose ports are known before it has said anything.
+struct Refusing {
+    child: Child,
+    sip: SocketAddr,
+    http: SocketAddr,
+    manager: UnixDatagram,
+}
+
+impl Refusing {
+    fn start(stage: &Stage) -> Self {
+        let udp = UdpSocket::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port");
+        let tcp = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port");
+        let socket = stage.path(&format!("notify-{}", udp.port()));
+        let manager = UnixDatagram::bind(&socket).expect("a socket");
+        manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        let mut box_command = command(&stage.config());
+        box_command.args(["--set", &format!("sip.listen={udp}"), "--set", &format!("http.listen={tcp}")]);
+        let child = box_command.env("NOTIFY_SOCKET", &socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        Self { child, sip: udp, http: tcp, manager }
+    }
+
+    fn health(&self) -> Option<serde_json::Value> {
+        let answer = get(self.http, "GET", "/health")?;
+        serde_json::from_str(answer.split("\r\n\r\n").nth(1)?).ok()
+    }
+
+    /// Refuses calls, probes and callbacks, and says why, to people and to the service manager.
+    fn refuses(&self, what: &str, because: &str) {
+        let health = patiently(&format!("{what}: the box to refuse"), || self.health().filter(|health| health["status"] == "refusing"));
+        let problem = health["problems"][0].as_str().unwrap_or_default();
+        println!("{what}: {problem}");
+        assert!(problem.starts_with("store: ") && problem.contains(because), "{what}: {health}");
+        assert!(get(self.http, "GET", "/health").is_some_and(|answer| answer.starts_with("HTTP/1.1 503")), "{what}");
+        assert_eq!(Phone::try_dial(self.sip, "ana").err(), Some(503), "{what}");
+        let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+        socket.connect(self.sip).expect("connected");
+        let local = socket.local_addr().expect("an address");
+        let options = format!(
+            "OPTIONS sip:recado@{to} SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK1\r\nMax-Forwards: 70\r\nFrom: <sip:a@{local}>;tag=1\r\n\
+             To: <sip:recado@{to}>\r\nCall-ID: {local}\r\nCSeq: 1 OPTIONS\r\nContent-Length: 0\r\n\r\n",
+            to = self.sip
+        );
+        let answer = transact(&socket, &options, "OPTIONS").expect("an answer");
+        assert!(answer.starts_with("SIP/2.0 503") && answer.contains("Retry-After: 30"), "{what}: {answer}");
+        let callback = get(self.http, "POST", "/v1/operations/op_1/result").unwrap_or_default().to_lowercase();
+        assert!(callback.starts_with("http/1.1 503") && callback.contains("retry-after"), "{what}: {callback}");
+        let told = self.told("STATUS=refusing calls");
+        assert!(told.contains("READY=1") && told.contains(because), "{what}: {told}");
+    }
+
+    /// What the service manager was told that contains `text`.
+    fn told(&self, text: &str) -> String {
+        let mut buffer = [0; 2_048];
+        loop {
+            let length = self.manager.recv(&mut buffer).unwrap_or_else(|error| panic!("not told {text}: {error}"));
+            let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            if told.contains(text) {
+                return told;
+            }
+        }
+    }
+
+    /// It takes calls by itself, in the same process, once the cause has gone.
+    fn recovers(mut self, what: &str) {
+        self.told("STATUS=taking calls");
+        patiently(&format!("{what}: the box to be well"), || self.health().filter(|health| health["status"] != "refusing"));
+        patiently(&format!("{what}: a call to be taken"), || Phone::try_dial(self.sip, "ana").ok()).hang_up();
+        assert!(self.child.try_wait().expect("a child").is_none(), "{what}: it has ended");
+        let stopped = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(stopped.success() && patiently("its end", || self.child.try_wait().expect("a child")).success(), "{what}");
+    }
+}
+
+impl Drop for Refusing {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn get(to: SocketAddr, method: &str, path: &str) -> Option<String> {
+    use std::io::{Read, Write};
+    let mut stream = TcpStream::connect(to).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: box\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+fn store_of(stage: &Stage) -> PathBuf {
+    std::fs::create_dir_all(stage.path("data")).expect("made");
+    stage.path("data").join(STORE_FILE)
+}
+
+fn make_store(path: &std::path::Path) {
+    let opened = Store::open(path, &Options::new(BootId(1), Wall::default()));
+    drop(opened.unwrap_or_else(|error| panic!("{error}")));
+}
+
+#[test]
+fn a_file_that_is_not_the_boxs_own_is_left_alone_until_it_is_moved_away() {
+    let stage = Stage::set(&[]);
+    let store = store_of(&stage);
+    std::fs::write(&store, "dear diary, ".repeat(200)).expect("written");
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("not a database", "is not a store of recado");
+    assert!(std::fs::read_to_string(&store).is_ok_and(|text| text.starts_with("dear diary")), "it was changed");
+    std::fs::remove_file(&store).expect("removed");
+    boxed.recovers("not a database");
+
+    std::fs::remove_file(&store).expect("removed");
+    let other = Connection::open(&store).expect("a database");
+    other.execute_batch("CREATE TABLE theirs (x); PRAGMA application_id = 4711").expect("a table");
+    drop(other);
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("another program's", "is not a store of recado");
+    std::fs::remove_file(&store).expect("removed");
+    boxed.recovers("another program's");
+}
+
+#[test]
+fn a_store_of_a_newer_version_is_left_alone_until_an_older_one_takes_its_place() {
+    let stage = Stage::set(&[]);
+    let store = store_of(&stage);
+    make_store(&store);
+    let newer = Connection::open(&store).expect("a database");
+    newer.pragma_update(None, "user_version", 9_999).expect("a version");
+    drop(newer);
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a newer version's", "schema 9999");
+    assert!(damaged_stores(&store).is_empty());
+    std::fs::remove_file(&store).expect("removed");
+    boxed.recovers("a newer version's");
+}
+
+#[test]
+fn a_second_box_waits_for_the_first_to_end() {
+    let stage = Stage::set(&[]);
+    let first = stage.box_runs();
+    let second = Refusing::start(&stage);
+    second.refuses("a second box", &format!("is in use by process {}", first.id()));
+    assert!(first.stops().0.success());
+    second.recovers("a second box");
+}
+
+#[test]
+fn a_missing_directory_is_waited_for() {
+    let stage = Stage::set(&[]);
+    stage.changes("/data\"", "/not/there/yet\"");
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a missing directory", "does not exist: create it");
+    std::fs::create_dir_all(stage.path("not/there")).expect("made");
+    boxed.recovers("a missing directory");
+}
+
+#[test]
+fn a_disk_that_can_not_be_written_is_waited_for() {
+    let stage = Stage::set(&[]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "8m") else { return };
+    make_store(&store_of(&stage));
+    disk.remount("ro");
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a read-only disk", "read-only file system");
+    disk.remount("rw");
+    boxed.recovers("a read-only disk");
+}
+
+#[test]
+fn a_disk_that_is_full_before_there_is_a_store_is_waited_for() {
+    let stage = Stage::set(&[]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "4m") else { return };
+    disk.fill();
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a full disk", "no space left");
+    disk.empty();
+    boxed.recovers("a full disk");
+}
+
+#[test]
+fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_lost_is_told_as_not_known() {
+    let stage = Stage::set(&["job"]);
+    let store = store_of(&stage);
+    // Asked for, and running, when the backup is made.
+    let boxed = stage.box_runs();
+    let phone = Phone::dial(boxed.sip, "ana");
+    stage.asked("job", 1);
+    phone.hears(WORDS, 1);
+    phone.hang_up();
+    boxed.says("call settled");
+    let made = make_backup(&store, 3);
+    assert!(!matches!(made, Err(BackupError::Damaged { .. })) && made.is_ok(), "{made:?}");
+    assert!(boxed.stops().0.success());
+    let mut bytes = std::fs::read(&store).expect("read");
+    bytes[4_096..].fill(0xA5);
+    std::fs::write(&store, &bytes).expect("written");
+
+    let boxed = stage.box_runs();
+    let health = patiently("health to say so", || Some(boxed.health()).filter(|health| health["status"] == "degraded"));
+    println!("{health}");
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("damage: the store was damaged")), "{health}");
+    assert!(!boxed.said("it is set aside").is_empty());
+    let aside = damaged_stores(&store);
+    assert_eq!(std::fs::read(&aside[0]).expect("kept"), bytes);
+    assert_eq!(stage.history().operations[0].state, OperationState::Unknown);
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(UNKNOWN, 1);
+    patiently("it to be told", || (stage.history().deliveries.first()?.state == DeliveryState::Spoken).then_some(()));
+    phone.hang_up();
+    // Seen to: somebody has moved it away.
+    std::fs::remove_file(&aside[0]).expect("removed");
+    assert!(boxed.stops().0.success());
+    assert!(!backups(&store).is_empty());
+    stage.box_runs().is("ok");
+}
+
+#[test]
+fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_process() {
+    let stage = Stage::set(&["job"]);
+    let store = store_of(&stage);
+    let (mut filled, _) = Store::open(&store, &Options::new(BootId(1), Wall::default())).expect("opens");
+    for chunk in (0..4_000u128).collect::<Vec<_>>().chunks(64) {
+        let lives: Vec<_> = chunk.iter().map(|number| (CommitId(0), over(*number))).collect();
+        assert!(filled.commit(&lives).iter().all(Result::is_ok));
+    }
+    drop(filled);
+    let boxed = Refusing::start(&stage);
+    boxed.told("STATUS=taking calls");
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(WORDS, 1);
+    // Behind the back of the box, which has only some of the pages in memory.
+    let looking = Connection::open(&store).expect("a database");
+    looking.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).expect("moved into the file");
+    let mut bytes = std::fs::read(&store).expect("read");
+    for page in bytes.chunks_mut(4_096).skip(1) {
+        page[..64].fill(0xA5);
+    }
+    std::fs::write(&store, &bytes).expect("written");
+    drop(looking);
+    // Whoever calls asks for work, until a damaged page is met.
+    let health = patiently("the damage to be met", || {
+        drop(Phone::try_dial(boxed.sip, "bob"));
+        boxed.health().filter(|health| health["status"] == "refusing")
+    });
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("damaged")), "{health}");
+    let frames = phone.heard().frames.len();
+    patiently("the call to go on", || (phone.heard().frames.len() > frames + 25).then_some(()));
+    phone.hang_up();
+    boxed.told("STATUS=opening the store anew");
+    boxed.recovers("a store that was damaged in a call");
+    assert_eq!(damaged_stores(&store).len(), 1);
+}
+
+/// An operation that is over.
+fn over(number: u128) -> Vec<Write> {
+    let heard = vec![fixtures::clause(number, Some(Evidence::Received))];
+    let spoken = DeliveryRecord { state: DeliveryState::Spoken, clauses: heard, ..fixtures::delivery(number, number) };
+    let closed = BatchRecord { state: BatchState::Closed, ..fixtures::batch(number) };
+    [fixtures::accepted(number), fixtures::succeeded(number), vec![Write::UpdateDelivery(spoken), Write::UpdateBatch(closed)]].concat()
+}

@@ -1,0 +1,74 @@
+//! Whole simulated conversations over the real store: what the simulator's store in memory takes it takes, what that refuses it
+//! refuses, and after every commit and every restart both hold the same.
+
+use std::path::PathBuf;
+
+use recado::coordination::{Reader, Store};
+use recado_core::ids::BootId;
+use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Snapshot, Write};
+use recado_sim::action::Action;
+use recado_sim::script::Script;
+use recado_sim::world::World;
+use tempfile::TempDir;
+
+use crate::fixtures::{open, path_in, snapshot};
+
+#[test]
+fn whatever_is_said_and_done_both_stores_hold_the_same() {
+    let mut commits = 0;
+    let mut restarts = 0;
+    for seed in 0..SEEDS {
+        let script = Script::of_seed(seed);
+        let mut world = World::new(&script.parameters);
+        let file = File::new();
+        world.rig.store.beside(Box::new(file));
+        for event in &script.events {
+            world.pass_to(event.at_ms);
+            world.act(&event.action);
+        }
+        world.finish();
+        commits += world.rig.store.commits;
+        restarts += u64::try_from(script.events.iter().filter(|event| matches!(event.action, Action::Crash { .. })).count()).unwrap();
+    }
+    assert!(commits > 2 * SEEDS && restarts > 5, "{commits} commits and {restarts} restarts say little");
+}
+
+/// The real store, on a file of its own.
+struct File {
+    path: PathBuf,
+    /// None only while the box is dead.
+    store: Option<Store>,
+    reader: Reader,
+    _directory: TempDir,
+}
+
+impl File {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let path = path_in(directory.path());
+        let (store, _) = open(&path, 1);
+        let reader = Reader::open(&path).unwrap();
+        Self { path, store: Some(store), reader, _directory: directory }
+    }
+}
+
+impl recado_sim::store::Store for File {
+    fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
+        let store = self.store.as_mut().unwrap();
+        store.commit(&[(CommitId(0), writes.to_vec())]).remove(0).map_err(|error| error.to_string())
+    }
+
+    fn restart(&mut self, boot: BootId) -> Snapshot {
+        self.store = None;
+        let (store, recovered) = open(&self.path, boot.0);
+        self.store = Some(store);
+        snapshot(recovered)
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        snapshot(self.reader.recovered(u32::try_from(CLOSED_OPERATIONS_MAX).unwrap()).unwrap())
+    }
+}
+
+/// As many as are played in some seconds: every commit is flushed to the disk.
+const SEEDS: u64 = 60;

@@ -1,0 +1,163 @@
+//! What the doctor sees, beside a running box and without one, and what it mends.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use recado::coordination::{Contents, Examination, OpenError, Options, examine, make_backup, mend};
+use recado_core::ids::BootId;
+use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, Write};
+use recado_core::time::Wall;
+use rusqlite::Connection;
+
+use crate::faults::run;
+use crate::fixtures::{accepted, batch, claim, commit, delivery, open, path_in, succeeded, wall};
+
+fn now() -> Wall {
+    wall(120_000)
+}
+
+fn contents(found: &Examination) -> &Contents {
+    found.contents.as_ref().unwrap_or_else(|| panic!("{found:?}"))
+}
+
+fn options() -> Options {
+    Options::new(BootId(77), wall(1))
+}
+
+/// Three closings: one is being told, one is stale, one belongs to nobody.
+fn scene(path: &Path) -> recado::coordination::Store {
+    let (mut store, _) = open(path, 1);
+    for number in 1..=3 {
+        let anonymous = number == 3;
+        let mut writes = accepted(number);
+        writes.extend(succeeded(number));
+        for write in &mut writes {
+            match write {
+                Write::CreateBatch(BatchRecord { party, .. }) | Write::UpdateBatch(BatchRecord { party, .. }) if anonymous => *party = None,
+                Write::CreateDelivery(record) => {
+                    *record = DeliveryRecord {
+                        party: record.party.take().filter(|_| !anonymous),
+                        stale_after_ms: (number == 2).then_some(60_000),
+                        ..record.clone()
+                    }
+                }
+                _ => {}
+            }
+        }
+        assert_eq!(commit(&mut store, writes), Ok(()));
+    }
+    let speaking = DeliveryRecord { state: DeliveryState::Speaking, stale_after_ms: None, ..delivery(1, 1) };
+    assert_eq!(commit(&mut store, vec![claim(1, 1), Write::UpdateDelivery(speaking)]), Ok(()));
+    store
+}
+
+#[test]
+fn a_running_box_is_looked_at_and_not_disturbed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let mut store = scene(&path);
+    let found = examine(&path, now());
+    assert_eq!((found.in_use_by, found.reserve), (Some(std::process::id()), true));
+    assert!(found.readable_by_others.is_empty() && found.leftovers.is_empty() && found.files.contains_key("state.db-wal"), "{found:?}");
+    let contents = contents(&found);
+    assert_eq!((contents.integrity.as_str(), contents.schema.0), ("ok", contents.schema.1));
+    assert_eq!(contents.settings["journal_mode"], "wal");
+    assert!(contents.broken_rules.is_empty(), "{:?}", contents.broken_rules);
+    assert_eq!(contents.deliveries.get("ready"), Some(&2));
+    let why: Vec<&str> = contents.waiting.iter().map(|waiting| waiting.why.as_str()).collect();
+    assert!(why[0].contains("is telling it") && why[1].contains("stale") && why[2].contains("anonymous"), "{why:?}");
+    assert_eq!(contents.waiting[0].age_ms, Some(118_000));
+    assert!(matches!(mend(&path, &options()), Err(OpenError::InUse { .. })), "a running box is left alone");
+    assert_eq!(commit(&mut store, accepted(9)), Ok(()));
+}
+
+#[test]
+fn broken_rules_are_named_with_the_rows_that_break_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let edited = Connection::open(&path).expect("a database");
+    let triggers: Vec<String> = edited
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'trigger'")
+        .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect())
+        .expect("triggers");
+    for trigger in triggers {
+        edited.execute_batch(&format!("DROP TRIGGER {trigger}")).expect("dropped");
+    }
+    edited
+        .execute_batch(
+            "PRAGMA foreign_keys = OFF; DELETE FROM delivery WHERE sequence = 2; UPDATE batch SET state = 'closed' WHERE sequence = 3;
+             UPDATE operation SET state = 'running' WHERE sequence = 3; DELETE FROM claim; DELETE FROM batch WHERE sequence = 1",
+        )
+        .expect("edited");
+    drop(edited);
+    let found = examine(&path, now());
+    let rules: Vec<&str> = contents(&found).broken_rules.iter().map(|broken| broken.rule).collect();
+    let expected = ["has its closing", "closed only when", "tells of operations that have ended", "is claimed (R4)", "refers to"];
+    assert_eq!(rules.len(), expected.len(), "{rules:?}");
+    assert!(rules.iter().zip(expected).all(|(rule, expected)| rule.contains(expected)), "{rules:?}");
+    assert_eq!(contents(&found).broken_rules[0].rows, [batch(2).id.to_string()]);
+    assert_eq!(batch(2).state, BatchState::Open);
+}
+
+#[test]
+fn what_can_be_mended_is_mended() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let backup = make_backup(&path, 3).expect("a backup");
+    let file = |suffix: &str| path.with_file_name(format!("state.db{suffix}"));
+    fs::remove_file(file(".reserve")).expect("there");
+    fs::write(file(".backup-new"), b"half").expect("written");
+    fs::write(file(".examined-wal"), b"half").expect("written");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
+    let mut bytes = fs::read(&path).expect("there");
+    bytes[4096..].fill(0xa5);
+    fs::write(&path, bytes).expect("written");
+
+    let ill = examine(&path, now());
+    assert!(!ill.reserve && ill.in_use_by.is_none());
+    assert!(ill.readable_by_others.contains(&path));
+    assert_eq!(ill.leftovers, [file(".backup-new"), file(".examined-wal")]);
+    assert!(ill.contents.as_ref().is_none_or(|contents| contents.integrity != "ok"), "{ill:?}");
+    assert_eq!((ill.backups.len(), &ill.backups[0].damage), (1, &None));
+
+    let done = mend(&path, &options()).expect("mended").join("; ");
+    for what in ["removed", "private", &backup.display().to_string(), "made the reserve"] {
+        assert!(done.contains(what), "{what} is missing: {done}");
+    }
+    let well = examine(&path, now());
+    assert!(well.reserve && well.readable_by_others.is_empty() && well.leftovers.is_empty());
+    assert_eq!(contents(&well).integrity, "ok");
+    assert_eq!(contents(&well).losses.len(), 1);
+    assert_eq!(well.set_aside.len(), 1);
+    assert_eq!(mend(&path, &options()).expect("nothing to do"), Vec::<String>::new());
+}
+
+#[test]
+fn a_store_on_a_disk_that_can_not_be_written_is_read_all_the_same() {
+    let at = tempfile::tempdir().expect("a directory").keep();
+    let place = at.to_string_lossy().into_owned();
+    if !run("mount", &["-t", "tmpfs", "-o", "size=8m", "recado-test", &place]) {
+        eprintln!("skipped: mounting a small disk is not permitted here");
+        return;
+    }
+    let path = path_in(&at);
+    drop(scene(&path));
+    assert!(run("mount", &["-o", "remount,ro", &place]));
+    let found = examine(&path, now());
+    assert!(run("umount", &["-l", &place]));
+    drop(fs::remove_dir(&at));
+    assert!(contents(&found).without_log);
+    assert_eq!(contents(&found).deliveries.get("ready"), Some(&2));
+}
+
+#[test]
+fn where_there_is_no_store_the_doctor_says_so_and_makes_none() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let found = examine(&path, now());
+    assert!(found.unreadable.is_some_and(|why| why.contains("there is no store")));
+    assert_eq!(fs::read_dir(directory.path()).expect("a directory").count(), 0);
+}
