@@ -12,7 +12,7 @@ use recado_core::conversation::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Conversation, Effect, Evidence, Generation, Input, ModelEvent, PlaybackEvent,
     Purpose, SegmentRef, Settings, ToolCall,
 };
-use recado_core::ids::{BootId, PartyId, ResponseId, SessionId};
+use recado_core::ids::{BootId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{self, AttemptOutcome, Ledger, Snapshot};
 use recado_core::policy::{Language, ToolPolicy};
 use recado_core::time::{Step, Time, Wall};
@@ -74,7 +74,8 @@ impl Bare {
                     outcome: AttemptOutcome::Succeeded(serde_json::json!({ "at": "nine" })),
                 }),
                 ledger::Effect::Tell { news, .. } => self.conversation(Input::News(news)),
-                ledger::Effect::Answer { .. } | ledger::Effect::Measured(_) => {}
+                // Nothing is cancelled and nothing handed off here.
+                ledger::Effect::Answer { .. } | ledger::Effect::Measured(_) | ledger::Effect::Cancel(_) | ledger::Effect::HandOff(_) => {}
             }
         }
     }
@@ -130,7 +131,34 @@ impl Bare {
     }
 }
 
+/// A ledger with so many operations open, each in a batch of its own.
+fn busy(open: u64) -> Ledger {
+    let policies = BTreeMap::from([("table".to_owned(), ToolPolicy { idempotent: true, ..ToolPolicy::default() })]);
+    let (mut ledger, _) = Ledger::recover(&mut step(0), BootId(1), policies, Snapshot::default());
+    let session = SessionId(1);
+    ledger.handle(&mut step(1), ledger::Input::SessionUp { session, party: None, language: Language::Es });
+    for number in 0..open {
+        let arguments = serde_json::json!({ "number": number });
+        let call = ToolCall { call_id: "1".into(), tool: "table".into(), arguments, confirmed: false };
+        let (turn, response) = (TurnId(number.into()), ResponseId(number.into()));
+        let mut effects = ledger.handle(&mut step(number + 2), ledger::Input::Accept { session, turn, response, call });
+        while let Some(effect) = effects.pop() {
+            if let ledger::Effect::Persist { commit, .. } = effect {
+                effects.extend(ledger.handle(&mut step(number + 2), ledger::Input::Durable(commit)));
+            }
+        }
+    }
+    ledger
+}
+
 fn core(criterion: &mut Criterion) {
+    criterion.bench_function("ledger: an input and the next deadline, with 8,000 operations open", |bencher| {
+        let mut ledger = busy(8_000);
+        bencher.iter(|| {
+            ledger.handle(&mut step(9_000), ledger::Input::Wake);
+            black_box(ledger.deadline())
+        });
+    });
     let folder = tempfile::tempdir().expect("a folder");
     let directory = folder.path().join("traces");
     let kept = Kept { directory, mode: Mode::Redacted, files_max: 10, bytes_max: 64 << 20, file_bytes_max: 4 << 20 };

@@ -51,6 +51,21 @@ fn version_and_help_say_what_they_promise() {
 }
 
 #[test]
+fn conversations_are_simulated_and_traces_replayed() {
+    let output = recado(&["sim", "--seeds", "40", "--jobs", "2", "--edges"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.starts_with("40 conversations in ") && said.contains("Acoustic Quiet → Suspected"), "{said}");
+    let trace = "../tests/regressions/a-claim-is-lost-and-another-granted-in-one-transaction.trace";
+    let output = recado(&["sim", "--replay", trace]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("the contract holds\n"), "{}", text(&output.stdout));
+    let output = recado(&["sim", "--replay", "recado.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr), "recado.toml: this is no trace of a simulation: its first line must be `recado simulation 1`\n");
+}
+
+#[test]
 fn the_doctor_explains_a_store_mends_it_and_says_by_its_exit_code_whether_something_is_wrong() {
     let directory = tempfile::tempdir().unwrap();
     let data = format!("box.data_dir={}", directory.path().display());

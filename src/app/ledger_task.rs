@@ -5,15 +5,15 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::SessionId;
 use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
+use recado_core::{OperationId, SessionId};
 use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
 
 use super::clock::Clock;
 use super::watch::{self, Pulse};
 use crate::admin::{HealthState, Impact};
-use crate::cognition::tools::{Callback, Executor};
+use crate::cognition::tools::{Callback, Executor, Report, Webhook, not_handed_off};
 use crate::coordination::Writer;
 use crate::telemetry::{Measures, Observation, Seldom};
 use crate::traces::Traced;
@@ -37,6 +37,8 @@ pub struct LedgerTask {
     pub recovery: Vec<Effect>,
     pub store: Writer,
     pub executor: Executor,
+    /// The other way for what nobody has come to hear, where one is configured.
+    pub webhook: Option<Webhook>,
     pub from_calls: mpsc::Receiver<FromCalls>,
     pub from_tools: mpsc::Receiver<Input>,
     pub from_store: mpsc::Receiver<Input>,
@@ -54,6 +56,8 @@ struct Running {
     store: Writer,
     /// None when the box is stopping: what would be sent is found again at the next start, by its record.
     executor: Option<Executor>,
+    /// None without one, and when the box is stopping: what is not acknowledged is sent again at the next start.
+    webhook: Option<Webhook>,
     sessions: BTreeMap<SessionId, mpsc::Sender<News>>,
     waiting: BTreeMap<RequestId, oneshot::Sender<CallbackAnswer>>,
     /// Commits that the store has not answered.
@@ -73,6 +77,7 @@ impl LedgerTask {
             recovery,
             store,
             executor,
+            webhook,
             mut from_calls,
             mut from_tools,
             mut from_store,
@@ -87,6 +92,7 @@ impl LedgerTask {
             measures,
             store,
             executor: Some(executor),
+            webhook,
             sessions: BTreeMap::new(),
             waiting: BTreeMap::new(),
             open: BTreeMap::new(),
@@ -143,10 +149,10 @@ impl LedgerTask {
                     None => tools_ended = true,
                 },
                 Some(callback) = callbacks.recv() => {
-                    let Callback { request, operation, result, answer } = callback;
+                    let Callback { request, operation, report, answer } = callback;
                     running.waiting.retain(|_, waiting| !waiting.is_closed());
                     running.waiting.insert(request, answer);
-                    running.handle(&clock, &mut ledger, Input::Callback { request, operation, result });
+                    running.handle(&clock, &mut ledger, reported(request, operation, report));
                 }
                 _ = beats.tick() => {
                     let oldest = running.open.values().map(std::time::Instant::elapsed).max().unwrap_or_default();
@@ -170,6 +176,7 @@ impl LedgerTask {
                 // A box that stops begins no further attempts.
                 () = super::sleep_until(deadline), if running.executor.is_some() => running.handle(&clock, &mut ledger, Input::Wake),
                 _ = &mut stop, if tools_end.is_none() => {
+                    running.webhook = None;
                     tools_end = running.executor.take().map(|executor| tokio::spawn(executor.stop(super::STOP_GRACE)));
                 }
             }
@@ -218,6 +225,25 @@ impl Running {
                         self.again.push_back(*report);
                     }
                 }
+                Effect::Cancel(request) => {
+                    // A box that stops asks again at the next start: the operation is `Cancelling` on record.
+                    let Some(executor) = &self.executor else { continue };
+                    info!(operation_id = %request.operation, tool = request.tool, request = request.request, "cancel asked for");
+                    if let Err(report) = executor.cancel(request) {
+                        self.again.push_back(*report);
+                    }
+                }
+                Effect::HandOff(hand_off) => {
+                    info!(delivery_id = %hand_off.delivery, batch_id = %hand_off.batch, "hand-off begun");
+                    let sent = match &mut self.webhook {
+                        Some(webhook) => webhook.send(&hand_off),
+                        None if self.executor.is_none() => continue,
+                        None => Err(Box::new(not_handed_off(hand_off.delivery, "no webhook is configured"))),
+                    };
+                    if let Err(report) = sent {
+                        self.again.push_back(*report);
+                    }
+                }
                 Effect::Answer { request, answer } => {
                     if let Some(waiting) = self.waiting.remove(&request) {
                         // The sender may have gone away meanwhile; it will ask again.
@@ -253,7 +279,13 @@ fn trace_input(input: &Input) {
                 info!(operation_id = %operation, attempt, error, ?executed, retryable, "attempt failed");
             }
         },
+        Input::CancelAttempted { operation, request, outcome } => {
+            info!(operation_id = %operation, request, ?outcome, "cancel request ended");
+        }
         Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
+        Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
+        Input::Retract { operation, .. } => info!(operation_id = %operation, "result taken back"),
+        Input::Cancel { session, tool } => info!(session_id = %session, tool, "cancel wanted"),
         Input::Accept { session, turn, response, call } => {
             info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
         }
@@ -263,6 +295,14 @@ fn trace_input(input: &Input) {
             info!(session_id = %session, delivery_id = %delivery, ?clauses, "delivery settled");
         }
         _ => {}
+    }
+}
+
+fn reported(request: RequestId, operation: OperationId, report: Report) -> Input {
+    match report {
+        Report::Result(result) => Input::Callback { request, operation, result },
+        Report::Progress(progress) => Input::Progress { request, operation, progress },
+        Report::Retracted => Input::Retract { request, operation },
     }
 }
 
@@ -348,6 +388,7 @@ mod tests {
                 recovery,
                 store,
                 executor,
+                webhook: None,
                 from_calls,
                 from_tools,
                 from_store,

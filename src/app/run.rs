@@ -25,7 +25,7 @@ use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
 use crate::config::{Config, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
@@ -128,6 +128,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
+    let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
     let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);
     let store = store
@@ -166,6 +167,7 @@ async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppE
         recovery,
         store,
         executor,
+        webhook,
         from_calls,
         from_tools,
         from_store,

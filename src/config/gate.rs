@@ -53,11 +53,11 @@ impl Gate {
         ];
         for (name, ms) in quiet {
             if let Some(ms) = ms {
-                checker.within(&Path::of("gate").join(name), ms, 100..=MIN_QUIET_MS_MAX);
+                checker.within(&Path::of("gate").join(name), ms, MIN_QUIET_MS);
             }
         }
     }
 }
 
-/// With more, a conversation has no window at all.
-const MIN_QUIET_MS_MAX: u64 = 10_000;
+/// Less is within a word; with more, a conversation has no window at all (ms).
+pub(super) const MIN_QUIET_MS: std::ops::RangeInclusive<u64> = 100..=10_000;

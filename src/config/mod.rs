@@ -8,6 +8,7 @@
 mod check;
 mod decode;
 mod gate;
+mod hand_off;
 mod http;
 mod listen;
 mod load;
@@ -34,6 +35,7 @@ mod wording;
 mod tests;
 
 pub use gate::Gate;
+pub use hand_off::HandOff;
 pub use http::Http;
 pub use listen::{Listen, ProfileName};
 pub use log::{Log, LogFormat};

@@ -1,11 +1,14 @@
 //! The whole configuration: one field for each table.
 
+use std::path::PathBuf;
+
+use recado_core::policy::WhenUnheard;
 use serde::Deserialize;
 
 use super::check::Checker;
 use super::source::Sources;
 use super::tree::Path;
-use super::{Gate, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
+use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -28,6 +31,8 @@ pub struct Config {
     pub model: Model,
     /// `[http]`: callbacks, health and measures.
     pub http: Http,
+    /// `[hand_off]`: the other way for what nobody has come to hear.
+    pub hand_off: Option<HandOff>,
     /// `[store]`: how the store keeps itself.
     pub store: Store,
     /// `[log]`: what is written to stderr.
@@ -55,15 +60,17 @@ impl Config {
         if let Some(recordings) = &mut self.media.recordings {
             *recordings = self.this_box.data_dir().join(&*recordings);
         }
+        let credential = |file: &PathBuf| {
+            let found = sources.credentials_dir.as_ref().map(|directory| directory.join(file)).filter(|file| file.is_file());
+            found.unwrap_or_else(|| base.join(file))
+        };
         for tool in &mut self.tools {
-            if let Some(ca_file) = &mut tool.ca_file {
-                *ca_file = base.join(&*ca_file);
-            }
-            if let Some(bearer_file) = &mut tool.bearer_file {
-                let credential =
-                    sources.credentials_dir.as_ref().map(|directory| directory.join(&*bearer_file)).filter(|file| file.is_file());
-                *bearer_file = credential.unwrap_or_else(|| base.join(&*bearer_file));
-            }
+            tool.ca_file = tool.ca_file.as_ref().map(|file| base.join(file));
+            tool.bearer_file = tool.bearer_file.as_ref().map(credential);
+        }
+        if let Some(hand_off) = &mut self.hand_off {
+            hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));
+            hand_off.secret_file = credential(&hand_off.secret_file);
         }
     }
 
@@ -77,6 +84,9 @@ impl Config {
         self.gate.check(checker);
         self.model.check(checker);
         self.http.check(checker);
+        if let Some(hand_off) = &self.hand_off {
+            hand_off.check(checker);
+        }
         self.store.check(checker);
         self.log.check(checker);
         self.trace.check(checker);
@@ -93,6 +103,10 @@ impl Config {
         }
         for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
             tool.check(checker, place, self.this_box.language);
+            if tool.when_unheard == WhenUnheard::Webhook && self.hand_off.is_none() {
+                let instead = "a table [hand_off] with url and secret_file, or when_unheard = \"wait\"";
+                checker.error(&place.join("when_unheard"), "there is no webhook to hand its results off to", instead);
+            }
             let first = self.tools.iter().zip(&places).take(index).find(|(earlier, _)| earlier.name == tool.name);
             if let (Some((_, first)), false) = (first, tool.name.is_empty()) {
                 let what = format!("this name is taken by the tool at {}", checker.place(&first.join("name")));

@@ -34,6 +34,9 @@ impl Display for Summary<'_> {
         writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
+        if let Some(hand_off) = &config.hand_off {
+            writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", hand_off.url)?;
+        }
         let traces = config.this_box.traces();
         match config.trace.mode {
             TraceMode::Redacted => writeln!(f, "Traces of calls, without words and numbers, are kept in {}.", traces.display())?,
@@ -48,6 +51,9 @@ impl Display for Summary<'_> {
             let mut traits = String::new();
             if tool.idempotent {
                 write!(traits, ", idempotent, up to {} attempts", tool.retry.attempts_max)?;
+            }
+            if tool.cancel_url.is_some() {
+                traits.push_str(", can be cancelled");
             }
             if tool.priority == Priority::Urgent {
                 traits.push_str(", urgent");

@@ -282,6 +282,55 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
 }
 
 #[test]
+fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy() {
+    for (toml, said) in [
+        (
+            tool("cancel_url = \"/cancel\""),
+            "recado.toml:5:14: tool \"look_up\": cancel_url: \"/cancel\" is not an http:// or https:// URL; write instead: cancel_url = \"https://crm.example/recado/tickets\"",
+        ),
+        (
+            tool("duplicate = \"replace\""),
+            "recado.toml:5:13: warning: tool \"look_up\": duplicate: requests that differ in any argument are two, so there is never one to be replaced; write instead: idempotency_fields = [\"…\"], the arguments that name what is asked for",
+        ),
+        (
+            tool("duplicate = \"refuse\""),
+            "recado.toml:5:13: tool \"look_up\": duplicate: \"refuse\" is not a choice; write instead: duplicate = \"reuse\"",
+        ),
+        (
+            tool("version_field = \"version\""),
+            "recado.toml:5:17: tool \"look_up\": version_field: versions are compared on a topic, and this tool has none; write instead: topic = \"price\", or no version_field",
+        ),
+        (
+            tool("say_progress.es = \"{{ progress.percent }} %\""),
+            "recado.toml:5:1: warning: tool \"look_up\": say_progress: this is never said; write instead: progress = \"say\"",
+        ),
+        (
+            tool("progress = \"say\"\nsay_progress.es = \"{{ result.percent }} %\""),
+            "recado.toml:6:19: tool \"look_up\": say_progress.es: there is no `result` to be said here; write instead: arguments, progress and what is in it",
+        ),
+        (
+            tool("when_unheard = \"webhook\""),
+            "recado.toml:5:16: tool \"look_up\": when_unheard: there is no webhook to hand its results off to; write instead: a table [hand_off] with url and secret_file, or when_unheard = \"wait\"",
+        ),
+        (
+            tool("min_quiet_ms = 5"),
+            "recado.toml:5:16: tool \"look_up\": min_quiet_ms: 5 is outside of 100 to 10000; write instead: min_quiet_ms = 100",
+        ),
+        (
+            "[hand_off]\nurl = \"crm\"\nsecret_file = \"none\"\n".to_owned(),
+            "recado.toml:2:7: hand_off.url: \"crm\" is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/unheard\"\n\
+             recado.toml:3:15: hand_off.secret_file: the credential file none can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret",
+        ),
+        (
+            "[hand_off]\nurl = \"https://crm.example/\"\n".to_owned(),
+            "recado.toml:1:2: hand_off: `secret_file` is missing; write instead: secret_file = …",
+        ),
+    ] {
+        assert_eq!(said_of(&toml), said, "{toml}");
+    }
+}
+
+#[test]
 fn every_problem_is_reported_and_not_only_the_first() {
     let said = said_of(
         "[box]\nlanguage = \"fr\"\nnmae = \"x\"\n[sip]\ncalls_max = \"many\"\nlisten = 5060\n[[tools]]\nname = 1\nurl = \"ftp://x\"\n[[tools]]\nname = \"b\"\nurl = \"http://127.0.0.1/\"\nsay_done.en = \"{{\"\n",
@@ -429,21 +478,26 @@ fn the_annotated_default_says_the_defaults() {
     assert_eq!((table.timeout_ms, table.deadline_ms, table.concurrency), (order.timeout_ms, order.deadline_ms, order.concurrency));
     assert_eq!((&table.retry, table.priority, table.ride, table.strict), (&order.retry, order.priority, order.ride, order.strict));
     assert_eq!((table.can_interrupt, table.uncertain), (order.can_interrupt, order.uncertain));
+    assert_eq!((table.duplicate, table.max_wait_ms, table.audience), (order.duplicate, order.max_wait_ms, order.audience));
+    assert_eq!((table.progress, table.when_unheard), (order.progress, order.when_unheard));
 }
 
 #[test]
 fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     let setting = |line: &str| {
-        let content = line.strip_prefix("# ").filter(|rest| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' ')));
+        let is_table = |rest: &str| rest.starts_with('[') && rest.ends_with(']');
+        let is_setting = |rest: &str| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+        let content = line.strip_prefix("# ").filter(|rest| is_table(rest) || is_setting(rest));
         content.unwrap_or(line).replace("http://127.0.0.1:9000", "https://crm.example")
     };
     let everything: String = annotated().lines().map(|line| setting(line) + "\n").collect();
-    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic"] {
+    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic", "cancel_url", "secret_file"] {
         assert!(everything.contains(&format!("\n{key} = ")), "{key}");
     }
     let room = Room::with(&everything);
     room.write("crm-token", "t");
     room.write("crm-ca.pem", "");
+    room.write("hand-off-secret", "s");
     assert_eq!(room.problems(&room.sources()), "");
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use recado_core::policy::{CanInterrupt, Localised, Priority, Retry, RidePosition, Sayings, ToolPolicy, UncertainPolicy};
+use recado_core::policy::{
+    Audience, CanInterrupt, DuplicatePolicy, HAND_OFF_AFTER_MS, Localised, MAX_WAIT_MS, Priority, ProgressPolicy, Retry, RidePosition,
+    Sayings, ToolPolicy, UncertainPolicy, WhenUnheard,
+};
 use serde::Deserialize;
 
 /// One `[[tools]]` table.
@@ -21,6 +24,9 @@ pub struct Tool {
     pub parameters: serde_json::Value,
     /// Where attempts are POSTed: `http://` or `https://`.
     pub url: String,
+    /// Where it is asked to cancel an operation; none where it can't be.
+    #[serde(default)]
+    pub cancel_url: Option<String>,
     /// Headers sent with each attempt.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
@@ -48,15 +54,39 @@ pub struct Tool {
     /// How failed attempts are repeated.
     #[serde(default)]
     pub retry: Retry,
+    /// What is done about a request that repeats another one.
+    #[serde(default)]
+    pub duplicate: DuplicatePolicy,
     /// How soon its closing wants to be heard.
     #[serde(default)]
     pub priority: Priority,
     /// What an urgent closing may cut.
     #[serde(default)]
     pub can_interrupt: CanInterrupt,
-    /// Age after which its closing is not told (ms).
+    /// How long its closing waits for a window of its own before it may also ride on a response (ms).
+    #[serde(default = "max_wait_ms")]
+    pub max_wait_ms: u64,
+    /// Quiet before its closing is announced (ms); the box's own where it is not given.
     #[serde(default)]
+    pub min_quiet_ms: Option<u64>,
+    /// Who must be on the line to hear its closing.
+    #[serde(default)]
+    pub audience: Audience,
+    /// What is done with news of progress.
+    #[serde(default)]
+    pub progress: ProgressPolicy,
+    /// Age after which its closing is not told (ms).
+    #[serde(default = "stale_after_ms")]
     pub stale_after_ms: Option<u64>,
+    /// The field of the result that holds its version: on its topic, a result is not told once a later version is known.
+    #[serde(default)]
+    pub version_field: Option<String>,
+    /// What is done with a closing that nobody has come to hear.
+    #[serde(default)]
+    pub when_unheard: WhenUnheard,
+    /// How long its closing waits for somebody who may hear it before it is handed off (ms).
+    #[serde(default = "hand_off_after_ms")]
+    pub hand_off_after_ms: u64,
     /// What it is about: a newer request of the same caller on the same topic makes an untold closing obsolete.
     #[serde(default)]
     pub topic: Option<String>,
@@ -84,6 +114,18 @@ pub struct Tool {
     /// Said when nobody knows whether it took effect.
     #[serde(default)]
     pub say_unknown: Localised,
+    /// Said when it was cancelled before it took effect.
+    #[serde(default)]
+    pub say_cancelled: Localised,
+    /// Said when it took effect and was undone.
+    #[serde(default)]
+    pub say_compensated: Localised,
+    /// Said when the cancel came too late; a template over `arguments` and `result`.
+    #[serde(default)]
+    pub say_too_late: Localised,
+    /// Said on news of progress; a template over `arguments` and `progress`.
+    #[serde(default)]
+    pub say_progress: Localised,
 }
 
 impl Tool {
@@ -92,9 +134,18 @@ impl Tool {
         ToolPolicy {
             idempotent: self.idempotent,
             idempotency_fields: self.idempotency_fields.clone(),
+            duplicate: self.duplicate,
+            cancellable: self.cancel_url.is_some(),
             priority: self.priority,
             can_interrupt: self.can_interrupt,
+            max_wait_ms: self.max_wait_ms,
+            min_quiet_ms: self.min_quiet_ms,
+            audience: self.audience,
+            progress: self.progress,
             stale_after_ms: self.stale_after_ms,
+            version_field: self.version_field.clone(),
+            when_unheard: self.when_unheard,
+            hand_off_after_ms: self.hand_off_after_ms,
             deadline_ms: self.deadline_ms,
             retry: self.retry.clone(),
             topic: self.topic.clone(),
@@ -107,9 +158,11 @@ impl Tool {
                 short: self.say_short.clone(),
                 failed: self.say_failed.clone(),
                 unknown: self.say_unknown.clone(),
-                ..Sayings::default()
+                cancelled: self.say_cancelled.clone(),
+                compensated: self.say_compensated.clone(),
+                too_late: self.say_too_late.clone(),
+                progress: self.say_progress.clone(),
             },
-            ..ToolPolicy::default()
         }
     }
 }
@@ -128,4 +181,18 @@ fn concurrency() -> NonZeroUsize {
 
 fn deadline_ms() -> u64 {
     300_000
+}
+
+fn max_wait_ms() -> u64 {
+    MAX_WAIT_MS
+}
+
+fn hand_off_after_ms() -> u64 {
+    HAND_OFF_AFTER_MS
+}
+
+/// Thirty days: a caller who has not come back by then does not wait for it, and a box keeps nobody's results for ever.
+#[expect(clippy::unnecessary_wraps, reason = "the default of a setting that may be left out")]
+fn stale_after_ms() -> Option<u64> {
+    Some(30 * 86_400_000)
 }

@@ -1,11 +1,12 @@
 //! What must be true of a `[[tools]]` table.
 
 use minijinja::Environment;
-use recado_core::policy::{Language, Localised};
+use recado_core::policy::{Audience, DuplicatePolicy, Language, Localised, ProgressPolicy, WhenUnheard};
 use reqwest::Url;
 use serde_json::Value as Json;
 
 use super::check::Checker;
+use super::gate::MIN_QUIET_MS;
 use super::secret::Secret;
 use super::tool::Tool;
 use super::tree::Path;
@@ -14,7 +15,10 @@ use super::wording::nearest;
 impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
         self.check_name(checker, &place.join("name"));
-        self.check_url(checker, place);
+        self.check_url(checker, place, "url", &self.url);
+        if let Some(url) = &self.cancel_url {
+            self.check_url(checker, place, "cancel_url", url);
+        }
         self.check_headers(checker, &place.join("headers"));
         self.check_limits(checker, place);
         self.check_parameters(checker, place);
@@ -43,13 +47,13 @@ impl Tool {
         }
     }
 
-    fn check_url(&self, checker: &mut Checker<'_>, place: &Path) {
-        let path = place.join("url");
-        let url = match Url::parse(&self.url) {
+    fn check_url(&self, checker: &mut Checker<'_>, place: &Path, key: &str, text: &str) {
+        let path = place.join(key);
+        let url = match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
             _ => {
-                let what = format!("{:?} is not an http:// or https:// URL", self.url);
-                return checker.error(&path, what, "url = \"https://crm.example/recado/tickets\"");
+                let what = format!("{text:?} is not an http:// or https:// URL");
+                return checker.error(&path, what, format!("{key} = \"https://crm.example/recado/tickets\""));
             }
         };
         if url.password().is_some() || !url.username().is_empty() {
@@ -57,7 +61,7 @@ impl Tool {
         }
         let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if url.scheme() == "http" && !on_this_machine && self.bearer_file.is_some() {
-            checker.warning(&path, "the bearer token travels unencrypted", format!("url = {:?}", self.url.replacen("http:", "https:", 1)));
+            checker.warning(&path, "the bearer token travels unencrypted", format!("{key} = {:?}", text.replacen("http:", "https:", 1)));
         }
         if url.scheme() == "http" && self.ca_file.is_some() {
             checker.warning(&place.join("ca_file"), "an http:// URL uses no certificates", "an https:// URL, or no ca_file");
@@ -108,6 +112,35 @@ impl Tool {
         }
         if self.topic.as_ref().is_some_and(|topic| topic.trim().is_empty()) {
             checker.error(&place.join("topic"), "it is empty", "topic = \"table\", or nothing");
+        }
+        self.check_telling(checker, place);
+    }
+
+    fn check_telling(&self, checker: &mut Checker<'_>, place: &Path) {
+        if let Some(min_quiet_ms) = self.min_quiet_ms {
+            checker.within(&place.join("min_quiet_ms"), min_quiet_ms, MIN_QUIET_MS);
+        }
+        if self.audience == Audience::VerifiedParty {
+            let what = "nothing verifies who calls yet: a result waits until something does, or until it is stale or handed off";
+            checker.warning(&place.join("audience"), what, "audience = \"same_party\" or \"same_call\"");
+        }
+        if self.version_field.is_some() && self.topic.is_none() {
+            let what = "versions are compared on a topic, and this tool has none";
+            checker.error(&place.join("version_field"), what, "topic = \"price\", or no version_field");
+        }
+        if self.version_field.as_ref().is_some_and(|field| field.split('.').any(|part| part.trim().is_empty())) {
+            checker.error(&place.join("version_field"), "it does not name a field", "version_field = \"version\"");
+        }
+        if self.duplicate == DuplicatePolicy::Replace && self.idempotency_fields.is_empty() {
+            let what = "requests that differ in any argument are two, so there is never one to be replaced";
+            checker.warning(&place.join("duplicate"), what, "idempotency_fields = [\"…\"], the arguments that name what is asked for");
+        }
+        if !self.say_progress.is_empty() && self.progress != ProgressPolicy::Say {
+            checker.warning(&place.join("say_progress"), "this is never said", "progress = \"say\"");
+        }
+        if self.when_unheard == WhenUnheard::Webhook && self.stale_after_ms.is_some_and(|stale| stale <= self.hand_off_after_ms) {
+            let what = format!("a result is stale before that, after stale_after_ms = {}", self.stale_after_ms.unwrap_or_default());
+            checker.error(&place.join("hand_off_after_ms"), what, "less than stale_after_ms");
         }
         if self.stale_after_ms == Some(0) {
             checker.error(&place.join("stale_after_ms"), "every result would be stale at once", "stale_after_ms = 600000, or nothing");
@@ -160,13 +193,17 @@ impl Tool {
         required.map(|required| required.iter().filter_map(Json::as_str).collect()).unwrap_or_default()
     }
 
-    fn sayings(&self) -> [Saying<'_>; 5] {
+    fn sayings(&self) -> [Saying<'_>; 9] {
         [
             Saying { key: "say_accepted", text: &self.say_accepted, variables: &["arguments"] },
             Saying { key: "say_done", text: &self.say_done, variables: &["arguments", "result"] },
             Saying { key: "say_short", text: &self.say_short, variables: &["arguments", "result"] },
             Saying { key: "say_failed", text: &self.say_failed, variables: &["arguments", "error"] },
             Saying { key: "say_unknown", text: &self.say_unknown, variables: &["arguments"] },
+            Saying { key: "say_cancelled", text: &self.say_cancelled, variables: &["arguments"] },
+            Saying { key: "say_compensated", text: &self.say_compensated, variables: &["arguments"] },
+            Saying { key: "say_too_late", text: &self.say_too_late, variables: &["arguments", "result"] },
+            Saying { key: "say_progress", text: &self.say_progress, variables: &["arguments", "progress"] },
         ]
     }
 }

@@ -37,8 +37,12 @@ pub struct Asked {
     pub tool: String,
     /// What it was asked to do, the last time.
     pub arguments: Value,
+    /// The operation that it was asked for.
+    pub operation: String,
     /// Requests that came under this key.
     pub requests: u32,
+    /// Times that it was asked to cancel it: it undoes the effect.
+    pub cancels: u32,
     /// Where the last request wants its result.
     pub url: String,
     /// What must come with it.
@@ -69,7 +73,7 @@ impl Tools {
         let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.map_err(system)?;
         let address = listener.local_addr().map_err(system)?;
         let shared = Arc::new(Shared { asked: Mutex::default(), changed: Notify::new(), manners });
-        let router = Router::new().route("/{tool}", post(take)).with_state(Arc::clone(&shared));
+        let router = Router::new().route("/{tool}", post(take)).route("/{tool}/cancel", post(cancel)).with_state(Arc::clone(&shared));
         tokio::spawn(async move { axum::serve(listener, router).await });
         Ok(Self { address, shared })
     }
@@ -103,9 +107,14 @@ impl Tools {
         answered
     }
 
-    /// How many effects `tool` has had: it recognises a repeat by its key.
+    /// How many effects `tool` has had that were not undone: it recognises a repeat by its key.
     pub fn effects(&self, tool: &str) -> usize {
-        self.of(tool).count()
+        self.of(tool).filter(|asked| asked.cancels == 0).count()
+    }
+
+    /// How often `tool` was asked to cancel.
+    pub fn cancels(&self, tool: &str) -> u32 {
+        self.of(tool).map(|asked| asked.cancels).sum()
     }
 
     /// Everything that the service was asked, one for each key.
@@ -138,13 +147,14 @@ impl Shared {
 async fn take(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).map(str::to_owned);
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-    let (Some(key), Some(url), Some(token)) = (key, text("/callback/url"), text("/callback/token")) else {
+    let (Some(key), Some(url), Some(token), Some(operation)) = (key, text("/callback/url"), text("/callback/token"), text("/operation_id"))
+    else {
         return StatusCode::BAD_REQUEST.into_response();
     };
     let request = {
         let mut asked = shared.asked();
-        let requests = asked.get(&key).map_or(0, |asked| asked.requests) + 1;
-        asked.insert(key, Asked { tool: tool.clone(), arguments: body["arguments"].clone(), requests, url, token });
+        let (requests, cancels) = asked.get(&key).map_or((1, 0), |asked| (asked.requests + 1, asked.cancels));
+        asked.insert(key, Asked { tool: tool.clone(), arguments: body["arguments"].clone(), operation, requests, cancels, url, token });
         requests
     };
     shared.changed.notify_waiters();
@@ -153,4 +163,12 @@ async fn take(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, heade
         Manner::Answers(result) => Json(result).into_response(),
         Manner::IsMute => std::future::pending().await,
     }
+}
+
+async fn cancel(State(shared): State<Arc<Shared>>, Path(tool): Path<String>, Json(body): Json<Value>) -> Response {
+    let mut asked = shared.asked();
+    let found = asked.values_mut().find(|asked| asked.tool == tool && body["operation_id"] == json!(asked.operation));
+    let Some(found) = found else { return StatusCode::NOT_FOUND.into_response() };
+    found.cancels += 1;
+    Json(json!({ "status": "compensated" })).into_response()
 }

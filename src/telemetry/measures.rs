@@ -84,6 +84,7 @@ struct Instruments {
     evidence_doubted: Counter,
     uncertain_deliveries: Counter,
     suppressed_deliveries: Counter,
+    handed_off_deliveries: Counter,
     store_commit: Histogram,
     traces: Counter,
     trace_inputs_missed: Counter,
@@ -135,6 +136,8 @@ impl Measures {
                 .counter("recado_uncertain_deliveries_total", "Deliveries of which it became unknown whether they were heard"),
             suppressed_deliveries: register
                 .counter("recado_suppressed_deliveries_total", "Deliveries that were kept and not told, being stale"),
+            handed_off_deliveries: register
+                .counter("recado_handed_off_deliveries_total", "Deliveries that another way than a call acknowledged"),
             store_commit: register.time(STORE_COMMIT, "A commit requested to a commit durable"),
             traces: register.counter("recado_traces_total", "Traces that were begun"),
             trace_inputs_missed: register.counter("recado_trace_inputs_missed_total", "Inputs that are missing in their traces"),
@@ -219,6 +222,7 @@ impl Measures {
             }
             LedgerMeasure::Uncertain => instruments.uncertain_deliveries.increment(1),
             LedgerMeasure::Suppressed => instruments.suppressed_deliveries.increment(1),
+            LedgerMeasure::HandedOff => instruments.handed_off_deliveries.increment(1),
         }
     }
 }
@@ -442,6 +446,8 @@ mod tests {
         assert_eq!(value(&text, "recado_repeated_results_total"), 1.0);
         assert_eq!(value(&text, "recado_uncertain_deliveries_total"), 1.0);
         assert_eq!(value(&text, "recado_suppressed_deliveries_total"), 1.0);
+        measures.record(LedgerMeasure::HandedOff);
+        assert_eq!(value(&measures.render(), "recado_handed_off_deliveries_total"), 1.0);
         assert!(text.contains(&format!("version=\"{}\"", env!("CARGO_PKG_VERSION"))), "{text}");
     }
 

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::caller::Caller;
 use super::sound::{MS, phrase};
-use super::stage::{ALARM, CINEMA, CLOSING, Stage, TAXI, THEATRE};
+use super::stage::{ALARM, CINEMA, CLOSING, Stage, TAXI, TAXI_SENT_AWAY, THEATRE};
 
 const LONG: &str = "While you wait I will tell you all about the house that was built here by the sea some hundred years ago.";
 
@@ -26,6 +26,8 @@ call = {{ tool = "theatre" }}
 call = {{ tool = "alarm" }}
 [digit.6]
 say = {{ en = "{LONG}" }}
+[digit.7]
+call = {{ tool = "taxi" }}
 [digit.0]
 cancel = "*"
 say = {{ en = "All right." }}
@@ -88,6 +90,27 @@ async fn a_cancel_that_comes_too_late_is_said_truthfully_and_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_that_a_tool_carries_out_is_confirmed_once_and_leaves_no_effect() {
+    let Some(stage) = Stage::set(&dialogue()).await else { return };
+    let boxed = stage.box_runs().await;
+    let mut caller = stage.calls("alice", &boxed).await;
+    caller.hears_something().await;
+    orders(&stage, &mut caller, "7", &["taxi"]).await;
+    orders(&stage, &mut caller, "0", &[]).await;
+    caller.hears_something().await;
+    caller.hears_silence(1_500).await;
+    let heard = caller.hangs_up().await;
+
+    heard.once("what became of it", &phrase(TAXI_SENT_AWAY).await);
+    assert_eq!(heard.find_pieces(&phrase(TAXI).await), [0_usize; 0]);
+    boxed.is_idle().await.expect("idle");
+    assert_eq!((stage.tools.cancels("taxi"), stage.tools.effects("taxi")), (1, 0));
+    let history = stage.history();
+    assert_eq!(history.operations.iter().map(|operation| operation.state).collect::<Vec<_>>(), [OperationState::Compensated]);
+    assert_eq!(history.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Spoken]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_newer_request_on_the_same_topic_makes_the_older_result_obsolete() {
     let Some(stage) = Stage::set(&dialogue()).await else { return };
     let boxed = stage.box_runs().await;
@@ -122,7 +145,7 @@ async fn an_urgent_result_cuts_the_box_short_and_a_normal_one_waits() {
     assert_eq!(stage.tools.report("table", json!({})).await.expect("answered"), 200);
     caller.hears_voice(500).await;
     assert_eq!(stage.tools.report("alarm", json!({})).await.expect("answered"), 200);
-    caller.hears_silence(2_500).await;
+    boxed.log.seen_times("evidence of both", 2, |line| line["message"] == "delivery settled").await.expect("seen");
     let heard = caller.hangs_up().await;
 
     let long = phrase(LONG).await;

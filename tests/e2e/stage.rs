@@ -17,6 +17,7 @@ pub const ACCEPTED: &str = "I'm on it. Please go on.";
 pub const CLOSING: &str = "You have your table for two, tonight at half past nine, next to the window.";
 pub const SHORT: &str = "A window seat is yours.";
 pub const TAXI: &str = "The taxi picks you up at nine o'clock sharp.";
+pub const TAXI_SENT_AWAY: &str = "The taxi was ordered, and I have sent it away again.";
 pub const CINEMA: &str = "Two cinema tickets are waiting at the counter.";
 pub const THEATRE: &str = "The theatre begins at a quarter to eight.";
 pub const ALARM: &str = "Somebody has opened your garage door.";
@@ -31,7 +32,7 @@ pub const MUTE: &str = "mute";
 const TOOLS: [(&str, &str, &str); 6] = [
     ("table", CLOSING, SHORT_FORM),
     (MUTE, CLOSING, SHORT_FORM),
-    ("taxi", TAXI, ""),
+    ("taxi", TAXI, "cancel_url = \"SERVICE/taxi/cancel\"\nsay_compensated.en = \"The taxi was ordered, and I have sent it away again.\""),
     ("cinema", CINEMA, "topic = \"evening\""),
     ("theatre", THEATRE, "topic = \"evening\""),
     ("alarm", ALARM, "priority = \"urgent\""),
@@ -55,6 +56,7 @@ impl Stage {
         let (folder, tools) = (tempfile::tempdir().expect("a folder"), Tools::start(manners).await.expect("the tools' service"));
         let mut settings = settings(folder.path(), "rtp_silence_ms = 5000\n");
         for (tool, closing, further) in TOOLS {
+            let further = further.replace("SERVICE", &format!("http://{}", tools.address));
             settings += &format!(
                 "[[tools]]\nname = {tool:?}\nurl = \"http://{}/{tool}\"\nidempotent = true\nsay_accepted.en = {ACCEPTED:?}\n\
                  say_done.en = {closing:?}\n{further}\n",

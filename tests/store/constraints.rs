@@ -6,7 +6,8 @@ use recado::coordination::{CommitError, Store};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BootId, DeliveryId, IntentKey, OperationId, PartyId, SessionId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Write,
+    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
+    Write,
 };
 use serde_json::json;
 use tempfile::TempDir;
@@ -135,6 +136,15 @@ fn a_terminal_operation_keeps_its_result_and_state() {
     refused(&mut store, Write::UpdateOperation(failed), "operation_terminal_is_kept");
     // The same again is no change.
     assert_eq!(commit(&mut store, vec![Write::UpdateOperation(done())]), Ok(()));
+}
+
+#[test]
+fn what_contradicts_a_result_is_added_once() {
+    let (_directory, mut store) = scene();
+    let contradicted = |value| OperationRecord { contradiction: Some(Contradiction::Succeeded(value)), ..done() };
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(contradicted(json!({"n": 2})))]), Ok(()));
+    assert_eq!(commit(&mut store, vec![Write::UpdateOperation(contradicted(json!({"n": 2})))]), Ok(()));
+    refused(&mut store, Write::UpdateOperation(contradicted(json!({"n": 3}))), "operation_contradiction_is_kept");
 }
 
 #[test]

@@ -7,9 +7,10 @@ use recado::coordination::{Recovered, Store};
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, Input, Ledger, News, OperationResult, RequestId, Route,
+    AttemptOutcome, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News, OperationResult,
+    RequestId, Route,
 };
-use recado_core::policy::{Language, ToolPolicy};
+use recado_core::policy::{DuplicatePolicy, Language, ToolPolicy, WhenUnheard};
 use recado_core::time::{Step, Time, Wall};
 use serde_json::json;
 
@@ -66,6 +67,17 @@ impl Scene {
         let policies = BTreeMap::from([
             ("query".to_owned(), ToolPolicy { idempotent: true, ..ToolPolicy::default() }),
             ("effect".to_owned(), ToolPolicy { stale_after_ms: Some(20_000), ..ToolPolicy::default() }),
+            (
+                "order".to_owned(),
+                ToolPolicy {
+                    cancellable: true,
+                    duplicate: DuplicatePolicy::Replace,
+                    idempotency_fields: vec!["n".to_owned()],
+                    when_unheard: WhenUnheard::Webhook,
+                    hand_off_after_ms: 5_000,
+                    ..ToolPolicy::default()
+                },
+            ),
         ]);
         let (ledger, effects) = Ledger::recover(&mut step(boot, now), BootId(boot), policies, snapshot);
         let committed = Box::new(committed);
@@ -84,11 +96,11 @@ impl Scene {
             (0, ..) => Some(Input::SessionUp { session, party: Some(party), language: Language::En }),
             (1, ..) => Some(Input::SessionOver { session }),
             (2..=4, ..) => {
-                let tool = if how < 2 { "query" } else { "effect" };
+                let tool = ["query", "effect", "order"][usize::from(how % 3)];
                 let call = ToolCall {
                     call_id: "c".to_owned(),
                     tool: tool.to_owned(),
-                    arguments: json!({ "n": which, "x": 0.1 + 0.2 }),
+                    arguments: json!({ "n": which, "x": 0.1 + f64::from(what) }),
                     confirmed: false,
                 };
                 Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
@@ -117,6 +129,7 @@ impl Scene {
                 self.now += 1_000 << (2 * u32::from(which));
                 Some(Input::Wake)
             }
+            (15, Some((operation, _)), _) => Some(Input::Retract { request: RequestId(self.now), operation }),
             _ => None,
         };
         self.now += 10;
@@ -145,6 +158,18 @@ impl Scene {
                     self.now += 1;
                     self.give(Input::Durable(commit));
                 }
+                Effect::Cancel(request) => {
+                    let (operation, request) = (request.operation, request.request);
+                    self.give(Input::CancelAttempted { operation, request, outcome: cancelled(request) });
+                }
+                Effect::HandOff(hand_off) => {
+                    let outcome = if self.now.is_multiple_of(2) {
+                        HandOffOutcome::Acknowledged
+                    } else {
+                        HandOffOutcome::Failed { error: "no".to_owned(), received: Executed::Maybe, retry_after_ms: None }
+                    };
+                    self.give(Input::HandOffAttempted { delivery: hand_off.delivery, outcome });
+                }
                 Effect::Dispatch(dispatch) => self.operations.push((dispatch.operation, dispatch.attempt)),
                 Effect::Tell { news: News::Claimed { delivery, clauses }, .. } => {
                     self.told.insert(delivery, clauses.iter().filter_map(|spoken| spoken.clause).collect());
@@ -169,4 +194,13 @@ fn outcome(how: u8) -> AttemptOutcome {
 fn step(boot: u128, now: u64) -> Step {
     let wall = Wall { unix_ms: 1_800_000_000_000 + i64::try_from(now).unwrap_or_default(), synchronised: true };
     Step::new(Time(now), wall, (boot << 64) + u128::from(now) * 1_000_003)
+}
+
+fn cancelled(request: u32) -> CancelOutcome {
+    match request % 4 {
+        0 => CancelOutcome::Cancelled,
+        1 => CancelOutcome::Failed { error: "busy".to_owned(), retryable: true, retry_after_ms: None },
+        2 => CancelOutcome::Compensated,
+        _ => CancelOutcome::TooLate { result: None },
+    }
 }

@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::{BootId, DeliveryId, IntentKey, SessionId};
 use recado_core::ledger::{
-    BatchRecord, BatchState, CommitId, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Write,
+    BatchRecord, BatchState, CommitId, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route,
+    Write,
 };
 use recado_sim::store::{MemoryStore, Store as _};
 use serde_json::{Value, json};
@@ -91,7 +92,12 @@ fn an_operation() -> impl Strategy<Value = OperationRecord> {
                 usual.arguments.clone()
             };
             let error = error.map(|error| error + &text);
-            OperationRecord { intent_key, arguments, state, attempt, maybe_executed, result, error, ..usual }
+            let contradiction = match (attempt, &result) {
+                (2, Some(value)) => Some(Contradiction::Succeeded(value.clone())),
+                (1, None) => Some(Contradiction::Failed("no".to_owned())),
+                _ => None,
+            };
+            OperationRecord { intent_key, arguments, state, attempt, maybe_executed, result, error, contradiction, ..usual }
         },
     )
 }

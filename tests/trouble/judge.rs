@@ -231,7 +231,9 @@ mod tests {
     use crate::story::speech_is_there;
 
     fn asked(tool: &str, sentence: &str, requests: u32) -> Asked {
-        Asked { tool: tool.into(), arguments: json!({ "told": sentence }), requests, url: String::new(), token: String::new() }
+        let arguments = json!({ "told": sentence });
+        let (operation, url, token) = (String::new(), String::new(), String::new());
+        Asked { tool: tool.into(), arguments, operation, requests, cancels: 0, url, token }
     }
 
     #[tokio::test]

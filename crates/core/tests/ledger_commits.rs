@@ -28,7 +28,7 @@ fn nothing_is_accepted_or_sent_before_operation_and_attempt_are_durable() {
     assert!(rig.dispatched.is_empty() && rig.news.is_empty());
     rig.durable();
     assert_eq!(rig.dispatched.len(), 1);
-    assert!(!rig.accepted().repeat.is_some());
+    assert!(rig.accepted().repeat.is_none());
     assert_eq!(rig.accepted().say, "De acuerdo, me pongo con ello.");
 }
 
@@ -402,19 +402,18 @@ fn the_same_thing_asked_without_end_while_the_store_is_stuck_is_answered_every_t
 fn a_report_and_a_callback_that_wait_together_pass_through_every_state_in_turn() {
     let mut rig = prompt();
     rig.ask(CALL, 1, 1, "pay", json!({}));
-    let cancelled = rig.accepted().operation;
+    let doubtful = rig.accepted().operation;
     rig.ask(CALL, 1, 1, "ticket", json!({}));
     let other = rig.accepted().operation;
-    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()) });
     rig.prompt = false;
     rig.done(other);
-    rig.attempt_failed(cancelled, 1, Executed::Maybe);
-    let request = rig.done(cancelled);
+    rig.attempt_failed(doubtful, 1, Executed::Maybe);
+    let request = rig.done(doubtful);
     rig.durable();
     rig.durable();
-    assert_eq!((rig.operation(cancelled), rig.answer(request)), (OperationState::Unknown, None));
+    assert_eq!((rig.operation(doubtful), rig.answer(request)), (OperationState::Unknown, None));
     rig.durable();
-    assert_eq!((rig.operation(cancelled), rig.answer(request)), (OperationState::Succeeded, Some(CallbackAnswer::Recorded)));
+    assert_eq!((rig.operation(doubtful), rig.answer(request)), (OperationState::Succeeded, Some(CallbackAnswer::Recorded)));
 }
 
 #[test]

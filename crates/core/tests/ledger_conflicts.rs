@@ -66,20 +66,19 @@ fn a_callback_that_arrives_twice_is_recorded_once_and_answered_alike() {
     rig.seal(CALL, 1);
     rig.durable();
     let (first, second) = (rig.done(operation), rig.done(operation));
-    let other = rig.callback(operation, OperationResult::Failed("no".into()));
     assert_eq!(rig.answers, [], "nobody is answered before the result is durable");
     while !rig.in_flight.is_empty() {
         rig.durable();
     }
     assert_eq!(rig.answer(first), Some(CallbackAnswer::Recorded));
     assert_eq!(rig.answer(second), Some(CallbackAnswer::Recorded));
-    assert_eq!(rig.answer(other), Some(CallbackAnswer::Conflict));
     assert_eq!(rig.store.deliveries.len(), 1);
     let delivery = rig.waiting();
     rig.prompt = true;
     rig.tell(CALL, delivery.id);
     let late = rig.done(operation);
-    assert_eq!(rig.answer(late), Some(CallbackAnswer::Recorded), "also when the batch has left memory");
+    assert_eq!(rig.answer(late), Some(CallbackAnswer::Recorded), "also when it has been told");
+    assert_eq!((rig.ledger.pending().len(), rig.sent(operation)), (0, 1));
 }
 
 #[test]
@@ -90,6 +89,12 @@ fn a_failure_that_is_reported_twice_is_answered_alike_also_when_its_batch_has_le
     rig.callback(operation, failed());
     let delivery = rig.waiting().id;
     rig.tell(CALL, delivery);
+    for number in 2..=1_002 {
+        let later = rig.order("pay", number);
+        rig.done(later);
+        let delivery = rig.waiting().id;
+        rig.tell(CALL, delivery);
+    }
     assert_eq!(rig.ledger.operation(operation), None, "its batch has left memory");
     let again = rig.callback(operation, failed());
     assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded));
@@ -234,4 +239,45 @@ fn a_false_start_gives_a_claim_back_and_spends_no_attempt() {
     rig.give(Input::Release { session: CALL, delivery });
     assert_eq!((rig.delivery(delivery), rig.waiting().attempt), (DeliveryState::Ready, 0));
     assert_eq!(rig.told(CALL, delivery), ["offered", "claimed", "offered"]);
+}
+
+#[test]
+fn work_that_is_older_than_a_new_request_goes_on_and_each_batch_closes_once() {
+    let mut rig = called();
+    let (first, second) = (rig.order("pay", 1), rig.order("ticket", 2));
+    rig.done(first);
+    rig.done(second);
+    let ids: Vec<_> = rig.ledger.pending().iter().map(|row| row.id).collect();
+    assert_eq!(ids.len(), 2);
+    let told: Vec<_> = ids.iter().flat_map(|&id| rig.tell(CALL, id)).map(|spoken| spoken.text).collect();
+    assert_eq!(told, ["Pagado 7.", "Incidencia 7 abierta."]);
+    assert!(rig.store.batches.values().all(|batch| batch.state == BatchState::Closed));
+}
+
+#[test]
+fn an_operation_that_never_settles_by_itself_comes_to_an_end_with_one_closing() {
+    let silence = |rig: &mut Rig, _| rig.pass(300_000);
+    let panic = |rig: &mut Rig, operation| {
+        let outcome =
+            AttemptOutcome::Failed { error: "broke off".into(), executed: Executed::Maybe, retryable: false, retry_after_ms: None };
+        rig.attempted(operation, 1, outcome);
+    };
+    let promise = |rig: &mut Rig, operation| {
+        rig.attempted(operation, 1, AttemptOutcome::Deferred);
+        rig.pass(300_000);
+    };
+    let cancel = |rig: &mut Rig, _| {
+        rig.give(Input::Cancel { session: CALL, tool: None });
+        rig.pass(300_000);
+    };
+    let ways: [fn(&mut Rig, recado_core::OperationId); 4] = [silence, panic, promise, cancel];
+    for way in ways {
+        let mut rig = called();
+        let operation = rig.order("pay", 1);
+        way(&mut rig, operation);
+        assert_eq!(rig.operation(operation), OperationState::Unknown);
+        let delivery = rig.waiting().id;
+        assert_eq!(texts(&rig.tell(CALL, delivery)), ["No se sabe."]);
+        assert_eq!((rig.store.deliveries.len(), rig.ledger.deadline()), (1, None));
+    }
 }

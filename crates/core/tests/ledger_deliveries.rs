@@ -359,3 +359,26 @@ fn a_closing_cut_while_its_correction_is_being_told_is_not_told_before_that_has_
     assert_eq!((rig.delivery(closing), rig.delivery(correction)), (DeliveryState::Superseded, DeliveryState::Spoken));
     assert_eq!(rig.store.batches.values().next().unwrap().state, BatchState::Closed);
 }
+
+#[test]
+fn callers_who_never_call_again_do_not_keep_others_from_being_served() {
+    let mut rig = Rig::new();
+    rig.up(CALL, "ana");
+    let first = rig.order("pay", 1);
+    rig.done(first);
+    for number in 2..=9_000 {
+        let operation = rig.order("pay", number);
+        rig.done(operation);
+    }
+    rig.over(CALL);
+    rig.up(OTHERS_CALL, "bea");
+    for number in 1..=1_100 {
+        rig.ask(OTHERS_CALL, number, number, "ticket", json!({ "number": number.to_string() }));
+        rig.seal(OTHERS_CALL, number);
+    }
+    assert_eq!(rig.refusals(), 0);
+    let given_up: Vec<_> = rig.store.deliveries.values().filter(|row| row.state == DeliveryState::Suppressed).collect();
+    assert!((1_000..=1_100).contains(&given_up.len()), "one for each that is new: {}", given_up.len());
+    assert!(given_up.iter().any(|row| row.clauses[0].operation == first), "the oldest first");
+    assert_eq!(rig.count(&LedgerMeasure::Suppressed), given_up.len());
+}

@@ -159,7 +159,7 @@ fn what_is_asked_again_after_a_restart_is_still_the_same_thing() {
     rig.crash(0);
     rig.up(LATER_CALL, "ana");
     rig.ask(LATER_CALL, 3, 3, "ticket", json!({"a": 1}));
-    assert!(!rig.accepted().repeat.is_some());
+    assert!(rig.accepted().repeat.is_none());
     assert!(rig.dispatched.last().unwrap().intent_key.0.ends_with("|2"));
     let late = rig.done(first);
     assert_eq!(rig.answer(late), Some(CallbackAnswer::Recorded), "closed operations are still known after a restart");

@@ -2,10 +2,10 @@
 
 use recado_core::ledger::{BatchState, OperationState};
 
-use crate::alphabet::{Call, Delivery, Machine, Operation, Scope, Word};
+use crate::alphabet::{Call, Cancelled, Delivery, Machine, Operation, Scope, Word};
 use crate::model::State;
 use crate::specification::Broken;
-use crate::world::Caller;
+use crate::world::{Caller, Tool};
 
 /// One thing that happens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,6 +22,8 @@ pub enum Action {
     ExecuteOrphan(Operation),
     /// The request is answered, or its answer is lost.
     Reply(Operation, Reply),
+    /// A cancel request is answered.
+    CancelReply(Operation, Cancelled),
     /// The tool calls back.
     Callback(Operation),
     /// The party calls, or is called.
@@ -198,10 +200,30 @@ fn replies<M: Machine>(scope: &Scope, state: &State<M>, actions: &mut Vec<Action
             Some((_, false)) => actions.extend([Action::Reply(operation, Reply::NotExecuted), Action::Reply(operation, Reply::Lost)]),
             None => {}
         }
-        if tool.effects > 0 && tool.calling <= scope.overlap {
+        if tool.cancel.is_some() {
+            actions.extend(cancel_replies(scope, tool).into_iter().map(|how| Action::CancelReply(operation, how)));
+        }
+        if tool.effects > 0 && !tool.undone && tool.calling <= scope.overlap {
             actions.push(Action::Callback(operation));
         }
     }
+}
+
+/// What an executor can truthfully say to a cancel request. The attempt that has not been executed may not have left the box.
+fn cancel_replies(scope: &Scope, tool: &Tool) -> Vec<Cancelled> {
+    let mut replies = Vec::new();
+    if matches!(tool.request, Some((_, false))) {
+        replies.push(Cancelled::Recalled);
+    }
+    match tool.effects {
+        _ if !scope.cancellable => replies.push(Cancelled::Unsupported),
+        // It says the same again.
+        _ if tool.undone => replies.push(Cancelled::Compensated),
+        0 => replies.push(Cancelled::Cancelled),
+        _ if tool.announced => replies.push(Cancelled::TooLate),
+        _ => replies.extend([Cancelled::Compensated, Cancelled::TooLate]),
+    }
+    replies
 }
 
 fn tellings<M: Machine>(scope: &Scope, broken: Option<Broken>, state: &State<M>, actions: &mut Vec<Action>) {

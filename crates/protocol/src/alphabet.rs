@@ -33,6 +33,8 @@ pub enum Input {
     Cancel(Call),
     /// An executor reports.
     Attempted(Operation, u8, Attempted),
+    /// A cancel request is answered: the request's number, and how.
+    CancelAnswered(Operation, u8, Cancelled),
     /// A callback says that it succeeded.
     Callback(Operation),
     /// A conversation is up.
@@ -77,6 +79,21 @@ pub enum Attempted {
     Maybe,
 }
 
+/// What a cancel request came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cancelled {
+    /// The attempt had not left the box, and never will.
+    Recalled,
+    /// The tool takes no such requests.
+    Unsupported,
+    /// It had not been executed, and never will be.
+    Cancelled,
+    /// It had been executed, and is undone.
+    Compensated,
+    /// It has been executed, and stays so; with its result.
+    TooLate,
+}
+
 /// What is known of a clause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
@@ -107,6 +124,8 @@ pub enum Output {
     Refused(Call, Operation),
     /// An attempt leaves the box.
     Dispatch(Operation, u8),
+    /// An executor is asked to cancel: the request's number.
+    CancelRequest(Operation, u8),
     /// A callback is answered.
     Answer(Operation, Answer),
     /// A delivery may be claimed by this conversation.
@@ -202,6 +221,8 @@ pub struct Scope {
     pub lost_answers: u8,
     /// Whether a caller may cancel.
     pub cancel: bool,
+    /// Whether tools take cancel requests.
+    pub cancellable: bool,
     /// Whether a delivery may become stale.
     pub stale: bool,
     /// Whether something newer may be asked for on the same topic.

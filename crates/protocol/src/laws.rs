@@ -18,8 +18,10 @@ pub const ACKNOWLEDGED_IS_DURABLE: &str = "R3: a result whose sender got its 2xx
 pub const SPEAKING_IS_CLAIMED: &str = "R4, I10, I17: what is on the air is claimed by who speaks it, durably, and still to be told";
 /// R5.
 pub const SPOKEN_WAS_HEARD: &str = "R5, I6: what is Spoken was heard";
-/// R6, I4.
-pub const OUTCOME_IS_TRUE: &str = "R6, I4: an operation's outcome is what happened";
+/// R6.
+pub const CANCELLING_IS_DURABLE: &str = "R6: what a tool is asked to cancel is durably being cancelled";
+/// I4.
+pub const OUTCOME_IS_TRUE: &str = "I4: an operation's outcome is what happened";
 /// I1.
 pub const ONE_CLOSING: &str = "I1: at most one closing of a batch is confirmed heard";
 /// I1.
@@ -39,6 +41,7 @@ pub fn laws<M: Machine>() -> Vec<(&'static str, Law<M>)> {
         (ACKNOWLEDGED_IS_DURABLE, acknowledged_is_durable),
         (SPEAKING_IS_CLAIMED, speaking_is_claimed),
         (SPOKEN_WAS_HEARD, spoken_was_heard),
+        (CANCELLING_IS_DURABLE, asked_to_cancel_is_durable),
         (OUTCOME_IS_TRUE, outcome_is_true),
         (ONE_CLOSING, one_closing),
         (AGAIN_ONLY_IN_DOUBT, again_only_in_doubt),
@@ -56,6 +59,15 @@ fn accepted_is_durable<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
 fn sent_is_durable<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
     let attempt = |operation| state.view.operation(operation).map_or(0, |row| row.attempt);
     (0..).zip(&state.world.tools).all(|(operation, tool)| tool.request.is_none_or(|(sent, _)| sent <= attempt(operation)))
+}
+
+/// Nothing else leads to a cancel request than `Cancelling`, which its result may have ended since.
+fn asked_to_cancel_is_durable<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
+    let cancelling = |operation| {
+        let row = state.view.operation(operation);
+        row.is_some_and(|row| !matches!(row.state, OperationState::Accepted | OperationState::Running | OperationState::RetryWait))
+    };
+    (0..).zip(&state.world.tools).all(|(operation, tool)| tool.cancel.is_none() || cancelling(operation))
 }
 
 fn acknowledged_is_durable<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
@@ -90,10 +102,15 @@ fn spoken_was_heard<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
 fn outcome_is_true<M: Machine>(_: &Model<M>, state: &State<M>) -> bool {
     let rows = state.view.operations.iter().zip(&state.world.tools);
     !state.world.contradicted
-        && rows.filter_map(|(row, tool)| Some((row.as_ref()?.state, tool.effects))).all(|(outcome, effects)| match outcome {
-            OperationState::Succeeded | OperationState::TooLate => effects > 0,
-            OperationState::Failed | OperationState::Cancelled => effects == 0,
-            _ => true,
+        && rows.filter_map(|(row, tool)| Some((row.as_ref()?.state, tool.effects, tool.undone))).all(|(outcome, effects, undone)| {
+            match outcome {
+                OperationState::Succeeded | OperationState::TooLate => effects > 0 && !undone,
+                OperationState::Cancelled => effects == 0,
+                // What had been given up as not known, and was undone, failed too.
+                OperationState::Failed => effects == 0 || undone,
+                OperationState::Compensated => effects > 0 && undone,
+                _ => true,
+            }
         })
 }
 

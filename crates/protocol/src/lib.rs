@@ -31,7 +31,7 @@
 //! and the store are honest: what is lost is lost, but nobody lies (the simulator's do). What a conversation does between
 //! its gate and its voice is the simulator's too: here a claim is told, given back, cut or lost. In the specification an input
 //! waits outside while a transaction is in flight. A call that comes again keeps its slot's identifier; nothing of the earlier one
-//! is left by then. `HandedOff`, `Withdrawn`, `Compensated`: no code produces them.
+//! is left by then. `HandedOff` and updates of progress, and replacement: the ledger's own tests have them.
 
 pub mod action;
 pub mod alphabet;

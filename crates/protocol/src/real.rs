@@ -10,15 +10,17 @@ use std::hash::{Hash, Hasher};
 use recado_core::conversation::input::ToolCall;
 use recado_core::ledger;
 use recado_core::ledger::{
-    AttemptOutcome, CallbackAnswer, ClauseEvidence, CommitId, DeliveryRecord, Effect, Executed, Ledger, News, OperationResult, RequestId,
-    Route, Write,
+    AttemptOutcome, CallbackAnswer, CancelOutcome, ClauseEvidence, CommitId, DeliveryRecord, Effect, Executed, Ledger, News,
+    OperationResult, RequestId, Route, Write,
 };
 use recado_core::policy::{Language, Localised, Retry, Sayings, ToolPolicy};
 use recado_core::{BatchId, BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
 use recado_sim::store::{MemoryStore, Store};
 use serde_json::json;
 
-use crate::alphabet::{Answer, Attempted, Call, Delivery, DeliveryView, Input, Machine, Operation, OperationView, Output, Scope, View};
+use crate::alphabet::{
+    Answer, Attempted, Call, Cancelled, Delivery, DeliveryView, Input, Machine, Operation, OperationView, Output, Scope, View,
+};
 
 /// The real ledger, with its store.
 #[derive(Debug, Clone)]
@@ -71,6 +73,10 @@ impl Real {
                     let attempt = small(dispatch.attempt);
                     out.extend(self.place(dispatch.operation).map(|operation| Output::Dispatch(operation, attempt)));
                 }
+                Effect::Cancel(request) => {
+                    let number = small(request.request);
+                    out.extend(self.place(request.operation).map(|operation| Output::CancelRequest(operation, number)));
+                }
                 Effect::Answer { request, answer } => {
                     let operation = usize::try_from(request.0).unwrap_or_default();
                     out.push(Output::Answer(operation, answered(&answer)));
@@ -79,7 +85,8 @@ impl Real {
                     let call = usize::try_from(session.0).unwrap_or_default();
                     out.extend(self.news(call, news));
                 }
-                Effect::Measured(_) => {}
+                // No policy here hands anything off.
+                Effect::HandOff(_) | Effect::Measured(_) => {}
             }
         }
     }
@@ -170,6 +177,9 @@ impl Real {
             Input::Cancel(call) => ledger::Input::Cancel { session: session(call), tool: None },
             Input::Attempted(place, attempt, how) => {
                 ledger::Input::Attempted { operation: operation(place), attempt: attempt.into(), outcome: outcome(how) }
+            }
+            Input::CancelAnswered(place, request, how) => {
+                ledger::Input::CancelAttempted { operation: operation(place), request: request.into(), outcome: cancelled(how) }
             }
             Input::Callback(place) => ledger::Input::Callback {
                 request: RequestId(u64::try_from(place).unwrap_or_default()),
@@ -348,11 +358,21 @@ fn outcome(how: Attempted) -> AttemptOutcome {
     }
 }
 
+fn cancelled(how: Cancelled) -> CancelOutcome {
+    match how {
+        Cancelled::Recalled => CancelOutcome::Recalled,
+        Cancelled::Unsupported => CancelOutcome::Unsupported,
+        Cancelled::Cancelled => CancelOutcome::Cancelled,
+        Cancelled::Compensated => CancelOutcome::Compensated,
+        Cancelled::TooLate => CancelOutcome::TooLate { result: Some(json!(7)) },
+    }
+}
+
 fn answered(answer: &CallbackAnswer) -> Answer {
     match answer {
         CallbackAnswer::Recorded => Answer::Recorded,
         CallbackAnswer::Unavailable => Answer::Unavailable,
-        CallbackAnswer::Conflict | CallbackAnswer::Unknown => Answer::Conflict,
+        CallbackAnswer::Conflict | CallbackAnswer::Unknown | CallbackAnswer::Noted | CallbackAnswer::Over => Answer::Conflict,
     }
 }
 
@@ -360,6 +380,7 @@ fn policies(scope: &Scope) -> BTreeMap<String, ToolPolicy> {
     let say = Sayings { done: Localised { es: Some("Hecho.".into()), en: None }, ..Sayings::default() };
     let policy = |idempotent: &bool| ToolPolicy {
         idempotent: *idempotent,
+        cancellable: scope.cancellable,
         deadline_ms: DEADLINE_MS,
         retry: Retry { attempts_max: scope.attempts_max.into(), backoff_ms: 1_000, backoff_ms_max: 1_000 },
         topic: scope.newer.then(|| "topic".to_owned()),

@@ -16,6 +16,7 @@ pub const CALM: Scope = Scope {
     doubts: 0,
     lost_answers: 0,
     cancel: false,
+    cancellable: false,
     stale: false,
     newer: false,
     overlap: 0,
@@ -24,8 +25,11 @@ pub const CALM: Scope = Scope {
 /// Two operations of one batch, of which one is idempotent: the power is cut, calls come and go.
 pub const WORK: Scope = Scope { idempotent: &[true, false], attempts_max: 1, calls: 2, power_cuts: 1, ..CALM };
 
-/// Two operations: the caller cancels, a transaction fails.
-pub const CANCEL: Scope = Scope { idempotent: &[true, false], attempts_max: 1, failures: 1, cancel: true, ..CALM };
+/// Two operations: the caller cancels.
+pub const CANCEL: Scope = Scope { idempotent: &[true, false], attempts_max: 1, cancel: true, ..CALM };
+
+/// One operation whose tool takes cancel requests: the caller cancels, an answer is lost, the power is cut.
+pub const CANCEL_ASKS: Scope = Scope { calls: 2, power_cuts: 1, lost_answers: 1, cancel: true, cancellable: true, ..CALM };
 
 /// Two operations: the closing is cut, in each of its clauses, and an answer is lost.
 pub const CUT: Scope = Scope { idempotent: &[true, false], attempts_max: 1, cuts: 1, lost_answers: 1, ..CALM };
@@ -51,12 +55,13 @@ pub const COMPETE: Scope = Scope { attempts_max: 1, calls: 3, doubts: 1, ..CALM 
 /// Closings become stale, and obsolete by something newer, also across a power cut.
 pub const SUPERSEDE: Scope = Scope { attempts_max: 1, calls: 2, power_cuts: 1, doubts: 1, stale: true, newer: true, ..CALM };
 
-/// A transaction fails, at whatever point, and a closing is cut.
-pub const FAILURE: Scope = Scope { attempts_max: 1, calls: 2, failures: 1, cuts: 1, power_cuts: 1, ..CALM };
+/// A transaction fails, at whatever point, a closing is cut, and the caller cancels.
+pub const FAILURE: Scope = Scope { attempts_max: 1, calls: 2, failures: 1, cuts: 1, power_cuts: 1, cancel: true, ..CALM };
 
 /// Those in which every transition is taken by the real ledger in every run of the tests.
-pub const COMPARED: [(&str, Scope); 6] = [
+pub const COMPARED: [(&str, Scope); 7] = [
     ("cancel", CANCEL),
+    ("cancel, by request", CANCEL_ASKS),
     ("retry", RETRY),
     ("retry, idempotent", RETRY_IDEMPOTENT),
     ("tell", TELL),
@@ -65,9 +70,10 @@ pub const COMPARED: [(&str, Scope); 6] = [
 ];
 
 /// All of them, by name.
-pub const ALL: [(&str, Scope); 11] = [
+pub const ALL: [(&str, Scope); 12] = [
     ("work", WORK),
     ("cancel", CANCEL),
+    ("cancel, by request", CANCEL_ASKS),
     ("cut", CUT),
     ("retry", RETRY),
     ("retry, idempotent", RETRY_IDEMPOTENT),

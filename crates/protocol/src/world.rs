@@ -4,7 +4,7 @@
 use recado_core::ledger::DeliveryState;
 
 use crate::action::{Action, Reply};
-use crate::alphabet::{Answer, Attempted, Call, Delivery, Input, Operation, Output, SHORT, Scope, Verdict, View, Word};
+use crate::alphabet::{Answer, Attempted, Call, Cancelled, Delivery, Input, Operation, Output, SHORT, Scope, Verdict, View, Word};
 use crate::specification::Broken;
 
 /// Everything outside of the box.
@@ -44,6 +44,12 @@ pub struct Tool {
     pub request: Option<(u8, bool)>,
     /// A request of an earlier life of the box is still under way.
     pub orphan: bool,
+    /// The cancel request that the executor has not answered.
+    pub cancel: Option<u8>,
+    /// It has said that it took effect: from then on it undoes nothing.
+    pub announced: bool,
+    /// It took effect and was undone.
+    pub undone: bool,
     /// How often it took effect; beyond two it makes no difference.
     pub effects: u8,
     /// Callbacks that wait for their answer.
@@ -140,6 +146,7 @@ impl World {
             }
             Action::Reply(operation, reply) => {
                 let (attempt, _) = self.tool(operation)?.request.take()?;
+                self.tool(operation)?.announced |= reply == Reply::Succeeded;
                 let how = match reply {
                     Reply::Succeeded => Attempted::Succeeded,
                     Reply::NotExecuted => Attempted::NotExecuted,
@@ -147,8 +154,23 @@ impl World {
                 };
                 Some(Input::Attempted(operation, attempt, how))
             }
+            Action::CancelReply(operation, how) => {
+                let tool = self.tool(operation)?;
+                let request = tool.cancel.take()?;
+                match how {
+                    Cancelled::Recalled => tool.request = None,
+                    Cancelled::Cancelled | Cancelled::Compensated => {
+                        (tool.request, tool.orphan) = (None, false);
+                        tool.undone = how == Cancelled::Compensated;
+                    }
+                    Cancelled::Unsupported | Cancelled::TooLate => {}
+                }
+                Some(Input::CancelAnswered(operation, request, how))
+            }
             Action::Callback(operation) => {
-                self.tool(operation)?.calling += 1;
+                let tool = self.tool(operation)?;
+                tool.calling += 1;
+                tool.announced = true;
                 Some(Input::Callback(operation))
             }
             Action::Call(call) => {
@@ -207,6 +229,7 @@ impl World {
                     // What was on its way goes on; nobody waits for its answer any more.
                     tool.orphan |= matches!(tool.request.take(), Some((_, false)));
                     tool.calling = 0;
+                    tool.cancel = None;
                 }
                 Some(Input::PowerCut { kept })
             }
@@ -224,6 +247,9 @@ impl World {
                         tool.orphan |= matches!(tool.request, Some((_, false)));
                         tool.request = Some((attempt, false));
                     }
+                }
+                Output::CancelRequest(operation, request) => {
+                    self.tools.iter_mut().skip(operation).take(1).for_each(|tool| tool.cancel = Some(request));
                 }
                 Output::Answer(operation, answer) => {
                     self.contradicted |= answer == Answer::Conflict;

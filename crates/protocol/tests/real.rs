@@ -29,7 +29,7 @@ fn with_inputs_that_overtake_a_transaction_every_law_holds() {
 
 #[test]
 fn with_inputs_that_overtake_a_transaction_no_state_is_a_dead_end() {
-    let graph = Graph::explore(&Model::<Real>::new(Scope { cancel: true, failures: 1, ..BUSY }));
+    let graph = Graph::explore(&Model::<Real>::new(Scope { failures: 1, ..BUSY }));
     println!("{} states, {} transitions", graph.states(), graph.transitions());
     assert_eq!(graph.dead_end(), None);
 }

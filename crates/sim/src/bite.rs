@@ -18,6 +18,14 @@ pub struct Bite {
     pub caught: Option<(Invariant, u64)>,
 }
 
+/// What a fault breaks in this seed's story, which breaks nothing without it.
+fn breaks(fault: Fault, seed: u64) -> Option<Invariant> {
+    choose(Some(fault));
+    let violation = play_seed(seed).violation;
+    choose(None);
+    violation.filter(|_| play_seed(seed).violation.is_none()).map(|violation| violation.invariant)
+}
+
 /// Plays up to `seeds` seeds against each of these faults, on so many threads.
 pub fn bite(faults: &[Fault], seeds: u64, jobs: usize) -> Vec<Bite> {
     let next = AtomicUsize::new(0);
@@ -26,9 +34,7 @@ pub fn bite(faults: &[Fault], seeds: u64, jobs: usize) -> Vec<Bite> {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some(&fault) = faults.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    choose(Some(fault));
-                    let caught = (0..seeds).find_map(|seed| play_seed(seed).violation.map(|violation| (violation.invariant, seed + 1)));
-                    choose(None);
+                    let caught = (0..seeds).find_map(|seed| breaks(fault, seed).map(|invariant| (invariant, seed + 1)));
                     bites.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(Bite { fault, caught });
                 }
             });

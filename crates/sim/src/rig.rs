@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, OperationId};
-use recado_core::ledger::{self, CallbackAnswer, Dispatch, Ledger, RequestId, Snapshot};
+use recado_core::ledger::{self, CallbackAnswer, DeliveryState, Dispatch, Ledger, RequestId, Snapshot};
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
 use recado_core::timers::Timer;
@@ -238,7 +238,12 @@ impl Rig {
         self.watch.committing(&self.store, writes, at, &self.tools, &mut self.findings);
         let applied = self.store.apply(writes);
         self.findings.check(applied.is_ok(), Invariant::Constraint, || format!("{applied:?}: {writes:?}"));
-        self.watch.committed(&self.store, writes, at, &self.policies, &mut self.findings);
+        let spoken =
+            |write: &ledger::Write| matches!(write, ledger::Write::UpdateDelivery(record) if record.state == DeliveryState::Spoken);
+        if writes.iter().any(spoken) {
+            self.watch.told.listen_again(&self.calls);
+        }
+        self.watch.committed(&self.store, writes, &self.policies, &mut self.findings);
     }
 
     /// The media path of one call: the caller's edges, and what the voice does by itself.
@@ -306,7 +311,7 @@ impl Rig {
         call.handled();
         call.watch.took(call.conversation.edges(), &mut self.findings);
         call.watch.effects(may, &effects, &call.voice, call.over, &mut self.findings);
-        call.watch.history.settles(&effects, &call.voice, &mut self.findings);
+        call.watch.history.settles(&effects, &call.voice, call.voicemail, &mut self.findings);
         self.watch.trace(&effects);
         self.call_effects(at, effects);
         if woken && self.queue.is_empty() {
@@ -335,6 +340,18 @@ impl Rig {
                     let idempotent = self.policies.get(&dispatch.tool).is_some_and(|policy| policy.idempotent);
                     self.tools.dispatched(&dispatch, record, idempotent, &mut self.findings);
                     self.dispatched.push(dispatch);
+                }
+                ledger::Effect::Cancel(request) => {
+                    let record = &self.store.operations[&request.operation];
+                    assert_eq!(record.state, ledger::OperationState::Cancelling, "R6: a cancel is durable before it is asked for");
+                    let (operation, request) = (request.operation, request.request);
+                    let outcome = ledger::CancelOutcome::Unsupported;
+                    self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome }));
+                }
+                ledger::Effect::HandOff(hand_off) => {
+                    let outcome = ledger::HandOffOutcome::Acknowledged;
+                    let answer = ledger::Input::HandOffAttempted { delivery: hand_off.delivery, outcome };
+                    self.queue.push_back(Todo::Ledger(answer));
                 }
                 ledger::Effect::Answer { request, answer } => {
                     if answer == CallbackAnswer::Recorded {

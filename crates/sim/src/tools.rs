@@ -24,6 +24,8 @@ struct Sent {
     attempts: BTreeMap<u32, Fate>,
     /// Whether the tool has said, once and for all, that it did not happen.
     refused: bool,
+    /// Whether it has said one thing and then another: what may be known of it is anybody's guess.
+    contradicts_itself: bool,
 }
 
 /// What became of an attempt.
@@ -52,7 +54,7 @@ impl Tools {
         let before = self.asked.insert(asked, (record.turn, intent_key.clone()));
         let same = before.as_ref().is_none_or(|(turn, key)| *turn != record.turn || key == intent_key);
         findings.check(same, Invariant::I3, || format!("one request of one turn is sent as {before:?} and as {intent_key}"));
-        let fresh = || Sent { key: intent_key.clone(), idempotent, attempts: BTreeMap::new(), refused: false };
+        let fresh = || Sent { key: intent_key.clone(), idempotent, attempts: BTreeMap::new(), refused: false, contradicts_itself: false };
         let sent = self.sent.entry(*operation).or_insert_with(fresh);
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
@@ -71,6 +73,10 @@ impl Tools {
             AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
         };
+        if let Some(sent) = self.sent.get_mut(&operation) {
+            let known = sent.attempts.get(&attempt).copied().filter(|known| *known != Fate::Open);
+            sent.contradicts_itself |= fate != Fate::Open && known.is_some_and(|known| known != fate);
+        }
         self.ends(operation, attempt, fate, findings);
     }
 
@@ -79,6 +85,9 @@ impl Tools {
         let Some(sent) = self.sent.get_mut(&operation) else { return };
         let refused = matches!(result, OperationResult::Failed(_));
         sent.refused |= refused;
+        let any = |fates: &[Fate]| sent.attempts.values().any(|fate| fates.contains(fate));
+        let happened = any(&[Fate::Done, Fate::Maybe]);
+        sent.contradicts_itself |= if refused { happened } else { !happened && !any(&[Fate::Open]) };
         if let Some((&attempt, _)) = sent.attempts.iter().rfind(|(_, fate)| **fate == Fate::Open) {
             self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
         }
@@ -117,6 +126,9 @@ impl Tools {
     /// How an operation ended goes on record: it must be what may be known.
     pub fn settles(&self, record: &OperationRecord, findings: &mut Findings) {
         let sent = self.sent.get(&record.id);
+        if sent.is_some_and(|sent| sent.contradicts_itself) {
+            return;
+        }
         let refused = sent.is_some_and(|sent| sent.refused);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));

@@ -100,15 +100,30 @@ fn a_callback_arrives_twice() {
     assert!(rig.answers.is_empty(), "R3: no answer before it is durable");
     rig.run(10);
     let late = rig.callback(ops[0], result());
-    let different = rig.callback(ops[0], OperationResult::Succeeded(json!({ "value": "a las diez" })));
     let unknown = rig.callback(OperationId(7), result());
     rig.run(30_000);
     for request in [first, racing, late] {
         assert_eq!(rig.answers[&request], CallbackAnswer::Recorded);
     }
-    assert_eq!(rig.answers[&different], CallbackAnswer::Conflict);
     assert_eq!(rig.answers[&unknown], CallbackAnswer::Unknown);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
+}
+
+#[test]
+fn a_callback_that_contradicts_the_first_is_kept_and_told_as_a_correction_once() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    let result = |value: &str| OperationResult::Succeeded(json!({ "value": value }));
+    let first = rig.callback(ops[0], result("a las nueve"));
+    rig.run(10);
+    let others = ["a las diez", "a las diez", "a las once"].map(|value| rig.callback(ops[0], result(value)));
+    rig.run(30_000);
+    assert_eq!(rig.answers[&first], CallbackAnswer::Recorded);
+    assert!(others.iter().all(|request| rig.answers[request] == CallbackAnswer::Conflict), "{:?}", rig.answers);
+    let heard = rig.closings_heard();
+    assert_eq!(heard, ["Hecho lo de mesa: a las nueve.", "Una corrección: Hecho lo de mesa: a las diez."]);
+    assert!(rig.deliveries().iter().all(|state| *state == DeliveryState::Spoken), "{:?}", rig.deliveries());
 }
 
 #[test]

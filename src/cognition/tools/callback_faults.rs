@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::callbacks::{Callback, CallbackAddress, router};
+use super::callbacks::{Callback, CallbackAddress, Report, router};
 use super::token::BoxSecret;
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn a_result_is_answered_with_200_when_the_ledger_has_it_and_each_time_that
         let sending = tokio::spawn(desk.send(OP, body.to_string()));
         let callback = desk.callbacks.recv().await.unwrap();
         assert_eq!((callback.request, callback.operation), (RequestId(n), OP));
-        assert_eq!(callback.result, OperationResult::Succeeded(json!({ "table": 4 })));
+        assert_eq!(callback.report, Report::Result(OperationResult::Succeeded(json!({ "table": 4 }))));
         assert!(!sending.is_finished(), "no answer before the ledger's");
         callback.answer.send(CallbackAnswer::Recorded).unwrap();
         assert_eq!(sending.await.unwrap().status(), StatusCode::OK);
@@ -39,7 +39,7 @@ async fn each_answer_of_the_ledger_has_its_status() {
     ] {
         let sending = tokio::spawn(desk.send(OP, r#"{"status":"failed","error":"no table"}"#.to_owned()));
         let callback = desk.callbacks.recv().await.unwrap();
-        assert_eq!(callback.result, OperationResult::Failed("no table".to_owned()));
+        assert_eq!(callback.report, Report::Result(OperationResult::Failed("no table".to_owned())));
         callback.answer.send(answer).unwrap();
         let response = sending.await.unwrap();
         assert_eq!(response.status(), status);
@@ -58,10 +58,36 @@ async fn results_that_are_bare_or_no_object_and_failures_without_a_reason_are_ta
     ] {
         let sending = tokio::spawn(desk.send(OP, body.to_owned()));
         let callback = desk.callbacks.recv().await.unwrap();
-        assert_eq!(callback.result, expected);
+        assert_eq!(callback.report, Report::Result(expected));
         callback.answer.send(CallbackAnswer::Recorded).unwrap();
         assert_eq!(sending.await.unwrap().status(), StatusCode::OK);
     }
+}
+
+#[tokio::test]
+async fn progress_and_what_is_taken_back_are_told_apart_from_results() {
+    let mut desk = Desk::start(8).await;
+    for (body, expected, answer, status) in [
+        (r#"{"status":"progress","progress":{"percent":40}}"#, Report::Progress(json!({ "percent": 40 })), CallbackAnswer::Noted, 200),
+        (r#"{"status":"progress"}"#, Report::Progress(json!({})), CallbackAnswer::Over, 409),
+        (r#"{"status":"retracted"}"#, Report::Retracted, CallbackAnswer::Recorded, 200),
+    ] {
+        let sending = tokio::spawn(desk.send(OP, body.to_owned()));
+        let callback = desk.callbacks.recv().await.unwrap();
+        assert_eq!(callback.report, expected);
+        callback.answer.send(answer).unwrap();
+        assert_eq!(sending.await.unwrap().status().as_u16(), status);
+    }
+    for body in [
+        r#"{"status":"progress","result":{}}"#,
+        r#"{"status":"succeeded","progress":{}}"#,
+        r#"{"status":"retracted","error":"no"}"#,
+        r#"{"status":"cancelled"}"#,
+    ] {
+        let answer = desk.send(OP, body.to_owned()).await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST, "{body}");
+    }
+    assert!(desk.callbacks.try_recv().is_err());
 }
 
 #[tokio::test]
@@ -168,7 +194,7 @@ async fn a_sender_that_leaves_early_harms_nobody_and_its_result_is_still_taken()
     let mut callback = desk.callbacks.recv().await.unwrap();
     sending.abort();
     callback.answer.closed().await;
-    assert_eq!(callback.result, OperationResult::Succeeded(json!({})));
+    assert_eq!(callback.report, Report::Result(OperationResult::Succeeded(json!({}))));
     assert!(callback.answer.send(CallbackAnswer::Recorded).is_err());
     let again = tokio::spawn(desk.send(OP, r#"{"status":"succeeded"}"#.to_owned()));
     desk.callbacks.recv().await.unwrap().answer.send(CallbackAnswer::Recorded).unwrap();

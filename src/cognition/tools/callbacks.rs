@@ -1,4 +1,4 @@
-//! Results that come later: `POST /v1/operations/{operation_id}/result`.
+//! What tools report later: `POST /v1/operations/{operation_id}/result`, a result, news of progress, or that a result is taken back.
 //!
 //! A sender proves itself with the token that came with its attempt; without it, nothing is read and nothing is told,
 //! not even whether the operation exists. A 2xx is given only on the ledger's word that the result is durable (R3).
@@ -33,9 +33,20 @@ pub struct Callback {
     /// The operation. That it exists is not known here; that the sender holds its token is.
     pub operation: OperationId,
     /// What it says.
-    pub result: OperationResult,
+    pub report: Report,
     /// Takes the answer. That nobody waits for it any more is no fault: the sender may be gone, and asks again.
     pub answer: oneshot::Sender<CallbackAnswer>,
+}
+
+/// What a sender says of an operation.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Report {
+    /// How it ended.
+    Result(OperationResult),
+    /// How far it is.
+    Progress(Value),
+    /// Its result is taken back.
+    Retracted,
 }
 
 /// Where tools report results, and the secret that lets them.
@@ -89,12 +100,14 @@ struct Desk {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Report {
+struct ReportBody {
     status: Status,
     #[serde(default)]
     result: Option<Value>,
     #[serde(default)]
     error: Option<String>,
+    #[serde(default)]
+    progress: Option<Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -102,6 +115,8 @@ struct Report {
 enum Status {
     Succeeded,
     Failed,
+    Progress,
+    Retracted,
 }
 
 async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathRejection>, request: Request<Body>) -> Response {
@@ -121,22 +136,26 @@ async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathReje
         Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
     };
-    let result = match parse(&body) {
-        Ok(result) => result,
+    let report = match parse(&body) {
+        Ok(report) => report,
         Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
     };
-    desk.hand_over(operation, result).await
+    desk.hand_over(operation, report).await
 }
 
 impl Desk {
-    async fn hand_over(&self, operation: OperationId, result: OperationResult) -> Response {
+    async fn hand_over(&self, operation: OperationId, report: Report) -> Response {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
-        if self.callbacks.try_send(Callback { request, operation, result, answer }).is_err() {
+        if self.callbacks.try_send(Callback { request, operation, report, answer }).is_err() {
             return later("the box has too much to do");
         }
         match tokio::time::timeout(self.answer_within, answered).await {
             Ok(Ok(CallbackAnswer::Recorded)) => (StatusCode::OK, Json(json!({ "status": "recorded" }))).into_response(),
+            Ok(Ok(CallbackAnswer::Noted)) => (StatusCode::OK, Json(json!({ "status": "noted" }))).into_response(),
+            Ok(Ok(CallbackAnswer::Over)) => {
+                refuse(StatusCode::CONFLICT, "it comes too late: the operation is over, or its result has been told")
+            }
             Ok(Ok(CallbackAnswer::Conflict)) => refuse(StatusCode::CONFLICT, "another result is on record for this operation"),
             Ok(Ok(CallbackAnswer::Unknown)) => refuse(StatusCode::NOT_FOUND, "there is no such operation"),
             Ok(Ok(CallbackAnswer::Unavailable)) => later("the result can't be made durable now"),
@@ -146,17 +165,26 @@ impl Desk {
     }
 }
 
-fn parse(body: &[u8]) -> Result<OperationResult, String> {
-    let report: Report = serde_json::from_slice(body)
-        .map_err(|error| format!("the body must be {{\"status\": \"succeeded\" | \"failed\", \"result\"?, \"error\"?}}: {error}"))?;
-    match (report.status, report.result, report.error) {
-        (Status::Succeeded, result, None) => Ok(OperationResult::Succeeded(result.map_or_else(|| json!({}), result_object))),
-        (Status::Failed, None, error) => {
-            let error = error.map(|error| bounded_text(&error)).filter(|error| !error.is_empty());
-            Ok(OperationResult::Failed(error.unwrap_or_else(|| "the tool gave no reason".to_owned())))
+fn parse(body: &[u8]) -> Result<Report, String> {
+    let body: ReportBody = serde_json::from_slice(body).map_err(|error| {
+        let form = r#"{"status": "succeeded" | "failed" | "progress" | "retracted", "result"?, "error"?, "progress"?}"#;
+        format!("the body must be {form}: {error}")
+    })?;
+    match (body.status, body.result, body.error, body.progress) {
+        (Status::Progress, None, None, progress) => Ok(Report::Progress(progress.map_or_else(|| json!({}), result_object))),
+        (Status::Progress, ..) => Err("news of progress have no `result` and no `error`; what they say goes into `progress`".to_owned()),
+        (_, _, _, Some(_)) => Err("only `progress` says how far an operation is".to_owned()),
+        (Status::Succeeded, result, None, None) => {
+            Ok(Report::Result(OperationResult::Succeeded(result.map_or_else(|| json!({}), result_object))))
         }
-        (Status::Succeeded, _, Some(_)) => Err("an operation that succeeded has no `error`".to_owned()),
-        (Status::Failed, Some(_), _) => Err("an operation that failed has no `result`; the reason goes into `error`".to_owned()),
+        (Status::Failed, None, error, None) => {
+            let error = error.map(|error| bounded_text(&error)).filter(|error| !error.is_empty());
+            Ok(Report::Result(OperationResult::Failed(error.unwrap_or_else(|| "the tool gave no reason".to_owned()))))
+        }
+        (Status::Retracted, None, None, None) => Ok(Report::Retracted),
+        (Status::Succeeded, _, Some(_), None) => Err("an operation that succeeded has no `error`".to_owned()),
+        (Status::Failed, Some(_), _, None) => Err("an operation that failed has no `result`; the reason goes into `error`".to_owned()),
+        (Status::Retracted, ..) => Err("a result that is taken back says nothing else".to_owned()),
     }
 }
 

@@ -19,11 +19,13 @@ pub enum ToolError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The address can't be used: correct `url`.
-    #[error("tool `{tool}`: `url` can't be used: {reason}")]
+    /// An address can't be used: correct `url` or `cancel_url`.
+    #[error("tool `{tool}`: `{setting}` can't be used: {reason}")]
     Url {
         /// The tool.
         tool: String,
+        /// The setting that holds it.
+        setting: &'static str,
         /// What is wrong with it.
         reason: String,
     },
@@ -65,6 +67,14 @@ pub enum ToolError {
         /// The tool.
         tool: String,
         /// Why.
+        reason: String,
+    },
+    /// The webhook can't be used as it is configured: correct the setting.
+    #[error("hand_off.{setting}: {reason}")]
+    Webhook {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong with it.
         reason: String,
     },
     /// The address that tools call back can't be used: correct it.

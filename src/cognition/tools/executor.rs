@@ -4,8 +4,12 @@
 //! store: the ledger decides, and what it decided is durable before it comes here (R1, R2).
 //!
 //! A report is never lost: every [`Dispatch`] that was taken is followed by one [`ledger::Input::Attempted`], also when
-//! the attempt panics or the box stops. [`Executor::dispatch`] never waits, so that the ledger's task, which reads the
-//! reports, can't end up waiting for itself.
+//! the attempt panics or the box stops, and every [`CancelRequest`] by one [`ledger::Input::CancelAttempted`].
+//! [`Executor::dispatch`] and [`Executor::cancel`] never wait, so that the ledger's task, which reads the reports, can't end
+//! up waiting for itself.
+//!
+//! A cancel recalls an attempt that has not left the box; otherwise the tool is asked, beside its attempts: one that hangs must
+//! not hold up its own cancel.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
@@ -13,18 +17,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recado_core::OperationId;
-use recado_core::ledger::{self, AttemptOutcome, Dispatch, Executed};
-use tokio::sync::{Semaphore, mpsc, watch};
+use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::port::{Sent, ToolPort, failed};
+use super::port::{Sent, ToolPort, cancel_failed, failed};
 
 /// Runs the attempts of all tools.
 #[derive(Debug)]
 pub struct Executor {
-    queue: mpsc::Sender<Dispatch>,
+    queue: mpsc::Sender<Order>,
     phase: watch::Sender<Phase>,
     task: JoinHandle<()>,
+}
+
+/// What the ledger wants done.
+#[derive(Debug)]
+enum Order {
+    Attempt(Dispatch),
+    Cancel(CancelRequest),
 }
 
 /// A tool in the executor: what carries its attempts out, and how many at a time.
@@ -40,7 +51,7 @@ impl Executor {
     /// Starts an executor for `tools`, at most `concurrency` attempts at a time in all. How each attempt went is sent
     /// to `reports`; while nobody takes the reports, no further attempt begins.
     pub fn start(tools: BTreeMap<String, Slot>, concurrency: NonZeroUsize, reports: mpsc::Sender<ledger::Input>) -> Self {
-        let (queue, dispatches) = mpsc::channel(QUEUE_MAX);
+        let (queue, orders) = mpsc::channel(QUEUE_MAX);
         let (phase, watched) = watch::channel(Phase::Running);
         let tools = tools.into_iter().map(|(name, slot)| (name, Lane::new(slot))).collect();
         let work = Work {
@@ -48,21 +59,32 @@ impl Executor {
             free: Arc::new(Semaphore::new(concurrency.get())),
             waiting: VecDeque::new(),
             running: JoinSet::new(),
+            under_way: BTreeMap::new(),
             phase: watched,
             reports,
         };
-        Self { queue, phase, task: tokio::spawn(work.run(dispatches)) }
+        Self { queue, phase, task: tokio::spawn(work.run(orders)) }
     }
 
     /// Hands over an attempt, without waiting. One that can't be taken comes back as the report on it, to be given to
     /// the ledger: it provably did not execute.
     pub fn dispatch(&self, dispatch: Dispatch) -> Result<(), Box<ledger::Input>> {
-        let (dispatch, error) = match self.queue.try_send(dispatch) {
+        let (order, error) = match self.queue.try_send(Order::Attempt(dispatch)) {
             Ok(()) => return Ok(()),
-            Err(mpsc::error::TrySendError::Full(dispatch)) => (dispatch, "too many attempts wait on this box already"),
-            Err(mpsc::error::TrySendError::Closed(dispatch)) => (dispatch, STOPPING),
+            Err(mpsc::error::TrySendError::Full(order)) => (order, "too many attempts wait on this box already"),
+            Err(mpsc::error::TrySendError::Closed(order)) => (order, STOPPING),
         };
-        Err(Box::new(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, true))))
+        Err(Box::new(order.refused(error)))
+    }
+
+    /// Hands over a cancel request, without waiting. One that can't be taken comes back as the report on it.
+    pub fn cancel(&self, request: CancelRequest) -> Result<(), Box<ledger::Input>> {
+        let (order, error) = match self.queue.try_send(Order::Cancel(request)) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::error::TrySendError::Full(order)) => (order, "too much waits on this box already"),
+            Err(mpsc::error::TrySendError::Closed(order)) => (order, STOPPING),
+        };
+        Err(Box::new(order.refused(error)))
     }
 
     /// Stops: what has not begun is reported as not executed, what is under way gets `grace` to end and is then given
@@ -78,6 +100,16 @@ impl Executor {
         if tokio::time::timeout(REPORTS_TAKEN_WITHIN, &mut task).await.is_err() {
             task.abort();
             tracing::error!("the executor stops with reports that nobody takes: after the restart their operations count as doubtful");
+        }
+    }
+}
+
+impl Order {
+    /// The report on what was not begun.
+    fn refused(&self, error: &str) -> ledger::Input {
+        match self {
+            Order::Attempt(dispatch) => report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, true)),
+            Order::Cancel(request) => cancel_report(request, cancel_failed(error, true)),
         }
     }
 }
@@ -108,31 +140,41 @@ struct Work {
     /// In the order in which they came.
     waiting: VecDeque<Dispatch>,
     running: JoinSet<()>,
+    /// The way to recall each attempt that is under way.
+    under_way: BTreeMap<OperationId, mpsc::Sender<Recall>>,
     phase: watch::Receiver<Phase>,
     reports: mpsc::Sender<ledger::Input>,
 }
 
+/// Asks an attempt to end if it has not left the box, and is answered whether it provably has not.
+type Recall = oneshot::Sender<bool>;
+
 impl Work {
-    async fn run(mut self, mut dispatches: mpsc::Receiver<Dispatch>) {
+    async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
         loop {
             self.begin_what_may();
             let takes = self.waiting.len() + self.running.len() < TAKEN_MAX;
-            tokio::select! {
-                Some(_) = self.running.join_next(), if !self.running.is_empty() => {}
-                taken = dispatches.recv(), if takes => match taken {
-                    Some(dispatch) => self.waiting.push_back(dispatch),
+            let order = tokio::select! {
+                Some(_) = self.running.join_next(), if !self.running.is_empty() => None,
+                taken = orders.recv(), if takes => match taken {
+                    Some(order) => Some(order),
                     // Every handle is gone, or the executor stops.
                     None => break,
                 },
                 _ = self.phase.wait_for(|phase| *phase != Phase::Running) => break,
+            };
+            match order {
+                Some(Order::Attempt(dispatch)) => self.waiting.push_back(dispatch),
+                Some(Order::Cancel(request)) => self.cancel(request),
+                None => self.under_way.retain(|_, recall| !recall.is_closed()),
             }
         }
-        dispatches.close();
-        while let Some(dispatch) = dispatches.recv().await {
-            self.waiting.push_back(dispatch);
-        }
+        orders.close();
         for dispatch in std::mem::take(&mut self.waiting) {
-            self.report_only(&dispatch, failed(STOPPING, Executed::No, true));
+            self.report_only(Order::Attempt(dispatch).refused(STOPPING));
+        }
+        while let Some(order) = orders.recv().await {
+            self.report_only(order.refused(STOPPING));
         }
         while self.running.join_next().await.is_some() {}
     }
@@ -143,7 +185,7 @@ impl Work {
         for dispatch in std::mem::take(&mut self.waiting) {
             let Some(lane) = self.tools.get(&dispatch.tool) else {
                 let error = format!("the tool `{}` is no longer configured on this box", dispatch.tool);
-                self.report_only(&dispatch, failed(error, Executed::No, false));
+                self.report_only(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, false)));
                 continue;
             };
             let Ok(of_tool) = lane.free.clone().try_acquire_owned() else {
@@ -155,9 +197,11 @@ impl Work {
                 continue;
             };
             let (port, reports, phase) = (lane.port.clone(), self.reports.clone(), self.phase.clone());
+            let (recall, recalls) = mpsc::channel(1);
+            self.under_way.insert(dispatch.operation, recall);
             self.running.spawn(async move {
                 let (operation, attempt) = (dispatch.operation, dispatch.attempt);
-                let outcome = carry_out(port, dispatch, phase).await;
+                let outcome = carry_out(port, dispatch, phase, recalls).await;
                 send(&reports, report(operation, attempt, outcome)).await;
                 // Held until the report is taken: a ledger that is behind is not given more.
                 drop((of_tool, of_all));
@@ -166,33 +210,97 @@ impl Work {
         self.waiting = still_waiting;
     }
 
-    fn report_only(&mut self, dispatch: &Dispatch, outcome: AttemptOutcome) {
-        let (reports, report) = (self.reports.clone(), report(dispatch.operation, dispatch.attempt, outcome));
+    /// Recalls an attempt that waits here; one that is under way is asked whether it has left; then it is the tool's turn.
+    fn cancel(&mut self, request: CancelRequest) {
+        if let Some(place) = self.waiting.iter().position(|waiting| waiting.operation == request.operation)
+            && let Some(dispatch) = self.waiting.remove(place)
+        {
+            self.report_only(report(dispatch.operation, dispatch.attempt, failed(RECALLED, Executed::No, true)));
+            return self.report_only(cancel_report(&request, CancelOutcome::Recalled));
+        }
+        let recall = self.under_way.get(&request.operation).cloned();
+        let port = self.tools.get(&request.tool).map(|lane| lane.port.clone());
+        let (reports, mut phase) = (self.reports.clone(), self.phase.clone());
+        self.running.spawn(async move {
+            let asking = ask_to_cancel(recall, port, request.clone());
+            let outcome = tokio::select! {
+                outcome = asking => outcome,
+                () = given_up(&mut phase) => cancel_failed(STOPPING, true),
+            };
+            send(&reports, cancel_report(&request, outcome)).await;
+        });
+    }
+
+    fn report_only(&mut self, report: ledger::Input) {
+        let reports = self.reports.clone();
         self.running.spawn(async move { send(&reports, report).await });
     }
 }
 
-async fn carry_out(port: Arc<dyn ToolPort>, dispatch: Dispatch, mut phase: watch::Receiver<Phase>) -> AttemptOutcome {
+async fn carry_out(
+    port: Arc<dyn ToolPort>,
+    dispatch: Dispatch,
+    mut phase: watch::Receiver<Phase>,
+    mut recalls: mpsc::Receiver<Recall>,
+) -> AttemptOutcome {
     let (operation, attempt) = (dispatch.operation, dispatch.attempt);
     let sent = Sent::default();
     let of_attempt = sent.clone();
     // A task of its own, so that a panic ends there. It is made inside, since making the future may panic too.
     let mut task = tokio::spawn(async move { port.attempt(dispatch, of_attempt).await });
-    let joined = tokio::select! {
-        joined = &mut task => joined,
-        () = given_up(&mut phase) => {
-            task.abort();
-            // What was finished in the meantime still counts.
-            task.await
+    let mut why = "the box stopped before the tool answered";
+    let mut recalled = None;
+    let joined = loop {
+        tokio::select! {
+            joined = &mut task => break joined,
+            () = given_up(&mut phase) => {
+                task.abort();
+                // What was finished in the meantime still counts.
+                break task.await;
+            }
+            Some(recall) = recalls.recv() => {
+                if sent.executed() == Executed::Maybe {
+                    let _ = recall.send(false);
+                } else {
+                    task.abort();
+                    (why, recalled) = (RECALLED, Some(recall));
+                    break task.await;
+                }
+            }
         }
     };
-    match joined {
+    let outcome = match joined {
         Ok(outcome) => outcome,
         Err(error) if error.is_panic() => {
             tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
             failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
         }
-        Err(_) => failed("the box stopped before the tool answered", sent.executed(), true),
+        // It may have left while it was being recalled: only now it is certain.
+        Err(_) => failed(why, sent.executed(), true),
+    };
+    if let Some(recall) = recalled {
+        // The cancel that asked may have been given up.
+        let _ = recall.send(matches!(outcome, AttemptOutcome::Failed { executed: Executed::No, .. }));
+    }
+    outcome
+}
+
+async fn ask_to_cancel(recall: Option<mpsc::Sender<Recall>>, port: Option<Arc<dyn ToolPort>>, request: CancelRequest) -> CancelOutcome {
+    if let Some(attempt) = recall {
+        let (recall, answer) = oneshot::channel();
+        // An attempt that ends meanwhile answers nothing, and reports itself.
+        if attempt.send(recall).await.is_ok() && answer.await == Ok(true) {
+            return CancelOutcome::Recalled;
+        }
+    }
+    let Some(port) = port else { return CancelOutcome::Unsupported };
+    let operation = request.operation;
+    match tokio::spawn(async move { port.cancel(request).await }).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            tracing::error!(%operation, "a cancel request panicked");
+            cancel_failed("a fault in the box's own software broke the cancel request off", false)
+        }
     }
 }
 
@@ -212,6 +320,12 @@ async fn send(reports: &mpsc::Sender<ledger::Input>, report: ledger::Input) {
 fn report(operation: OperationId, attempt: u32, outcome: AttemptOutcome) -> ledger::Input {
     ledger::Input::Attempted { operation, attempt, outcome }
 }
+
+fn cancel_report(request: &CancelRequest, outcome: CancelOutcome) -> ledger::Input {
+    ledger::Input::CancelAttempted { operation: request.operation, request: request.request, outcome }
+}
+
+const RECALLED: &str = "it was cancelled before it was sent";
 
 const STOPPING: &str = "the box is stopping";
 
@@ -233,7 +347,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::cognition::tools::port::AttemptFuture;
+    use crate::cognition::tools::port::{AttemptFuture, CancelFuture};
 
     #[tokio::test]
     async fn each_attempt_is_performed_once_and_reported_once() {
@@ -372,7 +486,61 @@ mod tests {
         executor.stop(Duration::ZERO).await;
     }
 
-    /// A tool whose arguments say what it does.
+    #[tokio::test]
+    async fn a_cancel_recalls_what_has_not_left_and_asks_the_tool_about_what_has() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, mut reports) = start(&[("a", tool.clone(), 2)], 2);
+        executor.dispatch(dispatch("a", 1, "hang")).unwrap();
+        executor.dispatch(dispatch("a", 2, "hang unsent")).unwrap();
+        executor.dispatch(dispatch("a", 3, "ok")).unwrap();
+        while tool.begun.load(Ordering::SeqCst) < 2 {
+            tool.changed.notified().await;
+        }
+        for (operation, outcome) in
+            [(3, CancelOutcome::Recalled), (2, CancelOutcome::Recalled), (1, CancelOutcome::Compensated), (9, CancelOutcome::Compensated)]
+        {
+            executor.cancel(cancel("a", operation)).unwrap();
+            let (mut cancelled, mut attempted) = (None, None);
+            while cancelled.is_none() || (outcome == CancelOutcome::Recalled && attempted.is_none()) {
+                match reports.recv().await {
+                    Some(ledger::Input::CancelAttempted { operation: of, request: 7, outcome }) => cancelled = Some((of, outcome)),
+                    Some(ledger::Input::Attempted { operation: of, outcome, .. }) => attempted = Some((of, outcome)),
+                    other => panic!("{other:?}"),
+                }
+            }
+            assert_eq!(cancelled, Some((OperationId(operation), outcome)));
+            if let Some((of, attempt)) = attempted {
+                assert_eq!(of, OperationId(operation));
+                assert!(matches!(attempt, AttemptOutcome::Failed { executed: Executed::No, .. }), "{attempt:?}");
+            }
+        }
+        assert_eq!(tool.begun.load(Ordering::SeqCst), 2, "what was recalled from the queue never begins");
+        executor.stop(Duration::ZERO).await;
+    }
+
+    #[tokio::test]
+    async fn a_cancel_at_a_tool_that_is_gone_or_a_box_that_stops_is_answered() {
+        let (executor, mut reports) = start(&[], 1);
+        executor.cancel(cancel("gone", 1)).unwrap();
+        let told = reports.recv().await;
+        assert!(matches!(told, Some(ledger::Input::CancelAttempted { outcome: CancelOutcome::Unsupported, .. })), "{told:?}");
+        executor.cancel(cancel("gone", 2)).unwrap();
+        executor.stop(Duration::ZERO).await;
+        let told = reports.recv().await;
+        assert!(matches!(told, Some(ledger::Input::CancelAttempted { operation: OperationId(2), .. })), "{told:?}");
+    }
+
+    fn cancel(tool: &str, operation: u128) -> CancelRequest {
+        CancelRequest {
+            operation: OperationId(operation),
+            request: 7,
+            tool: tool.to_owned(),
+            arguments: json!({}),
+            intent_key: IntentKey("key".to_owned()),
+        }
+    }
+
+    /// A tool whose arguments say what it does, and that undoes what it is asked to cancel.
     #[derive(Default)]
     struct Scripted {
         begun: AtomicUsize,
@@ -418,6 +586,10 @@ mod tests {
                 now.fetch_sub(1, Ordering::SeqCst);
                 AttemptOutcome::Succeeded(json!({}))
             })
+        }
+
+        fn cancel(&self, _: CancelRequest) -> CancelFuture {
+            Box::pin(async { CancelOutcome::Compensated })
         }
     }
 

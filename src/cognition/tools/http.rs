@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use recado_core::ledger::{AttemptOutcome, Dispatch, Executed};
+use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
 use recado_core::{IntentKey, OperationId};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url};
@@ -24,7 +24,8 @@ use tokio::time::{Instant, timeout_at};
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
 use super::executor::Slot;
-use super::port::{AttemptFuture, Sent, ToolPort, failed};
+use super::http_cancel::CancelEndpoint;
+use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort, failed};
 use super::reply::{RESULT_BYTES_MAX, Verdict, bounded_text, judge, reason_given, result_object, retry_after_ms};
 use super::tls::{Clients, SystemAuthorities, distrust};
 use super::token::hex;
@@ -37,6 +38,7 @@ pub struct HttpTool {
     headers: HeaderMap,
     timeout: Duration,
     callback: Option<CallbackAddress>,
+    cancel_url: Option<Url>,
 }
 
 /// All `tools`, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities.
@@ -56,9 +58,12 @@ pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<
 
 impl HttpTool {
     pub(super) fn new(tool: &Tool, clients: &mut Clients, callback: Option<CallbackAddress>) -> Result<Self, ToolError> {
-        let url = address(tool)?;
-        let client = clients.client(tool, url.scheme() == "https")?;
-        Ok(Self { url, client, headers: headers(tool)?, timeout: Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)), callback })
+        let url = address(tool, "url", &tool.url)?;
+        let cancel_url = tool.cancel_url.as_ref().map(|text| address(tool, "cancel_url", text)).transpose()?;
+        let https = |url: &Url| url.scheme() == "https";
+        let client = clients.client(tool, https(&url) || cancel_url.as_ref().is_some_and(https))?;
+        let timeout = Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX));
+        Ok(Self { url, client, headers: headers(tool)?, timeout, callback, cancel_url })
     }
 }
 
@@ -78,6 +83,12 @@ impl ToolPort for HttpTool {
         let marked = MarkedBody { bytes: Some(Bytes::from(body)), sent: sent.clone() };
         let request = request.header(IDEMPOTENCY_KEY, key).body(reqwest::Body::wrap(marked));
         Box::pin(async move { exchange.carry_out(request, &sent).await })
+    }
+
+    fn cancel(&self, request: CancelRequest) -> CancelFuture {
+        let Some(url) = self.cancel_url.clone() else { return Box::pin(async { CancelOutcome::Unsupported }) };
+        let endpoint = CancelEndpoint { url, client: self.client.clone(), headers: self.headers.clone(), timeout: self.timeout };
+        Box::pin(endpoint.ask(request))
     }
 }
 
@@ -209,14 +220,14 @@ impl http_body::Body for MarkedBody {
     }
 }
 
-enum Body {
+pub(super) enum Body {
     Whole(Vec<u8>),
     TooLarge,
     /// What came before the connection broke.
     BrokenOff(Vec<u8>),
 }
 
-async fn read(mut response: Response, bytes_max: usize) -> Body {
+pub(super) async fn read(mut response: Response, bytes_max: usize) -> Body {
     if response.content_length().is_some_and(|length| length > bytes_max as u64) {
         return Body::TooLarge;
     }
@@ -231,7 +242,7 @@ async fn read(mut response: Response, bytes_max: usize) -> Body {
     }
 }
 
-fn transport_fault(error: &reqwest::Error, url: &Url) -> String {
+pub(super) fn transport_fault(error: &reqwest::Error, url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     if let Some(reason) = distrust(error) {
         return reason;
@@ -257,7 +268,7 @@ fn innermost(error: &dyn std::error::Error) -> String {
     bounded_text(&cause.to_string())
 }
 
-fn status_words(status: StatusCode) -> String {
+pub(super) fn status_words(status: StatusCode) -> String {
     match status.canonical_reason() {
         Some(reason) => format!("{} {reason}", status.as_u16()),
         None => status.as_u16().to_string(),
@@ -270,9 +281,9 @@ fn idempotency_key(key: &IntentKey) -> String {
     hex(&Sha256::digest(key.0.as_bytes()))
 }
 
-fn address(tool: &Tool) -> Result<Url, ToolError> {
-    let unusable = |reason: &str| ToolError::Url { tool: tool.name.clone(), reason: reason.to_owned() };
-    let url = Url::parse(&tool.url).map_err(|error| unusable(&error.to_string()))?;
+fn address(tool: &Tool, setting: &'static str, text: &str) -> Result<Url, ToolError> {
+    let unusable = |reason: &str| ToolError::Url { tool: tool.name.clone(), setting, reason: reason.to_owned() };
+    let url = Url::parse(text).map_err(|error| unusable(&error.to_string()))?;
     if !matches!(url.scheme(), "http" | "https") {
         return Err(unusable("it must begin with `http://` or `https://`"));
     }
@@ -323,7 +334,7 @@ fn bearer_error(tool: &Tool, path: &Path, reason: String) -> ToolError {
 }
 
 /// Under which a tool recognises a repeat.
-const IDEMPOTENCY_KEY: &str = "idempotency-key";
+pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Headers that say what the request is, or how it is framed.
 const RESERVED_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];

@@ -308,22 +308,22 @@ fn a_tool_that_can_not_be_used_shows_at_start_with_its_setting_and_no_secret() {
 
 /// A request as the service saw it.
 #[derive(Debug, Clone)]
-struct Request {
+pub(super) struct Request {
     peer: SocketAddr,
-    method: String,
-    path: String,
-    headers: HeaderMap,
-    body: Bytes,
+    pub(super) method: String,
+    pub(super) path: String,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
 }
 
 /// A service whose answer depends on the path, and that remembers what it was asked.
-struct Service {
+pub(super) struct Service {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
 }
 
 impl Service {
-    async fn start(answer: impl Fn(&str) -> axum::response::Response + Clone + Send + Sync + 'static) -> Self {
+    pub(super) async fn start(answer: impl Fn(&str) -> axum::response::Response + Clone + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
@@ -339,11 +339,11 @@ impl Service {
         Self { address, requests }
     }
 
-    fn url(&self, path: &str) -> String {
+    pub(super) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 
-    fn requests(&self) -> Vec<Request> {
+    pub(super) fn requests(&self) -> Vec<Request> {
         self.requests.lock().unwrap().clone()
     }
 }

@@ -7,18 +7,21 @@
 //!
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
-//! * [`HttpTool`] carries out an attempt over HTTP.
-//! * [`router`] takes results that come later.
+//! * [`HttpTool`] carries out an attempt over HTTP, and asks to cancel one.
+//! * [`router`] takes results that come later, news of progress, and results that are taken back.
+//! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
 mod callbacks;
 mod error;
 mod executor;
 mod http;
+mod http_cancel;
 mod port;
 mod reply;
 mod schema;
 mod tls;
 mod token;
+mod webhook;
 
 #[cfg(test)]
 mod callback_faults;
@@ -26,11 +29,14 @@ mod callback_faults;
 mod http_faults;
 #[cfg(test)]
 mod tls_faults;
+#[cfg(test)]
+mod webhook_faults;
 
-pub use callbacks::{Callback, CallbackAddress, refusing_router, router};
+pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub use http::{HttpTool, http_tools};
-pub use port::{AttemptFuture, Sent, ToolPort};
+pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use token::{BoxSecret, CallbackToken};
+pub use webhook::{Webhook, not_handed_off};

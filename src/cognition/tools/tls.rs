@@ -57,13 +57,22 @@ impl Clients {
     /// A tool that is not idempotent gets a new connection for each attempt: on a kept one, a tool that closes it in
     /// the same instant would leave a request of which nobody knows whether it arrived, and which can't be repeated.
     pub(super) fn client(&mut self, tool: &Tool, https: bool) -> Result<Client, ToolError> {
-        let ca_file = if https { tool.ca_file.clone() } else { None };
-        let kind = ClientKind { https, ca_file, reuses_connections: tool.idempotent };
+        self.shared(tool.ca_file.as_deref(), tool.idempotent, https).map_err(|fault| fault.of_tool(&tool.name))
+    }
+
+    /// The client for the webhook, whose requests may be repeated.
+    pub(super) fn webhook(&mut self, ca_file: Option<&Path>, https: bool) -> Result<Client, ToolError> {
+        self.shared(ca_file, true, https).map_err(ClientFault::of_webhook)
+    }
+
+    fn shared(&mut self, ca_file: Option<&Path>, reuses_connections: bool, https: bool) -> Result<Client, ClientFault> {
+        let ca_file = ca_file.filter(|_| https).map(Path::to_owned);
+        let kind = ClientKind { https, ca_file, reuses_connections };
         if let Some(client) = self.made.get(&kind) {
             return Ok(client.clone());
         }
-        let roots = if https { self.roots(tool)? } else { RootCertStore::empty() };
-        let client = build(roots, kind.reuses_connections).map_err(|reason| ToolError::Client { tool: tool.name.clone(), reason })?;
+        let roots = if https { self.roots(kind.ca_file.as_deref())? } else { RootCertStore::empty() };
+        let client = build(roots, kind.reuses_connections).map_err(ClientFault::Client)?;
         self.made.insert(kind, client.clone());
         Ok(client)
     }
@@ -74,23 +83,47 @@ impl Clients {
         self.made.len()
     }
 
-    fn roots(&self, tool: &Tool) -> Result<RootCertStore, ToolError> {
+    fn roots(&self, ca_file: Option<&Path>) -> Result<RootCertStore, ClientFault> {
         let mut roots = RootCertStore::empty();
         // The system's store may hold some that this implementation can't read; the others still count.
         roots.add_parsable_certificates(self.system.certificates.iter().cloned());
-        if let Some(path) = &tool.ca_file {
-            add_file(&mut roots, path).map_err(|reason| ToolError::File {
-                tool: tool.name.clone(),
-                setting: "ca_file",
-                path: path.clone(),
-                reason,
-            })?;
+        if let Some(path) = ca_file {
+            add_file(&mut roots, path).map_err(|reason| ClientFault::File { path: path.to_owned(), reason })?;
         }
         if roots.is_empty() {
             let detail = self.system.faults.first().map(|fault| format!(" ({fault})")).unwrap_or_default();
-            return Err(ToolError::NoAuthorities { tool: tool.name.clone(), detail });
+            return Err(ClientFault::NoAuthorities { detail });
         }
         Ok(roots)
+    }
+}
+
+/// Why there is no client, before it is known for whom.
+enum ClientFault {
+    File { path: PathBuf, reason: String },
+    NoAuthorities { detail: String },
+    Client(String),
+}
+
+impl ClientFault {
+    fn of_tool(self, tool: &str) -> ToolError {
+        let tool = tool.to_owned();
+        match self {
+            Self::File { path, reason } => ToolError::File { tool, setting: "ca_file", path, reason },
+            Self::NoAuthorities { detail } => ToolError::NoAuthorities { tool, detail },
+            Self::Client(reason) => ToolError::Client { tool, reason },
+        }
+    }
+
+    fn of_webhook(self) -> ToolError {
+        let (setting, reason) = match self {
+            Self::File { path, reason } => ("ca_file", format!("{} {reason}", path.display())),
+            Self::NoAuthorities { detail } => {
+                ("ca_file", format!("this box has no certificate authorities to check `https` with{detail}: name them there"))
+            }
+            Self::Client(reason) => ("url", format!("no HTTP client can be made: {reason}")),
+        };
+        ToolError::Webhook { setting, reason }
     }
 }
 

@@ -1,6 +1,6 @@
 -- What a later result said that contradicts the one on record: the first wins, this one is kept and reported.
 ALTER TABLE operation ADD COLUMN contradiction TEXT
-CHECK (contradiction IS NULL OR (json_type(contradiction) = 'object' AND length(contradiction) <= 1048576));
+CHECK (contradiction IS NULL OR (json_valid(contradiction) AND length(contradiction) <= 1048576));
 
 CREATE TRIGGER operation_contradiction_is_kept BEFORE UPDATE OF contradiction ON operation
 WHEN OLD.contradiction IS NOT NULL AND NEW.contradiction IS NOT OLD.contradiction

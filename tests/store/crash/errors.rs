@@ -109,8 +109,8 @@ impl Run {
     }
 
     fn judge_cuts(&self, what: &str) {
-        let cuts = cuts(&self.watched.disk.events(), self.first, &LUCKS[..1], 7);
-        let wrong = try_all(&cuts, |cut, path| {
+        let events = self.watched.disk.events();
+        let (_, wrong) = try_all(cuts(&events, self.first, &LUCKS[..1], 7), |cut, path| {
             let found = found(path)?;
             let lost: Vec<&u128> =
                 self.acknowledged.iter().filter(|number| **number <= cut.acknowledged as u128 && !found.contains(number)).collect();

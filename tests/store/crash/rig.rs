@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
@@ -91,57 +90,60 @@ pub struct Cut {
 }
 
 /// The cuts of a run from the event `first` on: after each event, which for a flush is before the next thing is on its way.
-pub fn cuts(events: &[Event], first: usize, lucks: &[Luck], seed: u64) -> Vec<Cut> {
-    let (mut image, mut cuts) = (Image::default(), Vec::new());
+///
+/// One at a time: together they are as many copies of the disk as the run has events.
+pub fn cuts<'a>(events: &'a [Event], first: usize, lucks: &'a [Luck], seed: u64) -> impl Iterator<Item = Cut> + Send + 'a {
+    let mut image = Image::default();
     let (mut opened, mut acknowledged) = (first > 0, 0);
-    for (number, event) in events.iter().enumerate() {
+    events.iter().enumerate().flat_map(move |(number, event)| {
         if let Event::Acknowledged(commits) = event {
             (opened, acknowledged) = (true, *commits);
         }
         image.apply(event);
-        if number < first {
-            continue;
-        }
         // What is certain changes only with a flush, and has to be enough at an acknowledgement; the rest only with a write.
         let settles = matches!(event, Event::Sync { .. } | Event::Acknowledged(_) | Event::Deleted { .. });
-        for (turn, &luck) in lucks.iter().enumerate() {
-            let in_turn = match luck {
-                Luck::Nothing => settles,
-                Luck::Everything => !settles && number % 4 == 0,
-                Luck::Some => !settles && number % 2 == 0,
-                Luck::Torn => !settles && (number % 2 == 1 || lucks.len() < 4),
-            };
-            if in_turn {
-                let files = image.after_a_cut(luck, &mut Dice(seed.wrapping_add((number * lucks.len() + turn) as u64)));
-                cuts.push(Cut { after: number, opened, acknowledged, luck, files });
-            }
-        }
-    }
-    cuts
+        let in_turn = |luck: Luck| match luck {
+            Luck::Nothing => settles,
+            Luck::Everything => !settles && number.is_multiple_of(4),
+            Luck::Some => !settles && number.is_multiple_of(2),
+            Luck::Torn => !settles && (!number.is_multiple_of(2) || lucks.len() < 4),
+        };
+        let tried = lucks.iter().enumerate().filter(|(_, luck)| number >= first && in_turn(**luck));
+        let cut = |(turn, luck): (usize, &Luck)| {
+            let files = image.after_a_cut(*luck, &mut Dice(seed.wrapping_add((number * lucks.len() + turn) as u64)));
+            Cut { after: number, opened, acknowledged, luck: *luck, files }
+        };
+        tried.map(cut).collect::<Vec<Cut>>()
+    })
 }
 
-/// Tries each cut with `check`, on all processors. Gives what was found wrong.
-pub fn try_all<'a>(cuts: &'a [Cut], check: impl Fn(&'a Cut, &Path) -> Result<(), String> + Sync) -> Vec<String> {
-    let next = AtomicUsize::new(0);
+/// Tries each cut with `check`, on all processors. Gives how many there were, and what was found wrong.
+pub fn try_all(cuts: impl Iterator<Item = Cut> + Send, check: impl Fn(&Cut, &Path) -> Result<(), String> + Sync) -> (usize, Vec<String>) {
+    let cuts = Mutex::new(cuts);
+    let next = || cuts.lock().unwrap_or_else(PoisonError::into_inner).next();
     let workers = std::thread::available_parallelism().map_or(2, usize::from).min(4);
     std::thread::scope(|scope| {
         let work = || {
             let place = directory();
-            let mut wrong = Vec::new();
-            while let Some(cut) = cuts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let (mut tried, mut wrong) = (0, Vec::new());
+            while let Some(cut) = next() {
                 put(place.path(), &cut.files);
                 if !cut.opened {
                     // It is made when a store has been opened, and this cut comes before that.
                     drop(fs::remove_file(place.path().join("state.db.reserve")));
                 }
-                if let Err(what) = check(cut, &crate::fixtures::path_in(place.path())) {
+                tried += 1;
+                if let Err(what) = check(&cut, &crate::fixtures::path_in(place.path())) {
                     wrong.push(format!("cut after event {}, {:?}, {} acknowledged: {what}", cut.after, cut.luck, cut.acknowledged));
                 }
             }
-            wrong
+            (tried, wrong)
         };
         let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("no panic")).collect()
+        workers.into_iter().map(|worker| worker.join().expect("no panic")).fold((0, Vec::new()), |(number, mut all), (tried, wrong)| {
+            all.extend(wrong);
+            (number + tried, all)
+        })
     })
 }
 

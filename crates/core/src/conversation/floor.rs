@@ -94,7 +94,7 @@ impl Conversation {
     }
 
     pub(super) fn free_floor_in_time(&mut self, cx: &mut Cx) {
-        if !self.floor_due().is_some_and(|due| due <= cx.now) {
+        if self.floor_due().is_none_or(|due| due > cx.now) {
             return;
         }
         if self.floor.as_ref().is_some_and(|floor| floor.collecting.is_some()) && self.over.is_none() {

@@ -277,7 +277,8 @@ impl Conversation {
                 let envelope = &offer.envelope;
                 let quiet_at = quiet_since.plus(self.min_quiet_ms(envelope));
                 let quiet = matches!(offer.answered, Some((_, Some(Blocker::QuietTooShort)))).then_some(quiet_at);
-                let stale = envelope.ready_at.zip(envelope.stale_after_ms).map(|(ready, limit)| ready.plus(limit.saturating_add(1)));
+                let limit = envelope.stale_after_ms.filter(|_| !fault(Fault::StaleTold));
+                let stale = envelope.ready_at.zip(limit).map(|(ready, limit)| ready.plus(limit.saturating_add(1)));
                 // Only a reply that is being said makes it matter whether it has waited for long enough to ride.
                 let behind_reply = matches!(offer.answered, Some((DeliveryDecision::QueueAfterPlayback, _))) && self.reply.is_some();
                 let overdue = offer.since.plus(envelope.max_wait_ms);

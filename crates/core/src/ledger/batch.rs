@@ -10,10 +10,10 @@ use super::delivery::Delivery;
 use super::input::Standing;
 use super::machine::World;
 use super::operation::Operation;
-use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationState};
-use super::say::{correction, join, pieces};
+use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState};
+use super::say::{contradicting, correction, join, pieces};
 use crate::faults::{Fault, fault};
-use crate::ids::{DeliveryId, OperationId};
+use crate::ids::{DeliveryId, OperationId, SessionId};
 use crate::policy::{Audience, CanInterrupt, Localised, MAX_WAIT_MS, Priority, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard};
 use crate::time::{Step, Time};
 
@@ -42,6 +42,11 @@ impl Batch {
         delivery.waits() && !self.deliveries.iter().any(later)
     }
 
+    /// Whether a conversation may claim a delivery.
+    pub fn tellable(&self, delivery: &Delivery) -> bool {
+        self.claimable(delivery) && delivery.speakable()
+    }
+
     /// How far it is for who asks again, with the closing or correction that is about to be told.
     pub fn standing(&self) -> (Standing, Option<DeliveryId>) {
         let next = self.deliveries.iter().find(|delivery| !delivery.record.state.terminal());
@@ -55,11 +60,6 @@ impl Batch {
     /// Whether its closing is over.
     pub fn closed(&self) -> bool {
         self.record.state == BatchState::Closed
-    }
-
-    /// Whether nothing is left to be told and nothing to be learnt.
-    pub fn finished(&self) -> bool {
-        self.quiet() && !self.operations.iter().any(|operation| operation.record.state == OperationState::Unknown)
     }
 
     /// Whether nothing is left to be told.
@@ -80,14 +80,13 @@ impl Batch {
         if before == Some(BatchState::Sealed) && self.complete() {
             self.drain(world, step, sequence);
         }
-        let told = self.deliveries.iter().all(|delivery| delivery.record.state.terminal());
-        if before == Some(BatchState::Drained) && self.record.state == BatchState::Drained && told {
+        if before == Some(BatchState::Drained) && self.told() {
             self.record.state = BatchState::Closed;
         }
     }
 
-    /// An operation that the closing called unknown is known now: a correction. It takes the place of a closing that nobody
-    /// is being told, and then tells everything.
+    /// An operation that the closing called unknown is known now, or its result is contradicted: a correction. It takes the
+    /// place of a closing that nobody is being told, and then tells everything.
     pub fn correct(&mut self, id: OperationId, world: &World, step: &mut Step, sequence: &mut u64) {
         if !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final) {
             return; // the closing is not written yet, and will say it
@@ -98,19 +97,51 @@ impl Batch {
                 |clause: &ClauseRecord| clause.operation == id && (clause.heard.is_some() || delivery.record.state != DeliveryState::Ready);
             !over && delivery.record.clauses.iter().any(about)
         });
-        let named = self.operations.len() > 1;
         let Some(operation) = self.operations.iter().find(|operation| operation.record.id == id) else { return };
-        let clauses = clauses(operation, named, touched, world);
+        let named = self.operations.len() > 1;
+        let policy = world.policy(&operation.record.tool);
+        if operation.record.contradiction.is_some() && world.sayer.contradiction(policy, &operation.record, named).is_none() {
+            return; // it makes no difference to who hears it
+        }
+        let clauses = if touched { corrected(operation, named, world) } else { clauses(operation, named, world) };
         // Pushed as it is; what it replaces is folded into it right after.
         let short = join(&clauses.iter().map(|clause| clause.text.clone()).collect::<Vec<_>>());
         let delivery = self.compose(DeliveryKind::Correction, clauses, short, world, step, sequence);
         self.deliveries.push(delivery);
     }
 
+    /// A result is taken back before it has been told: what would tell it is withdrawn, and what else it would tell is told by
+    /// another. Says who must stop telling what; none where it has been told, or has not come yet.
+    pub fn retract(&mut self, id: OperationId, world: &World, step: &mut Step, sequence: &mut u64) -> Option<Vec<(SessionId, DeliveryId)>> {
+        let known = |operation: &&Operation| operation.record.id == id && operation.record.state != OperationState::Unknown;
+        self.operations.iter().find(known)?;
+        let tells =
+            |delivery: &Delivery| !delivery.record.state.terminal() && delivery.record.clauses.iter().any(|clause| clause.operation == id);
+        let found: Vec<usize> = self.deliveries.iter().enumerate().filter(|(_, delivery)| tells(delivery)).map(|(at, _)| at).collect();
+        let mut stopped = Vec::new();
+        for &at in &found {
+            let Some(record) = self.deliveries.get(at).map(|delivery| delivery.record.clone()) else { continue };
+            let rest: Vec<ClauseRecord> =
+                record.clauses.into_iter().filter(|clause| clause.operation != id && clause.heard.is_none()).collect();
+            let by = (!rest.is_empty()).then(|| {
+                let short = join(&rest.iter().map(|clause| clause.text.clone()).collect::<Vec<_>>());
+                let delivery = self.compose(DeliveryKind::Correction, rest, short, world, step, sequence);
+                let by = delivery.record.id;
+                self.deliveries.push(delivery);
+                by
+            });
+            let Some(delivery) = self.deliveries.get_mut(at) else { continue };
+            let state = if by.is_some() { DeliveryState::Superseded } else { DeliveryState::Withdrawn };
+            stopped.extend(delivery.end(state, by).map(|session| (session, record.id)));
+        }
+        (!found.is_empty()).then_some(stopped)
+    }
+
     /// Whether time has changed something of it.
     pub fn restless(&self, step: &Step) -> bool {
         let due = |operation: &Operation| operation.due().is_some_and(|at| step.now >= at);
         self.complete()
+            || self.told()
             || self.operations.iter().any(due)
             || self.deliveries.iter().any(|delivery| delivery.waits() && delivery.stale(step))
     }
@@ -119,13 +150,18 @@ impl Batch {
     pub fn due(&self) -> Option<Time> {
         let operations = self.operations.iter().filter_map(Operation::due);
         let deliveries = self.deliveries.iter().filter(|delivery| delivery.waits()).filter_map(Delivery::stale_at);
-        let drain = self.complete().then_some(Time(0));
+        let drain = (self.complete() || self.told()).then_some(Time(0));
         operations.chain(deliveries).chain(drain).min()
     }
 
     /// Whether it is sealed and nothing of it runs any more.
     fn complete(&self) -> bool {
         self.record.state == BatchState::Sealed && self.operations.iter().all(|operation| operation.record.state.settled())
+    }
+
+    /// Whether it is drained and nothing of it is left to be told.
+    fn told(&self) -> bool {
+        self.record.state == BatchState::Drained && self.deliveries.iter().all(|delivery| delivery.record.state.terminal())
     }
 
     fn drain(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
@@ -136,14 +172,19 @@ impl Batch {
         );
         self.record.state = BatchState::Drained;
         let named = self.operations.len() > 1;
-        let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, false, world)).collect();
+        let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, world)).collect();
         let short = self.short(world);
-        let delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
+        let mut delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
         if fault(Fault::TwoFinals) {
             self.deliveries.push(Delivery {
                 record: DeliveryRecord { id: DeliveryId(step.ids.draw()), ..delivery.record.clone() },
                 ..delivery.clone()
             });
+        }
+        // What the newer request asked for is told by its own closing; here there is nothing left to tell.
+        let replaced = |operation: &Operation| operation.replaced && operation.record.state.undone();
+        if self.operations.iter().all(replaced) {
+            delivery.end(DeliveryState::Withdrawn, None);
         }
         self.deliveries.push(delivery);
     }
@@ -244,12 +285,27 @@ impl Batch {
     }
 }
 
-/// One operation's text as clauses, each a segment of its own.
-fn clauses(operation: &Operation, named: bool, corrects: bool, world: &World) -> Vec<ClauseRecord> {
+/// One operation's text as clauses, each a segment of its own: what is on record, and what contradicts it.
+fn clauses(operation: &Operation, named: bool, world: &World) -> Vec<ClauseRecord> {
     let record = &operation.record;
-    let long = world.sayer.long(world.policy(&record.tool), record, named);
-    let long = if corrects { correction(&long) } else { long };
-    pieces(long).into_iter().map(|text| ClauseRecord { operation: record.id, text, heard: None }).collect()
+    let policy = world.policy(&record.tool);
+    let other = world.sayer.contradiction(policy, record, named).map(|other| contradicting(&other));
+    told(record, std::iter::once(world.sayer.long(policy, record, named)).chain(other))
+}
+
+/// What corrects a text of which something may have been heard; nothing where it would say the same.
+fn corrected(operation: &Operation, named: bool, world: &World) -> Vec<ClauseRecord> {
+    let record = &operation.record;
+    let policy = world.policy(&record.tool);
+    let now = match &record.contradiction {
+        Some(_) => world.sayer.contradiction(policy, record, named),
+        None => Some(world.sayer.long(policy, record, named)),
+    };
+    told(record, now.map(|now| correction(&now)).into_iter())
+}
+
+fn told(record: &OperationRecord, texts: impl Iterator<Item = Localised>) -> Vec<ClauseRecord> {
+    texts.flat_map(pieces).map(|text| ClauseRecord { operation: record.id, text, heard: None }).collect()
 }
 
 /// How a closing is told.

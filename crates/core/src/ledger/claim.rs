@@ -24,6 +24,11 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// Whether this conversation tells it.
+    pub fn spoken_by(&self, session: SessionId) -> bool {
+        self.session == session && self.route != Route::HandOff
+    }
+
     /// Whether evidence from its conversation is about this claim, and so ends it, rather than late news of an earlier one:
     ///
     /// * about clauses that it was not given: of an earlier one;

@@ -8,17 +8,17 @@
 //! executor's report, evidence, a seal) are tried again in their order, with back-off, one at a time. One that fails by itself
 //! lets the others pass, so that none holds them up; what is about the same thing goes on to wait behind it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::Batch;
 use super::delivery::Delivery;
-use super::effect::{Dispatch, Effect, LedgerMeasure, Write};
+use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
 use super::record::{DeliveryState, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::faults::{Fault, fault};
-use crate::ids::{BatchId, PartyId, SessionId};
+use crate::ids::{BatchId, DeliveryId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
 /// The way to the store of one batch.
@@ -181,9 +181,19 @@ impl Lane {
     }
 }
 
-/// Drops from a draft what was made and replaced within it: nobody has seen it.
+/// Drops from a draft what was made and replaced within it: nobody has seen it. What it had replaced is replaced by what took its
+/// place.
 pub(super) fn drop_unseen(durable: Option<&Batch>, draft: &mut Batch) {
-    draft.deliveries.retain(|delivery| delivery.record.state != DeliveryState::Superseded || before(durable, delivery).is_some());
+    let unseen = |delivery: &Delivery| delivery.record.state == DeliveryState::Superseded && before(durable, delivery).is_none();
+    let dropped: BTreeMap<DeliveryId, Option<DeliveryId>> =
+        draft.deliveries.iter().filter(|delivery| unseen(delivery)).map(|gone| (gone.record.id, gone.record.superseded_by)).collect();
+    draft.deliveries.retain(|delivery| !dropped.contains_key(&delivery.record.id));
+    for delivery in &mut draft.deliveries {
+        // Each took the place of an earlier one: there is no circle.
+        while let Some(next) = delivery.record.superseded_by.and_then(|by| dropped.get(&by)) {
+            delivery.record.superseded_by = *next;
+        }
+    }
 }
 
 /// The writes that make the draft durable: created before changed, parts before the batch.
@@ -239,6 +249,15 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
                 intent_key: record.intent_key.clone(),
             }));
         }
+        if operation.cancel.asked > before.map_or(0, |before| before.cancel.asked) {
+            effects.push(Effect::Cancel(CancelRequest {
+                operation: record.id,
+                request: operation.cancel.asked,
+                tool: record.tool.clone(),
+                arguments: record.arguments.clone(),
+                intent_key: record.intent_key.clone(),
+            }));
+        }
         let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
         if ended {
             effects.push(Effect::Measured(LedgerMeasure::OperationSettled));
@@ -262,6 +281,7 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
         let measure = match state {
             DeliveryState::Spoken => LedgerMeasure::Spoken,
             DeliveryState::Suppressed => LedgerMeasure::Suppressed,
+            DeliveryState::HandedOff => LedgerMeasure::HandedOff,
             DeliveryState::Uncertain if !before.is_some_and(doubted) => LedgerMeasure::Uncertain,
             _ => continue,
         };

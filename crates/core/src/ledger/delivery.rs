@@ -39,6 +39,11 @@ impl Delivery {
         (self.claim.is_none() && waits) || (fault(Fault::ClaimedTwice) && self.record.state == DeliveryState::Speaking)
     }
 
+    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat.
+    pub fn speakable(&self) -> bool {
+        self.waits() && !(self.record.state == DeliveryState::Uncertain && self.record.uncertain == UncertainPolicy::Suppress)
+    }
+
     /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
     /// readings are known to be synchronised.
     pub fn stale(&self, step: &Step) -> bool {
@@ -102,7 +107,7 @@ impl Delivery {
 
     /// Its first frame has been released. Says the claim that this was new to.
     pub fn first_frame(&mut self, session: SessionId) -> Option<&Claim> {
-        let claim = self.claim.as_mut().filter(|claim| claim.session == session && !claim.frames)?;
+        let claim = self.claim.as_mut().filter(|claim| claim.spoken_by(session) && !claim.frames)?;
         claim.frames = true;
         self.route = Some(claim.route);
         Some(claim)
@@ -110,20 +115,23 @@ impl Delivery {
 
     /// The claim is given back before any frame; no attempt is spent.
     pub fn release(&mut self, session: SessionId) {
-        if let Some(claim) = self.claim.take_if(|claim| claim.session == session) {
+        if let Some(claim) = self.claim.take_if(|claim| claim.spoken_by(session)) {
             self.record.state = before(&claim);
         }
     }
 
     /// Its conversation is gone. A frame may have been heard: nobody knows how much.
     pub fn lose(&mut self, session: SessionId) {
-        if let Some(claim) = self.claim.take_if(|claim| claim.session == session) {
+        if let Some(claim) = self.claim.take_if(|claim| claim.spoken_by(session)) {
             if claim.frames { self.doubt() } else { self.record.state = before(&claim) }
         }
     }
 
     /// A restart: a claim of another boot may have been spoken in part.
     pub fn recover(&mut self, boot: BootId) {
+        if self.is_handed_off() {
+            return; // it goes on
+        }
         let claim = self.claim.take_if(|claim| claim.boot != boot);
         let open = matches!(self.record.state, DeliveryState::Speaking | DeliveryState::Claimed);
         if open && (claim.is_some() || self.claim.is_none()) {
@@ -145,7 +153,7 @@ impl Delivery {
             self.credit(known);
         }
         let heard = self.record.clauses.iter().all(|clause| clause.heard.is_some());
-        let mine = |claim: &mut Claim| claim.session == session && claim.ended_by(evidence, heard);
+        let mine = |claim: &mut Claim| claim.spoken_by(session) && claim.ended_by(evidence, heard);
         match self.claim.take_if(mine) {
             Some(_) if heard => {
                 self.record.state = DeliveryState::Spoken;

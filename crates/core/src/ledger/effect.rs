@@ -5,8 +5,8 @@ use serde_json::Value;
 
 use super::input::{Acceptance, CommitId, RequestId};
 use super::record::{BatchRecord, DeliveryKind, DeliveryRecord, OperationRecord, Route};
-use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
-use crate::policy::{Audience, CanInterrupt, Priority, RidePosition};
+use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
+use crate::policy::{Audience, CanInterrupt, Language, Localised, Priority, RidePosition};
 use crate::time::{Time, Wall};
 
 /// One effect of the ledger. Effects are carried out in order.
@@ -21,6 +21,11 @@ pub enum Effect {
     },
     /// Send this attempt. Its record is durable (R1, R2).
     Dispatch(Dispatch),
+    /// Recall this operation's attempt if it has not left the box; otherwise ask its tool to cancel it. That it is to be cancelled
+    /// is durable (R6).
+    Cancel(CancelRequest),
+    /// Hand this delivery off to the other way. Its claim is durable: nobody speaks it meanwhile.
+    HandOff(Box<HandOff>),
     /// Answer a callback.
     Answer {
         /// The request.
@@ -87,6 +92,44 @@ pub struct Dispatch {
     pub intent_key: IntentKey,
 }
 
+/// One cancel request for an executor, which reports on it once ([`super::Input::CancelAttempted`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CancelRequest {
+    /// The operation.
+    pub operation: OperationId,
+    /// The request, from 1; counted anew after a restart.
+    pub request: u32,
+    /// The tool.
+    pub tool: String,
+    /// The arguments that the operation was asked with.
+    pub arguments: Value,
+    /// The key of the attempts. A cancel request goes out under one that is derived from it.
+    pub intent_key: IntentKey,
+}
+
+/// A delivery for another way than a conversation. It may come more than once, under the same delivery: the receiver takes it once.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HandOff {
+    /// The delivery.
+    pub delivery: DeliveryId,
+    /// What it is for its batch.
+    pub kind: DeliveryKind,
+    /// The batch.
+    pub batch: BatchId,
+    /// Whom it belongs to, where that is known.
+    pub party: Option<PartyId>,
+    /// The conversation that asked.
+    pub session: SessionId,
+    /// The language that it was asked in.
+    pub language: Language,
+    /// What the caller would have been told, as far as it has not been heard.
+    pub text: Localised,
+    /// When it became ready.
+    pub ready: Wall,
+    /// The operations that it is about.
+    pub operations: Vec<OperationRecord>,
+}
+
 /// The answer to a callback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CallbackAnswer {
@@ -98,6 +141,10 @@ pub enum CallbackAnswer {
     Unknown,
     /// It can't be made durable now (503).
     Unavailable,
+    /// News of progress has been taken; what the moment does not allow is dropped (200).
+    Noted,
+    /// It comes too late: the operation is over, or its result has been told (409).
+    Over,
 }
 
 /// What the ledger tells a conversation.
@@ -234,4 +281,6 @@ pub enum LedgerMeasure {
     Uncertain,
     /// A delivery was suppressed as stale (counted).
     Suppressed,
+    /// A delivery was handed off, and that was acknowledged (counted).
+    HandedOff,
 }

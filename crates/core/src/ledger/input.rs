@@ -76,6 +76,38 @@ pub enum Input {
         /// What it says.
         result: OperationResult,
     },
+    /// An executor reports on a cancel request.
+    CancelAttempted {
+        /// The operation.
+        operation: OperationId,
+        /// The request, as [`super::CancelRequest::request`] counts.
+        request: u32,
+        /// How it went.
+        outcome: CancelOutcome,
+    },
+    /// News of how far an operation is, from outside; its sender waits for an answer. Nothing of it is kept.
+    Progress {
+        /// The request to answer.
+        request: RequestId,
+        /// The operation that it names.
+        operation: OperationId,
+        /// What it says, for the tool's template.
+        progress: Value,
+    },
+    /// Who gave a result takes it back, before it has been told; its sender waits for an answer.
+    Retract {
+        /// The request to answer.
+        request: RequestId,
+        /// The operation whose result it is.
+        operation: OperationId,
+    },
+    /// The other way reports on a hand-off.
+    HandOffAttempted {
+        /// The delivery.
+        delivery: DeliveryId,
+        /// How it went.
+        outcome: HandOffOutcome,
+    },
     /// A conversation's gate is open for a delivery: claim it.
     Claim {
         /// The conversation.
@@ -160,6 +192,51 @@ pub enum Executed {
     No,
     /// Nobody knows.
     Maybe,
+}
+
+/// How a cancel request went.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelOutcome {
+    /// The attempt had not left the box, and now never will.
+    Recalled,
+    /// The tool says that it has not taken effect and will not.
+    Cancelled,
+    /// The tool says that it took effect and has been undone.
+    Compensated,
+    /// The tool says that it has taken effect and stays so.
+    TooLate {
+        /// Its result, where the answer holds it.
+        result: Option<Value>,
+    },
+    /// The attempt has left the box, and there is nobody to ask.
+    Unsupported,
+    /// The request failed.
+    Failed {
+        /// Why, in words.
+        error: String,
+        /// Whether another request may help.
+        retryable: bool,
+        /// How long the tool asks to be left alone (ms).
+        retry_after_ms: Option<u64>,
+    },
+}
+
+/// How a hand-off went.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandOffOutcome {
+    /// It was acknowledged (2xx).
+    Acknowledged,
+    /// It was not.
+    Failed {
+        /// Why, in words.
+        error: String,
+        /// Whether it may have been received all the same.
+        received: Executed,
+        /// How long the other way asks to be left alone (ms).
+        retry_after_ms: Option<u64>,
+    },
 }
 
 /// A result that came from outside.

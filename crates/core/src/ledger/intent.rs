@@ -1,10 +1,11 @@
 //! What makes an effect "the same one", and the bounded memory of what has been asked before.
 //!
 //! A key is `owner|tool|digest|occurrence`: the owner is the party, or the conversation where the party is not known;
-//! the digest is SHA-256 over the canonical arguments. The first three make the *base*: two requests with one base are
-//! the same one until the first's closing is over and the caller asks again in another turn. That counts the occurrence up.
+//! the digest is SHA-256 over the canonical arguments. The first three make the *base*: requests with one base are the same one.
 //!
-//! Policies for duplicates (reuse, reject, replace, confirm) belong into [`Intents::judge`]: today every repeat is reused.
+//! Only a confirmed repeat counts the occurrence up. What confirms it is the tool's policy for duplicates: that the caller, told
+//! how it ended, asks again in another turn; under `confirm`, that the caller was asked and said so in a later turn; under
+//! `replace`, that the request differs from the one that runs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Write as _;
@@ -12,10 +13,11 @@ use std::fmt::Write as _;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::input::OperationResult;
+use super::input::{OperationResult, RepeatAnswer};
 use super::record::{OperationRecord, OperationState};
+use crate::conversation::input::ToolCall;
 use crate::ids::{BatchId, IntentKey, OperationId, PartyId, SessionId, TurnId};
-use crate::policy::ToolPolicy;
+use crate::policy::{DuplicatePolicy, ToolPolicy};
 
 /// SHA-256 of a canonical value.
 pub(super) type Digest = [u8; 32];
@@ -89,8 +91,12 @@ pub(super) struct Known {
     pub turn: TurnId,
     /// Its occurrence.
     pub occurrence: u32,
+    /// All of its arguments.
+    pub arguments: Digest,
     /// Whether its closing is over.
     pub closed: bool,
+    /// Where the caller was asked whether it is to be done once more.
+    asked: Option<(SessionId, TurnId)>,
     /// What stood here before it, should its acceptance fail.
     before: Option<Box<Known>>,
 }
@@ -109,14 +115,16 @@ pub(super) struct ClosedOperation {
 }
 
 /// How a request stands to those before it.
-#[derive(Debug)]
-pub(super) enum Judgement<'a> {
-    /// Nothing like it is under way: it gets this occurrence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It is a new one, and gets this occurrence.
     New(u32),
-    /// The same thing is under way, or has not been told yet.
-    Live(&'a Known),
-    /// The same thing has been told, in the very turn that asks again.
-    Told(&'a Known),
+    /// It is a new one, which takes the place of this operation.
+    Replaces(u32, OperationId),
+    /// It repeats this operation, which is in memory.
+    Repeats { lane: u64, operation: OperationId, answer: RepeatAnswer },
+    /// It repeats this operation, whose closing is over.
+    Told { operation: OperationId, batch: BatchId, answer: RepeatAnswer },
 }
 
 /// The memory of intents: everything live, and the latest [`CLOSED_OPERATIONS_MAX`] closed operations.
@@ -134,33 +142,77 @@ impl Intents {
         Self { floor, ..Self::default() }
     }
 
-    /// Whether a request in `turn` is a new one.
-    pub fn judge(&self, base: &str, turn: TurnId) -> Judgement<'_> {
-        match self.known.get(base) {
-            None => Judgement::New(self.floor.saturating_add(1)),
-            Some(known) if !known.closed => Judgement::Live(known),
-            Some(known) if known.turn == turn => Judgement::Told(known),
-            Some(known) => Judgement::New(known.occurrence.max(self.floor).saturating_add(1)),
+    /// Judges a request by its tool's policy for duplicates.
+    pub fn judge(&mut self, base: &str, session: SessionId, turn: TurnId, call: &ToolCall, policy: DuplicatePolicy) -> Judgement {
+        let Some(known) = self.known.get_mut(base) else { return Judgement::New(self.floor.saturating_add(1)) };
+        let next = known.occurrence.max(self.floor).saturating_add(1);
+        // A model that asks twice in one turn repeats itself; the caller has not.
+        let answer = match policy {
+            DuplicatePolicy::Confirm if known.turn != turn => {
+                let asked = known.asked.is_some_and(|(of, before)| of == session && before != turn);
+                if asked && call.confirmed {
+                    return Judgement::New(next);
+                }
+                if !asked {
+                    known.asked = Some((session, turn));
+                }
+                RepeatAnswer::NeedsConfirmation
+            }
+            _ if known.closed && known.turn != turn => return Judgement::New(next),
+            DuplicatePolicy::Replace if !known.closed && known.arguments != digest('a', &call.arguments) => {
+                return Judgement::Replaces(next, known.operation);
+            }
+            DuplicatePolicy::Reject => RepeatAnswer::Rejected,
+            _ => RepeatAnswer::Reused,
+        };
+        if known.closed {
+            Judgement::Told { operation: known.operation, batch: known.batch, answer }
+        } else {
+            Judgement::Repeats { lane: known.lane, operation: known.operation, answer }
         }
     }
 
     /// An operation is being accepted under `base`.
-    pub fn open(&mut self, base: String, operation: OperationId, batch: BatchId, lane: u64, turn: TurnId, occurrence: u32) {
+    pub fn open(
+        &mut self,
+        base: String,
+        (operation, batch, lane): (OperationId, BatchId, u64),
+        turn: TurnId,
+        occurrence: u32,
+        arguments: &Value,
+    ) {
         let before = self.known.remove(&base).map(|known| Box::new(Known { before: None, ..known }));
-        self.known.insert(base, Known { operation, batch, lane, turn, occurrence, closed: false, before });
+        let arguments = digest('a', arguments);
+        self.known.insert(base, Known { operation, batch, lane, turn, occurrence, arguments, closed: false, asked: None, before });
     }
 
     /// What the store knows of an operation at a restart. The latest occurrence counts, in whatever order they come.
     pub fn restore(&mut self, record: &OperationRecord, lane: u64, closed: bool) {
         let Some((base, occurrence)) = split(&record.intent_key) else { return };
         if self.known.get(base).is_none_or(|known| known.occurrence < occurrence) {
-            let known = Known { operation: record.id, batch: record.batch, lane, turn: record.turn, occurrence, closed, before: None };
+            let arguments = digest('a', &record.arguments);
+            let known = Known {
+                operation: record.id,
+                batch: record.batch,
+                lane,
+                turn: record.turn,
+                occurrence,
+                arguments,
+                closed,
+                asked: None,
+                before: None,
+            };
             self.known.insert(base.to_owned(), known);
         }
     }
 
     /// The acceptance failed: nothing was done.
     pub fn retract(&mut self, base: &str, operation: OperationId) {
+        if let Some(known) = self.known.get_mut(base)
+            && known.before.as_ref().is_some_and(|before| before.operation == operation)
+        {
+            known.before = None;
+        }
         if let Some(known) = self.known.get(base)
             && known.operation == operation
             && let Some(known) = self.known.remove(base)
@@ -172,12 +224,13 @@ impl Intents {
 
     /// The closing of an operation is over: asked again in another turn, it is a new one.
     pub fn close(&mut self, record: &OperationRecord) {
-        if let Some((base, occurrence)) = split(&record.intent_key)
-            && let Some(known) = self.known.get_mut(base)
-            && known.occurrence == occurrence
-        {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        let Some(known) = self.known.get_mut(base) else { return };
+        if known.occurrence == occurrence {
             known.closed = true;
             known.before = None;
+        } else if let Some(before) = known.before.as_mut().filter(|before| before.occurrence == occurrence) {
+            before.closed = true;
         }
     }
 
@@ -330,13 +383,14 @@ mod tests {
         let first = closed(0, 3);
         let (base, _) = split(&first.intent_key).unwrap();
         let base = base.to_owned();
-        intents.open(base.clone(), first.id, first.batch, 0, first.turn, 3);
+        intents.open(base.clone(), (first.id, first.batch, 0), first.turn, 3, &first.arguments);
         intents.close(&first);
         intents.retire(&first);
         for number in 1..=CLOSED_OPERATIONS_MAX as u128 {
             intents.retire(&closed(number, 1));
         }
         assert!(intents.closed(first.id).is_none());
-        assert!(matches!(intents.judge(&base, TurnId(2)), Judgement::New(4)));
+        let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
+        assert_eq!(intents.judge(&base, SessionId(1), TurnId(2), &call, DuplicatePolicy::Reuse), Judgement::New(4));
     }
 }

@@ -4,15 +4,21 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
+use super::due::Due;
 use super::effect::{CallbackAnswer, Effect, News};
-use super::input::{CommitId, Input, OperationResult, RequestId, Standing};
+use super::hand_off::HandOffs;
+use super::input::{CommitId, HandOffOutcome, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
+use super::operation::Operation;
+use super::progress::Updates;
 use super::record::DeliveryRecord;
+use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
-use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
+use super::topics::Topics;
+use super::work::{Ask, Work, accepted_again, answer_closed, cancelling_news, claim_refused, refused};
 use crate::faults::{Fault, fault};
-use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId};
+use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
 
@@ -30,21 +36,19 @@ pub struct Ledger {
     by_commit: BTreeMap<CommitId, u64>,
     next_commit: u64,
     /// The lane that takes the operations of a response.
-    open: BTreeMap<(SessionId, ResponseId), u64>,
-    offers: Offers,
+    pub(super) open: BTreeMap<(SessionId, ResponseId), u64>,
+    pub(super) offers: Offers,
     /// Lanes that are dormant and kept for a while, oldest first.
-    retained: VecDeque<u64>,
+    pub(super) retained: VecDeque<u64>,
     /// Requests that are asked again from the start: what they repeated is gone.
     again: VecDeque<Ask>,
-    /// The newest lane on each topic of a caller: closings of older ones are obsolete.
-    newest_on_topic: BTreeMap<(Owner, String), u64>,
-}
-
-/// Whose operations are compared: the party's where it is known, otherwise the conversation's.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum Owner {
-    Party(PartyId),
-    Session(SessionId),
+    pub(super) topics: Topics,
+    pub(super) updates: Updates,
+    pub(super) hand_offs: HandOffs,
+    /// Operations that wait for the end of the one that they replace, by that one.
+    pub(super) replacements: BTreeMap<OperationId, OperationId>,
+    /// When each lane wants to be woken.
+    pub(super) due: Due,
 }
 
 /// What every batch's changes are judged by.
@@ -73,7 +77,7 @@ impl World {
     }
 
     pub fn may_hear(&self, session: SessionId, listener: &Listener, record: &DeliveryRecord) -> bool {
-        may_hear(&self.sessions, session, listener, record)
+        may_hear(&self.sessions, session, listener, (record.session, record.party.as_ref()), record.audience)
     }
 }
 
@@ -93,7 +97,11 @@ impl Ledger {
             offers: Offers::default(),
             retained: VecDeque::new(),
             again: VecDeque::new(),
-            newest_on_topic: BTreeMap::new(),
+            topics: Topics::default(),
+            updates: Updates::default(),
+            hand_offs: HandOffs::default(),
+            replacements: BTreeMap::new(),
+            due: Due::default(),
         }
     }
 
@@ -114,7 +122,7 @@ impl Ledger {
 
     /// When [`Input::Wake`] is wanted.
     pub fn deadline(&self) -> Option<Time> {
-        self.lanes.values().filter_map(Lane::due).min()
+        self.due.next().into_iter().chain(self.hand_offs.due()).min()
     }
 
     fn take(&mut self, step: &mut Step, input: Input, effects: &mut Vec<Effect>) {
@@ -150,6 +158,26 @@ impl Ledger {
                     self.put(lane, Work::Attempted { operation, attempt, outcome }, step, effects);
                 }
             }
+            Input::CancelAttempted { operation, request, outcome } => {
+                if let Some(&lane) = self.by_operation.get(&operation) {
+                    self.put(lane, Work::CancelAttempted { operation, request, outcome }, step, effects);
+                }
+            }
+            Input::Progress { request, operation, progress } => self.progress(request, operation, &progress, step, effects),
+            Input::Retract { request, operation } => match self.by_operation.get(&operation) {
+                Some(&lane) => self.put(lane, Work::Retract { request, operation }, step, effects),
+                None => {
+                    let known = self.intents.closed(operation).is_some();
+                    let answer = if known { CallbackAnswer::Over } else { CallbackAnswer::Unknown };
+                    effects.push(Effect::Answer { request, answer });
+                }
+            },
+            Input::HandOffAttempted { delivery, outcome } => {
+                if let HandOffOutcome::Failed { retry_after_ms, .. } = &outcome {
+                    self.hand_offs.again(delivery, *retry_after_ms, step.now);
+                }
+                self.about(delivery, Work::HandOffAttempted { delivery, outcome }, step, effects);
+            }
             Input::Callback { request, operation, result } => self.callback(request, operation, result, step, effects),
             Input::Claim { session, delivery, route } => match self.by_delivery.get(&delivery) {
                 Some(&lane) => self.put(lane, Work::Claim { session, delivery, route }, step, effects),
@@ -176,7 +204,12 @@ impl Ledger {
                     self.pump(number, step, effects);
                 }
             }
-            Input::Wake => self.pump_all(step, effects),
+            Input::Wake => {
+                for number in self.due.until(step.now) {
+                    self.pump(number, step, effects);
+                }
+                self.hand_off_due(step, effects);
+            }
         }
     }
 
@@ -186,20 +219,27 @@ impl Ledger {
             return;
         };
         let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
-        match self.intents.judge(&base, ask.turn) {
-            Judgement::Live(known) => {
-                let (lane, operation) = (known.lane, known.operation);
-                self.put(lane, Work::Repeat { ask, operation }, step, effects);
+        match self.intents.judge(&base, ask.session, ask.turn, &ask.call, policy.duplicate) {
+            Judgement::Repeats { lane, operation, answer } => self.put(lane, Work::Repeat { ask, operation, answer }, step, effects),
+            Judgement::Told { operation, batch, answer } => {
+                self.emit(accepted_again(&ask, (operation, batch), (Standing::Told, None), answer, &self.world), effects);
             }
-            Judgement::Told(known) => {
-                let told = accepted_again(&ask, known.operation, known.batch, (Standing::Told, None), &self.world);
-                self.emit(told, effects);
-            }
-            Judgement::New(occurrence) => self.create(ask, base, occurrence, step, effects),
+            Judgement::Replaces(occurrence, older) => self.create(ask, base, (occurrence, Some(older)), step, effects),
+            Judgement::New(occurrence) => self.create(ask, base, (occurrence, None), step, effects),
         }
     }
 
-    fn create(&mut self, ask: Ask, base: String, occurrence: u32, step: &mut Step, effects: &mut Vec<Effect>) {
+    fn create(
+        &mut self,
+        ask: Ask,
+        base: String,
+        (occurrence, replaces): (u32, Option<OperationId>),
+        step: &mut Step,
+        effects: &mut Vec<Effect>,
+    ) {
+        if self.by_operation.len() >= OPERATIONS_HELD_HIGH {
+            self.make_room(step, effects);
+        }
         if self.by_operation.len() >= OPERATIONS_HELD_MAX {
             self.emit(refused(&ask, "too many operations are held", &self.world), effects);
             return;
@@ -226,8 +266,8 @@ impl Ledger {
         let key = IntentKey(format!("{base}|{occurrence}"));
         let late = self.world.sessions.get(&ask.session).is_none_or(|listener| listener.sealed(ask.response));
         self.by_operation.insert(operation, number);
-        self.intents.open(base, operation, batch, number, ask.turn, occurrence);
-        self.put(number, Work::Accept { ask, batch, operation, key }, step, effects);
+        self.intents.open(base, (operation, batch, number), ask.turn, occurrence, &ask.call.arguments);
+        self.put(number, Work::Accept { ask, batch, operation, key, replaces }, step, effects);
         if late && let Some(number) = self.open.remove(&of) {
             self.put(number, Work::Seal, step, effects);
         }
@@ -237,9 +277,17 @@ impl Ledger {
     fn cancel(&mut self, session: SessionId, tool: Option<&String>, step: &mut Step, effects: &mut Vec<Effect>) {
         let party = self.world.sessions.get(&session).and_then(|listener| listener.party.clone());
         let theirs = |lane: &Lane| lane.session == session || (party.is_some() && lane.party == party);
-        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| theirs(lane)).map(|(&number, _)| number).collect();
+        // What is over, or has nothing of that tool, has nothing to say to it. What is being accepted may have.
+        let concerned = |lane: &Lane| {
+            let of_tool = |operation: &Operation| tool.is_none_or(|tool| *tool == operation.record.tool);
+            !lane.idle() || lane.batch.as_ref().is_some_and(|batch| !batch.closed() && batch.operations.iter().any(of_tool))
+        };
+        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| theirs(lane) && concerned(lane)).map(|(&number, _)| number).collect();
+        if lanes.is_empty() {
+            self.emit(cancelling_news(session, Vec::new(), Vec::new(), &self.world), effects);
+        }
         for number in lanes {
-            self.put(number, Work::Cancel { tool: tool.cloned() }, step, effects);
+            self.put(number, Work::Cancel { session, tool: tool.cloned() }, step, effects);
         }
     }
 
@@ -292,7 +340,7 @@ impl Ledger {
         }
     }
 
-    fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
+    pub(super) fn put(&mut self, number: u64, work: Work, step: &mut Step, effects: &mut Vec<Effect>) {
         match self.lanes.get_mut(&number) {
             Some(lane) if !lane.full() || !work.refusable() => {
                 lane.put(work);
@@ -311,8 +359,9 @@ impl Ledger {
     /// Conversations have come or gone: offers in the order of the deliveries' sequence, over all batches.
     fn offer_all(&mut self, step: &Step, effects: &mut Vec<Effect>) {
         let mut news = Vec::new();
-        for batch in self.lanes.values().filter_map(|lane| lane.batch.as_ref()) {
-            self.offers.renew(batch, &self.world.sessions, step, &mut news);
+        for (&number, batch) in self.lanes.iter().filter_map(|(number, lane)| Some((number, lane.batch.as_ref()?))) {
+            self.offers.renew(batch, &self.world, step, &mut news);
+            self.hand_offs.renew(number, batch, &self.world, step);
         }
         news.sort_by_key(|effect| match effect {
             Effect::Tell { news: News::Offered(envelope), .. } => Some(envelope.sequence),
@@ -366,6 +415,7 @@ impl Ledger {
             effects.push(Effect::Persist { commit, writes });
         }
         self.tidy(number);
+        self.due.set(number, self.lanes.get(&number).and_then(Lane::due));
     }
 
     fn answered(&mut self, commit: CommitId) -> Option<(u64, Transaction)> {
@@ -377,8 +427,11 @@ impl Ledger {
     fn settle(&mut self, number: u64, draft: Batch, parts: Vec<Part>, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(lane) = self.lanes.get_mut(&number) else { return };
         let old = lane.batch.replace(draft);
-        let mut told = Vec::new();
+        let (mut told, mut replaced) = (Vec::new(), Vec::new());
         for part in parts {
+            if let Work::Accept { operation, replaces: Some(older), .. } = &part.work {
+                replaced.push((*older, *operation));
+            }
             self.again.extend(part.outcome.bounced);
             match part.work {
                 Work::Claim { session, delivery, .. } => {
@@ -413,55 +466,29 @@ impl Ledger {
         if new.closed() {
             new.operations.iter().for_each(|operation| self.intents.close(&operation.record));
         }
-        self.offers.renew(new, &self.world.sessions, step, effects);
-        self.supersede_older(number, step, effects);
-    }
-
-    /// A closing that is to be told, and whose caller has asked for something newer on the same topic, is told no more. Asked
-    /// whenever a batch has changed durably, so that it holds for results that come later, and after a restart.
-    fn supersede_older(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
-        let Some((owner, topics)) = self.topics(number) else { return };
-        let mut newer = false;
-        for topic in topics {
-            let key = (owner.clone(), topic);
-            if self.newest_on_topic.get(&key).is_none_or(|&newest| newest < number) {
-                self.newest_on_topic.insert(key, number);
-                newer = true;
-            }
+        // An update is overtaken before the closing is offered (I19).
+        self.updates.settle(new, &self.world, effects);
+        self.offers.renew(new, &self.world, step, effects);
+        self.hand_offs.renew(number, new, &self.world, step);
+        for (older, newer) in replaced {
+            self.replace(older, newer, step, effects);
         }
-        // Only the first change of a batch makes others obsolete; afterwards it can only be so itself.
-        let oldest = if newer { 0 } else { number };
-        let obsolete: Vec<u64> = self.lanes.range(oldest..=number).map(|(&lane, _)| lane).filter(|&lane| self.obsolete(lane)).collect();
-        for older in obsolete {
-            self.put(older, Work::Obsolete, step, effects);
-        }
-    }
-
-    /// The topics of a lane's operations, where each of them has one.
-    fn topics(&self, number: u64) -> Option<(Owner, Vec<String>)> {
-        let lane = self.lanes.get(&number)?;
-        let owner = lane.party.clone().map_or(Owner::Session(lane.session), Owner::Party);
-        let topics = lane.batch.as_ref()?.operations.iter().map(|operation| self.world.policy(&operation.record.tool).topic.clone());
-        Some((owner, topics.collect::<Option<Vec<String>>>()?))
-    }
-
-    /// Whether a lane's closing is still to be told, and something newer was asked for on every topic of it.
-    fn obsolete(&self, number: u64) -> bool {
-        let to_be_told = |batch: &Batch| batch.deliveries.iter().any(|delivery| !delivery.record.state.terminal());
-        if !self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(to_be_told) {
-            return false;
-        }
-        let Some((owner, topics)) = self.topics(number) else { return false };
-        topics.into_iter().all(|topic| self.newest_on_topic.get(&(owner.clone(), topic)).is_some_and(|&newest| newest > number))
+        self.begin_replacements(number, step, effects);
+        self.supersede(number, step, effects);
     }
 
     /// A draft was not kept: senders are told, facts are kept for another try.
     fn failed(&mut self, number: u64, parts: Vec<Part>, reason: &str, step: &mut Step, effects: &mut Vec<Effect>) {
         let mut facts = Vec::new();
+        let mut gone = Vec::new();
         let alone = parts.len() == 1;
         for part in parts {
+            if let Work::Accept { operation, .. } = &part.work {
+                gone.push(*operation);
+            }
             match part.work {
                 Work::Advance => {}
+                Work::HandOff { delivery } => self.hand_offs.again(delivery, None, step.now),
                 // It did not fail for itself: what it repeats may be gone, or may be there after all.
                 Work::Repeat { ask, .. } => self.again.push_back(ask),
                 work if work.refusable() => self.refuse(number, &work, reason, effects),
@@ -470,6 +497,9 @@ impl Ledger {
         }
         if let Some(lane) = self.lanes.get_mut(&number) {
             lane.failed(facts, alone, step);
+        }
+        for operation in gone {
+            self.begin_replacement(operation, None, step, effects);
         }
     }
 
@@ -486,55 +516,6 @@ impl Ledger {
                 lane.operations = lane.operations.saturating_sub(1);
             }
         }
-    }
-
-    /// Lets go of a lane that has nothing left to do. One in which something may still be learnt, or told to nobody any more,
-    /// goes when too many others have come after it; its rows stay in the store.
-    fn tidy(&mut self, number: u64) {
-        let Some(lane) = self.lanes.get(&number).filter(|lane| lane.idle()) else { return };
-        match &lane.batch {
-            None => {
-                self.lanes.remove(&number);
-                self.open.retain(|_, open| *open != number);
-            }
-            Some(batch) if batch.finished() => self.retire(number),
-            Some(batch) if self.dormant(batch) && !self.retained.contains(&number) => {
-                self.retained.push_back(number);
-                if self.retained.len() > RETAINED_MAX
-                    && let Some(oldest) = self.retained.pop_front()
-                    && let Some(lane) = self.lanes.get(&oldest)
-                    && lane.idle()
-                    && lane.batch.as_ref().is_some_and(|batch| self.dormant(batch))
-                {
-                    self.retire(oldest);
-                }
-            }
-            Some(_) => {}
-        }
-    }
-
-    /// Whether nothing of a batch runs and nobody will ever be told: its closing is over, or it belongs to a conversation
-    /// without a party that is over.
-    fn dormant(&self, batch: &Batch) -> bool {
-        let nobody = batch.record.party.is_none() && !self.world.sessions.contains_key(&batch.record.session);
-        batch.quiet() || (nobody && batch.resting())
-    }
-
-    fn retire(&mut self, number: u64) {
-        let Some(batch) = self.lanes.remove(&number).and_then(|lane| lane.batch) else { return };
-        for operation in &batch.operations {
-            self.by_operation.remove(&operation.record.id);
-            self.intents.close(&operation.record);
-            self.intents.retire(&operation.record);
-        }
-        for delivery in &batch.deliveries {
-            self.by_delivery.remove(&delivery.record.id);
-            self.offers.forget(delivery.record.id);
-        }
-        self.retained.retain(|&retained| retained != number);
-        // What no older lane is left for can make nothing obsolete.
-        let oldest = self.lanes.keys().next().copied().unwrap_or(u64::MAX);
-        self.newest_on_topic.retain(|_, newest| oldest < *newest);
     }
 
     /// What is told to a conversation that is over is told to nobody.
@@ -558,10 +539,3 @@ fn too_early(effect: &Effect) -> bool {
 
 /// How often a request may be asked again from the start: once for each time that what it repeats fails under it.
 const TRIES_MAX: u8 = 8;
-
-/// Operations held in memory, told or not: beyond it new ones are refused. At about 3 kB each, 30 MB.
-const OPERATIONS_HELD_MAX: usize = 10_000;
-
-/// Dormant batches that are kept: an operation of theirs is `Unknown` and may still be reconciled, or their closing belongs to
-/// nobody who could call again.
-const RETAINED_MAX: usize = 1_000;

@@ -9,28 +9,40 @@
 //! (R3); claim (R4); heard and closed (R5).
 
 mod batch;
+mod cancel;
 mod claim;
 mod commit;
 mod delivery;
+mod due;
 mod effect;
+mod hand_off;
 mod input;
 mod intent;
 mod machine;
 mod observe;
 mod operation;
+mod progress;
 mod record;
 mod recover;
+mod replace;
+mod retain;
 mod say;
 mod session;
+mod topics;
 mod work;
 
-pub use effect::{CallbackAnswer, Cancellation, DeliveryEnvelope, Dispatch, Effect, LedgerMeasure, News, SpokenClause, Write};
-pub use input::{Acceptance, AttemptOutcome, CommitId, Executed, Input, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
+pub use effect::{
+    CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, LedgerMeasure, News, SpokenClause, Write,
+};
+pub use input::{
+    Acceptance, AttemptOutcome, CancelOutcome, CommitId, Executed, HandOffOutcome, Input, OperationResult, Repeat, RepeatAnswer, RequestId,
+    Standing,
+};
 pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
 pub use machine::Ledger;
 pub use record::{
-    BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord,
-    OperationState, Route,
+    BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState,
+    OperationRecord, OperationState, Route,
 };
 pub use recover::{ClaimRecord, Snapshot};
 pub use say::{check_template, say_refused};

@@ -1,16 +1,17 @@
 //! One operation: attempts, retries, results, deadline, cancel.
 //!
-//! `Accepted → Running ⇄ RetryWait → Succeeded / Failed / Unknown`, and by way of `Cancelling` to `Cancelled`, `TooLate` or
-//! `Unknown`. Changes are made on a draft and count when their transaction is durable.
+//! `Accepted → Running ⇄ RetryWait → Succeeded / Failed / Unknown`, and by way of `Cancelling` ([`super::cancel`]) to
+//! `Cancelled`, `Compensated`, `TooLate` or `Unknown`. Changes are made on a draft and count when their transaction is durable.
 
 use serde_json::json;
 
+use super::cancel::Cancel;
 use super::input::{AttemptOutcome, Executed, OperationResult};
 use super::intent::{record_digest, result_digest};
-use super::record::{OperationRecord, OperationState};
+use super::record::{Contradiction, OperationRecord, OperationState};
 use super::say::clean;
 use crate::faults::{Fault, fault, unexplained};
-use crate::ids::FreshIds;
+use crate::ids::{FreshIds, OperationId};
 use crate::policy::{Retry, ToolPolicy};
 use crate::time::{Step, Time};
 
@@ -32,6 +33,12 @@ pub(super) struct Operation {
     pub cut_off: bool,
     /// The attempt whose result is on record; none where a callback brought it.
     pub credited: Option<u32>,
+    /// The older operation that it replaces: it begins when that one has come to its end.
+    pub waits_for: Option<OperationId>,
+    /// A newer operation takes its place: that it was cancelled is nothing to tell.
+    pub replaced: bool,
+    /// The cancel requests, while it is `Cancelling`.
+    pub cancel: Cancel,
 }
 
 /// What became of a result.
@@ -45,9 +52,28 @@ pub(super) enum Received {
     Repeated,
     /// It contradicts what is on record: the first wins.
     Conflict,
+    /// It does too, and is the first that does: it is on record now, beside the other.
+    Contradicted,
 }
 
 impl Operation {
+    /// An operation that was accepted and has not begun.
+    pub fn new(record: OperationRecord, deadline: Time, accepted_at: Option<Time>) -> Self {
+        Self {
+            record,
+            deadline,
+            accepted_at,
+            settled_at: None,
+            retry_at: None,
+            out: false,
+            cut_off: false,
+            credited: None,
+            waits_for: None,
+            replaced: false,
+            cancel: Cancel::default(),
+        }
+    }
+
     /// The next attempt begins (R2): `Running`, counted before its request leaves the box.
     pub fn begin(&mut self, policy: &ToolPolicy) {
         assert!(
@@ -83,7 +109,7 @@ impl Operation {
                 self.record.maybe_executed |= *executed == Executed::Maybe;
                 self.record.error = Some(clean(error));
                 if self.record.state == OperationState::Cancelling {
-                    self.settle(if self.maybe() { OperationState::Unknown } else { OperationState::Cancelled }, step.now);
+                    // The passing of time makes of it what it can.
                     return Some(Received::Recorded);
                 }
                 let again = *retryable && attempt < policy.retry.attempts_max && self.may_begin(policy);
@@ -104,7 +130,8 @@ impl Operation {
         let result = kept(result);
         let before = self.record.state;
         if before.settled() && before != OperationState::Unknown && !fault(Fault::ResultOverwritten) {
-            return compare(record_digest(&self.record), before, &result);
+            let received = compare(record_digest(&self.record), before, &result);
+            return if received == Received::Conflict { self.contradict(Contradiction::from(result)) } else { received };
         }
         let state = match (&result, before) {
             (OperationResult::Succeeded(_), OperationState::Cancelling) => OperationState::TooLate,
@@ -123,11 +150,14 @@ impl Operation {
         if before == OperationState::Unknown { Received::Reconciled } else { Received::Recorded }
     }
 
-    /// The caller wants it cancelled (R6). Settling follows when this is durable.
-    pub fn cancel(&mut self) {
-        if matches!(self.record.state, OperationState::Accepted | OperationState::Running | OperationState::RetryWait) {
-            self.record.state = OperationState::Cancelling;
-            self.retry_at = None;
+    /// What contradicts the result on record is kept beside it, once.
+    pub fn contradict(&mut self, other: Contradiction) -> Received {
+        match &self.record.contradiction {
+            None => {
+                self.record.contradiction = Some(other);
+                Received::Contradicted
+            }
+            Some(_) => Received::Conflict,
         }
     }
 
@@ -135,13 +165,12 @@ impl Operation {
     pub fn advance(&mut self, policy: Option<&ToolPolicy>, now: Time) {
         match self.record.state {
             state if state.settled() => {}
-            OperationState::Cancelling if !self.out => {
-                self.settle(if self.maybe() { OperationState::Unknown } else { OperationState::Cancelled }, now);
-            }
+            OperationState::Cancelling => self.advance_cancel(policy, now),
             _ if now >= self.deadline => {
                 self.record.error = Some(self.record.error.take().unwrap_or_else(|| DEADLINE.to_owned()));
                 self.settle(self.without_result(), now);
             }
+            OperationState::Accepted if self.waits_for.is_some() => {}
             OperationState::Accepted | OperationState::RetryWait if self.retry_at.is_none_or(|at| now >= at) => match policy {
                 Some(policy) if self.may_begin(policy) => self.begin(policy),
                 // Its tool was idempotent when it was tried before, and is no more.
@@ -167,7 +196,7 @@ impl Operation {
         };
         let wait = policy.map_or(0, |policy| policy.retry.backoff_ms);
         let retry_at = (record.state == OperationState::RetryWait).then(|| now.plus(wait));
-        Self { record, deadline, accepted_at: None, settled_at: None, retry_at, out: false, cut_off, credited: None }
+        Self { retry_at, cut_off, ..Self::new(record, deadline, None) }
     }
 
     /// A restart: what ran is sent again under the same key where R2 allows it; otherwise nobody knows.
@@ -191,8 +220,8 @@ impl Operation {
     pub fn due(&self) -> Option<Time> {
         match self.record.state {
             state if state.settled() => None,
-            OperationState::Cancelling if !self.out => Some(Time(0)),
-            OperationState::Accepted if self.retry_at.is_none() => Some(Time(0)),
+            OperationState::Cancelling => Some(self.cancel_due()),
+            OperationState::Accepted if self.retry_at.is_none() && self.waits_for.is_none() => Some(Time(0)),
             _ => Some(self.retry_at.map_or(self.deadline, |at| at.min(self.deadline))),
         }
     }
@@ -203,7 +232,7 @@ impl Operation {
     }
 
     /// Whether an attempt that is over may have executed.
-    fn maybe(&self) -> bool {
+    pub fn maybe(&self) -> bool {
         self.record.maybe_executed || self.cut_off
     }
 
@@ -212,12 +241,13 @@ impl Operation {
         if (self.out || self.maybe()) && !fault(Fault::UnknownCalledFailed) { OperationState::Unknown } else { OperationState::Failed }
     }
 
-    fn settle(&mut self, state: OperationState, now: Time) {
+    pub fn settle(&mut self, state: OperationState, now: Time) {
         assert!(state.settled(), "an operation is settled into a settled state, not {state:?}");
         self.record.state = state;
         self.record.maybe_executed |= self.cut_off;
         self.retry_at = None;
         self.settled_at = Some(now);
+        self.cancel = Cancel::default();
     }
 }
 
@@ -237,15 +267,20 @@ pub(super) fn kept(result: &OperationResult) -> OperationResult {
 pub(super) fn compare(recorded: Option<[u8; 32]>, state: OperationState, result: &OperationResult) -> Received {
     let same = match recorded {
         Some(digest) => digest == result_digest(result),
-        // Cancelled before it took effect: that it did not is no contradiction.
-        None => state == OperationState::Cancelled && matches!(result, OperationResult::Failed(_)),
+        None => match state {
+            // Cancelled before it took effect: that it did not is no contradiction.
+            OperationState::Cancelled => matches!(result, OperationResult::Failed(_)),
+            // That it took effect is on record, and that it was undone.
+            OperationState::Compensated => true,
+            _ => false,
+        },
     };
     if same { Received::Repeated } else { Received::Conflict }
 }
 
 /// The wait before the attempt after `attempt`: doubling, with jitter of up to a half, never shorter than the tool asks for,
 /// and never beyond the policy's longest.
-fn wait_ms(retry: &Retry, attempt: u32, retry_after_ms: Option<u64>, ids: &mut FreshIds) -> u64 {
+pub(super) fn wait_ms(retry: &Retry, attempt: u32, retry_after_ms: Option<u64>, ids: &mut FreshIds) -> u64 {
     let doubled = backoff_ms(retry.backoff_ms, attempt.saturating_sub(1), retry.backoff_ms_max);
     let jittered = doubled.saturating_add(jitter_ms(doubled / 2, ids));
     jittered.max(retry_after_ms.unwrap_or(0)).min(retry.backoff_ms_max)
@@ -281,7 +316,7 @@ const DOUBLINGS_MAX: u32 = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};
+    use crate::ids::{BatchId, IntentKey, SessionId, TurnId};
     use crate::time::Wall;
 
     fn running(attempt: u32) -> Operation {
@@ -303,17 +338,7 @@ mod tests {
             contradiction: None,
             accepted: Wall::default(),
         };
-        let deadline = Time(300_000);
-        Operation {
-            record,
-            deadline,
-            accepted_at: Some(Time(0)),
-            settled_at: None,
-            retry_at: None,
-            out: true,
-            cut_off: false,
-            credited: None,
-        }
+        Operation { out: true, ..Operation::new(record, Time(300_000), Some(Time(0))) }
     }
 
     fn step(now: u64) -> Step {
@@ -382,7 +407,8 @@ mod tests {
         let done = |n| OperationResult::Succeeded(json!(n));
         assert_eq!(operation.receive(&done(1), Time(1)), Received::Recorded);
         assert_eq!(operation.receive(&done(1), Time(2)), Received::Repeated);
-        assert_eq!(operation.receive(&done(2), Time(3)), Received::Conflict);
+        assert_eq!(operation.receive(&done(2), Time(3)), Received::Contradicted);
+        assert_eq!(operation.receive(&done(2), Time(4)), Received::Conflict, "once");
         assert_eq!(operation.record.result, Some(json!(1)));
         let mut operation = running(1);
         operation.advance(Some(&policy(false)), Time(300_000));
@@ -397,20 +423,6 @@ mod tests {
         assert_eq!(operation.receive(&large, Time(1)), Received::Recorded);
         assert_eq!(operation.record.result, Some(json!({ "omitted_bytes": 600_002 })));
         assert_eq!(operation.receive(&large, Time(2)), Received::Repeated);
-    }
-
-    #[test]
-    fn a_cancel_that_comes_too_late_is_told_apart_from_one_in_time() {
-        let mut operation = running(1);
-        operation.cancel();
-        operation.advance(Some(&policy(false)), Time(5));
-        assert_eq!(operation.record.state, OperationState::Cancelling, "an attempt is out: its answer decides");
-        operation.receive(&OperationResult::Succeeded(json!(1)), Time(6));
-        assert_eq!(operation.record.state, OperationState::TooLate);
-        let mut operation = running(1);
-        operation.cancel();
-        operation.report(1, &failed(Executed::No, true), &policy(false), &mut step(5));
-        assert_eq!(operation.record.state, OperationState::Cancelled);
     }
 
     #[test]

@@ -40,6 +40,11 @@ impl OperationState {
     pub fn settled(self) -> bool {
         !matches!(self, Self::Accepted | Self::Running | Self::RetryWait | Self::Cancelling)
     }
+
+    /// Whether a cancel left nothing of it in effect.
+    pub fn undone(self) -> bool {
+        matches!(self, Self::Cancelled | Self::Compensated)
+    }
 }
 
 /// States of a batch.
@@ -74,7 +79,7 @@ pub enum DeliveryState {
     Superseded,
     /// Stale.
     Suppressed,
-    /// Its operations were cancelled, or it was told by other means.
+    /// A newer request replaced its operations, which were cancelled; or who gave the result took it back.
     Withdrawn,
     /// Another way acknowledged it.
     HandedOff,
@@ -146,9 +151,30 @@ pub struct OperationRecord {
     /// Why it failed or is unknown, in words.
     pub error: Option<String>,
     /// What a later result said that contradicts the one on record: the first wins, and the first of the others is kept.
-    pub contradiction: Option<OperationResult>,
+    pub contradiction: Option<Contradiction>,
     /// When it was accepted.
     pub accepted: Wall,
+}
+
+/// What contradicts the result on record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Contradiction {
+    /// Another result: it took effect.
+    Succeeded(Value),
+    /// Another result: it did not.
+    Failed(String),
+    /// A cancel that came too late, or was thought to, has undone it.
+    Undone,
+}
+
+impl From<OperationResult> for Contradiction {
+    fn from(result: OperationResult) -> Self {
+        match result {
+            OperationResult::Succeeded(value) => Self::Succeeded(value),
+            OperationResult::Failed(error) => Self::Failed(error),
+        }
+    }
 }
 
 /// A batch as the store holds it.

@@ -61,8 +61,8 @@ impl Ledger {
     /// A ledger over what the store holds, with what the restart makes of it.
     ///
     /// * Operations that ran are sent again under the same key where R2 allows it, otherwise they are `Unknown`.
-    /// * What was being cancelled is cancelled if it was never sent, otherwise `Unknown`.
-    /// * Claims of another boot end: their deliveries may have been heard in part and become `Uncertain`.
+    /// * What was being cancelled is cancelled if it was never sent; otherwise its tool is asked again, or it is `Unknown`.
+    /// * Claims of another boot end: their deliveries may have been heard in part and become `Uncertain`. A hand-off is sent again.
     /// * Open batches are sealed, and drained if nothing of them runs any more.
     pub fn recover(step: &mut Step, boot: BootId, policies: BTreeMap<String, ToolPolicy>, snapshot: Snapshot) -> (Self, Vec<Effect>) {
         let mut ledger = Self::new(World::new(boot, policies), snapshot.occurrence_floor);
@@ -71,6 +71,7 @@ impl Ledger {
         for batch in assemble(snapshot, &ledger.world, step) {
             ledger.adopt(batch);
         }
+        ledger.resume_replacements();
         let mut effects = Vec::new();
         for lane in ledger.lanes.keys().copied().collect::<Vec<u64>>() {
             ledger.pump(lane, step, &mut effects);
@@ -115,7 +116,7 @@ fn assemble(snapshot: Snapshot, world: &World, step: &Step) -> Vec<Batch> {
             boot: claim.boot,
             route: claim.route,
             doubted: record.state == DeliveryState::Uncertain,
-            frames: true,
+            frames: claim.route != Route::HandOff,
             told: Vec::new(),
         });
         deliveries.entry(record.batch).or_default().push(Delivery { record, ready_at: None, claim, tellers: Vec::new(), route: None });

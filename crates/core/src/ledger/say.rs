@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use serde_json::Value;
 
-use super::input::Standing;
-use super::record::{OperationRecord, OperationState};
+use super::input::{RepeatAnswer, Standing};
+use super::record::{Contradiction, OperationRecord, OperationState};
 use crate::faults::{Fault, fault};
 use crate::policy::{Language, Localised, ToolPolicy};
 
@@ -44,11 +45,13 @@ impl Sayer {
     }
 
     /// What the caller hears when the same thing had been asked before.
-    pub fn repeated(&self, standing: Standing, language: Language) -> String {
-        let which = match standing {
-            Standing::Running => Phrase::AlreadyRunning,
-            Standing::AboutToBeTold => Phrase::ResultWaits,
-            Standing::Told => Phrase::AlreadyTold,
+    pub fn repeated(&self, standing: Standing, answer: RepeatAnswer, language: Language) -> String {
+        let which = match (answer, standing) {
+            (RepeatAnswer::NeedsConfirmation, Standing::Running) => Phrase::RunningConfirm,
+            (RepeatAnswer::NeedsConfirmation, Standing::AboutToBeTold | Standing::Told) => Phrase::AskedConfirm,
+            (_, Standing::Running) => Phrase::AlreadyRunning,
+            (_, Standing::AboutToBeTold) => Phrase::ResultWaits,
+            (_, Standing::Told) => Phrase::AlreadyTold,
         };
         phrase(which, None).text(language).unwrap_or_default().to_owned()
     }
@@ -69,14 +72,43 @@ impl Sayer {
             OperationState::Succeeded => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::TooLate => {
                 let done = self.localised(&say.done, record, &[], plain(Phrase::Done));
-                lead(Phrase::TooLate, &done)
+                let too_late = self.localised(&say.too_late, record, &[], Localised::default());
+                if too_late.is_empty() { lead(&phrase(Phrase::TooLate, None), &done) } else { too_late }
             }
             OperationState::Failed => self.localised(&say.failed, record, &[], plain(Phrase::Failed)),
-            OperationState::Cancelled => plain(Phrase::Cancelled),
-            OperationState::Compensated => plain(Phrase::Compensated),
+            OperationState::Cancelled => self.localised(&say.cancelled, record, &[], plain(Phrase::Cancelled)),
+            OperationState::Compensated => self.localised(&say.compensated, record, &[], plain(Phrase::Compensated)),
             // Not settled never comes here; should it, "not known" is the truth.
             _ => self.localised(&say.unknown, record, &[], plain(Phrase::Unknown)),
         }
+    }
+
+    /// What a result that contradicts the one on record says, where that makes a difference to who hears it.
+    pub fn contradiction(&self, policy: &ToolPolicy, record: &OperationRecord, named: bool) -> Option<Localised> {
+        let (state, result, error) = match record.contradiction.clone()? {
+            Contradiction::Succeeded(value) => (OperationState::Succeeded, Some(value), None),
+            Contradiction::Failed(error) => (OperationState::Failed, None, Some(error)),
+            Contradiction::Undone => (OperationState::Compensated, None, None),
+        };
+        let other = self.long(policy, &OperationRecord { state, result, error, ..record.clone() }, named);
+        (other != self.long(policy, record, named)).then_some(other)
+    }
+
+    /// How far an operation is, by what its tool says of it.
+    pub fn progress(&self, policy: &ToolPolicy, record: &OperationRecord, progress: &Value, language: Language) -> String {
+        let values = context! { arguments => Serde(&record.arguments), progress => Serde(progress) };
+        let own = policy.say.progress.text(language).and_then(|template| self.render(template, values));
+        own.unwrap_or_else(|| phrase(Phrase::Progress, None).text(language).unwrap_or_default().to_owned())
+    }
+
+    /// What the caller hears when operations are being cancelled, or when there is nothing left to cancel.
+    pub fn cancelling(&self, cancelling: bool, ended: bool, language: Language) -> String {
+        let which = match (cancelling, ended) {
+            (true, _) => Phrase::Cancelling,
+            (false, true) => Phrase::EndedBefore,
+            (false, false) => Phrase::NothingToCancel,
+        };
+        phrase(which, None).text(language).unwrap_or_default().to_owned()
     }
 
     /// The short form: the tool's own where it succeeded and has one, otherwise the long form.
@@ -98,19 +130,23 @@ impl Sayer {
         let one = |pick: fn(&Localised) -> Option<&String>| {
             let mine = pick(own)?;
             let candidates = std::iter::once(mine).chain(others.iter().filter_map(|other| pick(other)));
-            candidates.into_iter().find_map(|template| self.render(template, record)).or_else(|| pick(&plain).cloned())
+            candidates.into_iter().find_map(|template| self.render(template, of(record))).or_else(|| pick(&plain).cloned())
         };
         Localised { es: one(|said| said.es.as_ref()), en: one(|said| said.en.as_ref()) }
     }
 
-    fn render(&self, template: &str, record: &OperationRecord) -> Option<String> {
-        let values = context! {
-            arguments => Serde(&record.arguments),
-            result => Serde(&record.result),
-            error => record.error.as_deref(),
-        };
+    fn render(&self, template: &str, values: minijinja::Value) -> Option<String> {
         let text = clean(&self.environment.render_str(template, values).ok()?);
         (!text.is_empty()).then_some(text)
+    }
+}
+
+/// What a template may say of an operation.
+fn of(record: &OperationRecord) -> minijinja::Value {
+    context! {
+        arguments => Serde(&record.arguments),
+        result => Serde(&record.result),
+        error => record.error.as_deref(),
     }
 }
 
@@ -121,7 +157,12 @@ pub(super) fn hedge(language: Language) -> String {
 
 /// The text as a correction of what was, or may have been, told.
 pub(super) fn correction(text: &Localised) -> Localised {
-    lead(Phrase::Correction, text)
+    lead(&phrase(Phrase::Correction, None), text)
+}
+
+/// The text as a result that came after another one.
+pub(super) fn contradicting(text: &Localised) -> Localised {
+    lead(&phrase(Phrase::AnotherAnswer, None), text)
 }
 
 /// Cuts a text that is too long for one segment at its sentence ends, alike in both languages.
@@ -174,7 +215,14 @@ enum Phrase {
     Compensated,
     TooLate,
     Correction,
+    AnotherAnswer,
     Hedge,
+    Progress,
+    RunningConfirm,
+    AskedConfirm,
+    Cancelling,
+    EndedBefore,
+    NothingToCancel,
 }
 
 /// The plain phrases. `name` is what a phrase is about, where several could be meant.
@@ -194,6 +242,19 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
         Phrase::Compensated => ("Lo que pediste se hizo y se ha deshecho.", "What you asked for was done and has been undone."),
         Phrase::TooLate => ("No ha dado tiempo a cancelarlo.", "It was too late to cancel it."),
         Phrase::Correction => ("Una corrección:", "A correction:"),
+        Phrase::AnotherAnswer => ("Después ha llegado otra respuesta:", "Another answer came afterwards:"),
+        Phrase::Progress => ("Sigo con lo que pediste.", "What you asked for is still under way."),
+        Phrase::RunningConfirm => {
+            ("Ya estoy con ello. ¿Quieres que lo haga otra vez?", "I'm already on it. Do you want it done once more?")
+        }
+        Phrase::AskedConfirm => {
+            ("Eso ya lo habías pedido. ¿Quieres que lo haga otra vez?", "You've asked for that before. Do you want it done once more?")
+        }
+        Phrase::Cancelling => ("Intento cancelarlo; te digo cómo queda.", "I'm trying to cancel it; I'll tell you how it ends."),
+        Phrase::EndedBefore => {
+            ("Ya ha terminado; enseguida te cuento cómo ha ido.", "It has ended already; I'll tell you how it went in a moment.")
+        }
+        Phrase::NothingToCancel => ("No hay nada en marcha que cancelar.", "There's nothing under way to cancel."),
         Phrase::Hedge => ("Puede que ya te lo haya dicho:", "I may have told you already:"),
     };
     let named = |text: &str| match name {
@@ -212,8 +273,7 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
     Localised { es: Some(named(es)), en: Some(en) }
 }
 
-fn lead(which: Phrase, text: &Localised) -> Localised {
-    let before = phrase(which, None);
+fn lead(before: &Localised, text: &Localised) -> Localised {
     let one = |first: &Option<String>, then: &Option<String>| match (first, then) {
         (Some(first), Some(then)) => Some(bounded(&format!("{first} {then}"), TEXT_CHARS_MAX)),
         _ => None,
@@ -291,7 +351,7 @@ const CLAUSES_PER_OPERATION_MAX: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
     use crate::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::batch::Batch;
 use super::effect::{Effect, News};
-use super::record::DeliveryRecord;
+use super::machine::World;
 use super::work::withdrawn;
 use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, PartyId, ResponseId, SessionId};
-use crate::policy::Language;
+use crate::policy::{Audience, Language};
 use crate::time::Step;
 
 /// A conversation that is up.
@@ -37,14 +37,21 @@ impl Listener {
     }
 }
 
-/// Whether a conversation may tell a delivery (I14): its first conversation comes first and keeps the others out while it is up;
-/// then any of the same party. What has no party is told in its own conversation only.
-pub(super) fn may_hear(sessions: &BTreeMap<SessionId, Listener>, session: SessionId, listener: &Listener, record: &DeliveryRecord) -> bool {
-    let same = (record.party.is_some() && listener.party == record.party) || fault(Fault::AnybodyHears);
-    if record.session == session {
-        return same || record.party.is_none() || listener.party.is_none();
+/// Whether a conversation may be told what belongs to another, or to its party (I14): the first conversation comes first and keeps
+/// the others out while it is up; then any of the same party, unless it is for the same call only. What has no party is told in its
+/// own conversation only. Whether the party is known well enough is the gate's question, asked of the caller.
+pub(super) fn may_hear(
+    sessions: &BTreeMap<SessionId, Listener>,
+    session: SessionId,
+    listener: &Listener,
+    (first, party): (SessionId, Option<&PartyId>),
+    audience: Audience,
+) -> bool {
+    let same = (party.is_some() && listener.party.as_ref() == party) || fault(Fault::AnybodyHears);
+    if first == session {
+        return same || party.is_none() || listener.party.is_none();
     }
-    same && !sessions.contains_key(&record.session)
+    same && audience != Audience::SameCall && !sessions.contains_key(&first)
 }
 
 /// Which conversations have been offered which delivery.
@@ -55,13 +62,14 @@ pub(super) struct Offers {
 
 impl Offers {
     /// Brings what has been offered in line with what may be told now.
-    pub fn renew(&mut self, batch: &Batch, sessions: &BTreeMap<SessionId, Listener>, step: &Step, effects: &mut Vec<Effect>) {
+    pub fn renew(&mut self, batch: &Batch, world: &World, step: &Step, effects: &mut Vec<Effect>) {
+        let sessions = &world.sessions;
         for delivery in &batch.deliveries {
             let record = &delivery.record;
-            let open = batch.claimable(delivery) && !delivery.stale(step);
+            let open = batch.tellable(delivery) && !delivery.stale(step);
             let may: BTreeSet<SessionId> = sessions
                 .iter()
-                .filter(|(session, listener)| open && may_hear(sessions, **session, listener, record))
+                .filter(|(session, listener)| open && world.may_hear(**session, listener, record))
                 .map(|(&session, _)| session)
                 .collect();
             let had = self.to.remove(&record.id).unwrap_or_default();

@@ -4,8 +4,9 @@
 use serde_json::Value;
 
 use super::batch::{Batch, OPERATIONS_MAX};
-use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
-use super::input::{Acceptance, AttemptOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
+use super::effect::{CallbackAnswer, Cancellation, Effect, LedgerMeasure, News};
+use super::hand_off::{hand_off, message};
+use super::input::{Acceptance, AttemptOutcome, CancelOutcome, HandOffOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
 use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
@@ -32,17 +33,29 @@ pub(super) struct Ask {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Work {
     /// A new operation, in this batch.
-    Accept { ask: Ask, batch: BatchId, operation: OperationId, key: IntentKey },
+    Accept { ask: Ask, batch: BatchId, operation: OperationId, key: IntentKey, replaces: Option<OperationId> },
     /// The same thing as this operation was asked for again.
-    Repeat { ask: Ask, operation: OperationId },
+    Repeat { ask: Ask, operation: OperationId, answer: RepeatAnswer },
     /// It takes no more operations.
     Seal,
-    /// Its operations are to be cancelled: this tool's, or all.
-    Cancel { tool: Option<String> },
+    /// The caller wants its operations cancelled: this tool's, or all.
+    Cancel { session: SessionId, tool: Option<String> },
+    /// A newer operation takes this one's place.
+    Replace { operation: OperationId },
+    /// The operation that this one replaces has come to its end.
+    Begin { operation: OperationId },
+    /// An executor's report on a cancel request.
+    CancelAttempted { operation: OperationId, request: u32, outcome: CancelOutcome },
     /// An executor's report.
     Attempted { operation: OperationId, attempt: u32, outcome: AttemptOutcome },
     /// A result whose sender waits.
     Callback { request: RequestId, operation: OperationId, result: OperationResult },
+    /// A result is taken back; its sender waits.
+    Retract { request: RequestId, operation: OperationId },
+    /// A delivery goes another way.
+    HandOff { delivery: DeliveryId },
+    /// The other way's report.
+    HandOffAttempted { delivery: DeliveryId, outcome: HandOffOutcome },
     /// A delivery is claimed.
     Claim { session: SessionId, delivery: DeliveryId, route: Route },
     /// A claim is given back.
@@ -53,8 +66,8 @@ pub(super) enum Work {
     Settled { session: SessionId, delivery: DeliveryId, clauses: Vec<ClauseEvidence> },
     /// A delivery is stale.
     Suppress { delivery: DeliveryId },
-    /// Something newer was asked for on the same topic.
-    Obsolete,
+    /// Something newer is known on the same topic: what is untold ends so.
+    Obsolete { state: DeliveryState },
     /// A conversation is over.
     Lost { session: SessionId },
     /// The process started.
@@ -85,7 +98,7 @@ impl Work {
     /// Whether its sender can be told that it failed. What can't be refused is repeated until it is durable: it is a fact, and
     /// the store must come to know it.
     pub fn refusable(&self) -> bool {
-        matches!(self, Work::Accept { .. } | Work::Repeat { .. } | Work::Callback { .. } | Work::Claim { .. })
+        matches!(self, Work::Accept { .. } | Work::Repeat { .. } | Work::Callback { .. } | Work::Retract { .. } | Work::Claim { .. })
     }
 
     /// Whether it would change an operation that the draft has changed already. `Cancelling` is durable before anything else
@@ -93,7 +106,10 @@ impl Work {
     pub fn must_wait(&self, draft: Option<&Batch>, durable: Option<&Batch>) -> bool {
         let Some(draft) = draft else { return false };
         draft.operations.iter().filter(|operation| changed(durable, operation)).any(|operation| match self {
-            Work::Attempted { operation: id, .. } | Work::Callback { operation: id, .. } => operation.record.id == *id,
+            Work::Attempted { operation: id, .. }
+            | Work::Callback { operation: id, .. }
+            | Work::CancelAttempted { operation: id, .. }
+            | Work::Replace { operation: id } => operation.record.id == *id,
             Work::Cancel { .. } | Work::Recover => true,
             _ => false,
         })
@@ -116,9 +132,11 @@ impl Work {
             | Work::Release { delivery, .. }
             | Work::FirstFrame { delivery, .. }
             | Work::Settled { delivery, .. }
+            | Work::HandOff { delivery }
+            | Work::HandOffAttempted { delivery, .. }
             | Work::Suppress { delivery } => About::Delivery(*delivery),
-            Work::Lost { .. } | Work::Obsolete => About::Deliveries,
-            Work::Attempted { operation, .. } => About::Operation(*operation),
+            Work::Lost { .. } | Work::Obsolete { .. } | Work::Retract { .. } => About::Deliveries,
+            Work::Attempted { operation, .. } | Work::CancelAttempted { operation, .. } => About::Operation(*operation),
             _ => About::Else,
         }
     }
@@ -127,8 +145,8 @@ impl Work {
     pub fn apply(&self, draft: &mut Option<Batch>, durable: Option<&Batch>, world: &World, step: &mut Step, sequence: &mut u64) -> Outcome {
         let mut outcome = Outcome::default();
         let then = &mut outcome.then;
-        if let Work::Accept { ask, batch, operation, key } = self {
-            accept(draft, ask, (*batch, *operation, key), world, step, then);
+        if let Work::Accept { ask, batch, operation, key, replaces } = self {
+            accept(draft, ask, (*batch, *operation, key, *replaces), world, step, then);
         }
         let Some(batch) = draft.as_mut() else {
             // The batch that this was asked of was never made.
@@ -139,9 +157,9 @@ impl Work {
         };
         match self {
             Work::Accept { .. } => {}
-            Work::Repeat { ask, operation } => match batch.operation(*operation).map(|found| found.record.turn) {
+            Work::Repeat { ask, operation, answer } => match batch.operation(*operation).map(|found| found.record.turn) {
                 Some(turn) if !durable.is_some_and(Batch::closed) || turn == ask.turn => {
-                    then.push(accepted_again(ask, *operation, batch.record.id, batch.standing(), world));
+                    then.push(accepted_again(ask, (*operation, batch.record.id), batch.standing(), *answer, world));
                 }
                 _ => outcome.bounced = Some(ask.clone()),
             },
@@ -150,11 +168,24 @@ impl Work {
                     batch.record.state = BatchState::Sealed;
                 }
             }
-            Work::Cancel { tool } => {
-                for operation in &mut batch.operations {
-                    if tool.as_ref().is_none_or(|tool| *tool == operation.record.tool) {
-                        operation.cancel();
-                    }
+            Work::Cancel { session, tool } => cancel(batch, *session, tool.as_ref(), world, then),
+            Work::Replace { operation } => {
+                if let Some(found) = batch.operation(*operation) {
+                    found.replaced |= found.cancel();
+                }
+            }
+            Work::Begin { operation } => {
+                if let Some(found) = batch.operation(*operation) {
+                    found.waits_for = None;
+                }
+            }
+            Work::CancelAttempted { operation, request, outcome } => {
+                let received = batch.operation(*operation).and_then(|found| {
+                    let policy = world.policy(&found.record.tool);
+                    found.cancel_answered(*request, outcome, policy, step)
+                });
+                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
+                    batch.correct(*operation, world, step, sequence);
                 }
             }
             Work::Attempted { operation, attempt, outcome } => {
@@ -167,18 +198,31 @@ impl Work {
                     }
                     found.report(*attempt, outcome, policy, step)
                 });
-                match received {
-                    Some(Received::Reconciled) => batch.correct(*operation, world, step, sequence),
-                    Some(Received::Repeated | Received::Conflict) => then.push(Effect::Measured(LedgerMeasure::RepeatedResult)),
-                    Some(Received::Recorded) | None => {}
+                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
+                    batch.correct(*operation, world, step, sequence);
+                }
+                if matches!(received, Some(Received::Repeated | Received::Conflict | Received::Contradicted)) {
+                    then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
                 }
             }
             Work::Callback { request, operation, result } => {
                 let received = batch.operation(*operation).map(|found| found.receive(result, step.now));
-                if received == Some(Received::Reconciled) {
+                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
                     batch.correct(*operation, world, step, sequence);
                 }
                 answer(*request, received, then);
+            }
+            Work::Retract { request, operation } => {
+                let stopped = batch.retract(*operation, world, step, sequence);
+                let answer = if stopped.is_some() { CallbackAnswer::Recorded } else { CallbackAnswer::Over };
+                then.extend(stopped.into_iter().flatten().map(|(session, delivery)| withdrawn(session, delivery)));
+                then.push(Effect::Answer { request: *request, answer });
+            }
+            Work::HandOff { delivery } => then.extend(hand_off(batch, *delivery, world, step)),
+            Work::HandOffAttempted { delivery, outcome } => {
+                if let Some(found) = batch.delivery(*delivery) {
+                    found.hand_off_answered(outcome);
+                }
             }
             Work::Claim { session, delivery, route } => claim(batch, *session, *delivery, *route, world, step, then),
             Work::Release { session, delivery } => {
@@ -205,9 +249,9 @@ impl Work {
                 let stopped = batch.delivery(*delivery).and_then(|found| found.end(DeliveryState::Suppressed, None));
                 then.extend(stopped.map(|session| withdrawn(session, *delivery)));
             }
-            Work::Obsolete => {
+            Work::Obsolete { state } => {
                 for delivery in batch.deliveries.iter_mut().filter(|delivery| !delivery.record.state.terminal()) {
-                    let (id, stopped) = (delivery.record.id, delivery.end(DeliveryState::Superseded, None));
+                    let (id, stopped) = (delivery.record.id, delivery.end(*state, None));
                     then.extend(stopped.filter(|_| !fault(Fault::SupersededGoesOn)).map(|session| withdrawn(session, id)));
                 }
             }
@@ -216,6 +260,12 @@ impl Work {
                 for delivery in &mut batch.deliveries {
                     delivery.recover(world.boot);
                 }
+                let resumed: Vec<DeliveryId> = batch
+                    .deliveries
+                    .iter_mut()
+                    .filter_map(|delivery| delivery.resume_hand_off(world).then_some(delivery.record.id))
+                    .collect();
+                then.extend(resumed.into_iter().filter_map(|delivery| message(batch, delivery)));
                 for operation in &mut batch.operations {
                     operation.recover(world.tool(&operation.record.tool), step.now);
                 }
@@ -242,7 +292,9 @@ impl Work {
     pub fn refusal(&self, reason: &str, world: &World) -> Option<Effect> {
         match self {
             Work::Accept { ask, .. } | Work::Repeat { ask, .. } => Some(refused(ask, reason, world)),
-            Work::Callback { request, .. } => Some(Effect::Answer { request: *request, answer: CallbackAnswer::Unavailable }),
+            Work::Callback { request, .. } | Work::Retract { request, .. } => {
+                Some(Effect::Answer { request: *request, answer: CallbackAnswer::Unavailable })
+            }
             Work::Claim { session, delivery, .. } => Some(claim_refused(*session, *delivery)),
             _ => None,
         }
@@ -278,22 +330,48 @@ pub(super) fn withdrawn(session: SessionId, delivery: DeliveryId) -> Effect {
 /// The same thing as a known operation was asked for again.
 pub(super) fn accepted_again(
     ask: &Ask,
-    operation: OperationId,
-    batch: BatchId,
+    (operation, batch): (OperationId, BatchId),
     (standing, delivery): (Standing, Option<DeliveryId>),
+    answer: RepeatAnswer,
     world: &World,
 ) -> Effect {
-    let say = world.sayer.repeated(standing, ask.language);
-    let repeat = Some(Repeat { standing, answer: RepeatAnswer::Reused, delivery });
+    let say = world.sayer.repeated(standing, answer, ask.language);
+    let repeat = Some(Repeat { standing, answer, delivery });
     let acceptance = Acceptance { call_id: ask.call.call_id.clone(), response: ask.response, operation, batch, repeat, say };
     Effect::Tell { session: ask.session, news: News::Accepted(acceptance) }
+}
+
+/// The caller wants operations cancelled; what that comes to at once is told when it is durable (R6).
+fn cancel(batch: &mut Batch, session: SessionId, tool: Option<&String>, world: &World, then: &mut Vec<Effect>) {
+    let untold = !batch.closed();
+    let (mut cancelling, mut ended) = (Vec::new(), Vec::new());
+    for operation in &mut batch.operations {
+        if tool.is_some_and(|tool| *tool != operation.record.tool) {
+            continue;
+        }
+        if operation.cancel() {
+            cancelling.push(operation.record.id);
+        } else if operation.record.state.settled() && untold {
+            ended.push(operation.record.id);
+        }
+    }
+    if !cancelling.is_empty() || !ended.is_empty() {
+        then.push(cancelling_news(session, cancelling, ended, world));
+    }
+}
+
+/// What a wish to cancel came to.
+pub(super) fn cancelling_news(session: SessionId, cancelling: Vec<OperationId>, ended: Vec<OperationId>, world: &World) -> Effect {
+    let language = world.sessions.get(&session).map_or_else(Language::default, |listener| listener.language);
+    let say = world.sayer.cancelling(!cancelling.is_empty(), !ended.is_empty(), language);
+    Effect::Tell { session, news: News::Cancelling(Cancellation { cancelling, ended, say }) }
 }
 
 /// The operation, with its first attempt (R1 and R2 in one transaction: acceptance and request both wait for it).
 fn accept(
     draft: &mut Option<Batch>,
     ask: &Ask,
-    (id, operation, key): (BatchId, OperationId, &IntentKey),
+    (id, operation, key, replaces): (BatchId, OperationId, &IntentKey, Option<OperationId>),
     world: &World,
     step: &Step,
     then: &mut Vec<Effect>,
@@ -331,17 +409,11 @@ fn accept(
         contradiction: None,
         accepted: step.wall,
     };
-    let mut operation = Operation {
-        record,
-        deadline: step.now.plus(policy.deadline_ms),
-        accepted_at: Some(step.now),
-        settled_at: None,
-        retry_at: None,
-        out: false,
-        cut_off: false,
-        credited: None,
-    };
-    operation.begin(policy);
+    let mut operation = Operation::new(record, step.now.plus(policy.deadline_ms), Some(step.now));
+    operation.waits_for = replaces;
+    if replaces.is_none() {
+        operation.begin(policy);
+    }
     let acceptance = Acceptance {
         call_id: ask.call.call_id.clone(),
         response: ask.response,
@@ -356,7 +428,7 @@ fn accept(
 
 fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, world: &World, step: &Step, then: &mut Vec<Effect>) {
     let listener = world.sessions.get(&session);
-    let found = batch.deliveries.iter().find(|delivery| delivery.record.id == id).filter(|delivery| batch.claimable(delivery));
+    let found = batch.deliveries.iter().find(|delivery| delivery.record.id == id).filter(|delivery| batch.tellable(delivery));
     let (Some(listener), Some(found)) = (listener, found) else {
         then.push(claim_refused(session, id));
         return;
@@ -378,7 +450,7 @@ fn answer(request: RequestId, received: Option<Received>, then: &mut Vec<Effect>
             then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
             CallbackAnswer::Recorded
         }
-        Some(Received::Conflict) => {
+        Some(Received::Conflict | Received::Contradicted) => {
             then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
             CallbackAnswer::Conflict
         }

@@ -32,6 +32,10 @@ pub struct Rig {
     pub prompt: bool,
     pub commits: usize,
     pub dispatched: Vec<Dispatch>,
+    pub cancels: Vec<CancelRequest>,
+    pub hand_offs: Vec<HandOff>,
+    /// Requests that take a result back.
+    pub retractions: BTreeSet<RequestId>,
     pub answers: Vec<(RequestId, CallbackAnswer)>,
     pub news: Vec<(SessionId, News)>,
     pub measures: Vec<LedgerMeasure>,
@@ -80,6 +84,9 @@ impl Rig {
             prompt: true,
             commits: 0,
             dispatched: Vec::new(),
+            cancels: Vec::new(),
+            hand_offs: Vec::new(),
+            retractions: BTreeSet::new(),
             answers: Vec::new(),
             news: Vec::new(),
             measures: Vec::new(),
@@ -115,6 +122,8 @@ impl Rig {
                     self.in_flight.push_back((commit, writes));
                 }
                 Effect::Dispatch(dispatch) => self.dispatched.push(dispatch),
+                Effect::Cancel(request) => self.cancels.push(request),
+                Effect::HandOff(hand_off) => self.hand_offs.push(*hand_off),
                 Effect::Answer { request, answer } => self.answers.push((request, answer)),
                 Effect::Tell { session, news } => self.news.push((session, news)),
                 Effect::Measured(measure) => self.measures.push(measure),
@@ -194,9 +203,19 @@ impl Rig {
                 assert!(idempotent || !self.maybe.contains(&dispatch.operation), "I3: sent again though it may have taken effect");
                 assert!(again.iter().all(|other| other.intent_key == dispatch.intent_key), "one key for all attempts");
             }
+            Effect::Cancel(request) => {
+                let row = &self.store.operations[&request.operation];
+                assert_eq!(row.state, OperationState::Cancelling, "R6: asked to be cancelled before that was durable");
+            }
+            Effect::HandOff(hand_off) => {
+                let row = &self.store.deliveries[&hand_off.delivery];
+                assert_eq!(row.state, DeliveryState::Claimed, "handed off before its claim was durable");
+                assert_eq!(self.store.claims.get(&hand_off.delivery), Some(&(row.session, BootId(self.boot), Route::HandOff)), "I17");
+                assert!(!hand_off.text.is_empty() && !hand_off.operations.is_empty(), "a hand-off says what it is about");
+            }
             Effect::Answer { request, answer: CallbackAnswer::Recorded } => {
                 let row = self.requested(*request);
-                assert!(row.state.settled() && row.state != OperationState::Unknown, "R3: answered 2xx before it was durable");
+                assert!(row.state.settled() && row.state != OperationState::Unknown, "R3: answered 2xx before it was durable: {row:?}");
             }
             Effect::Tell { session, news } => self.judge_news(*session, news),
             _ => {}
@@ -208,6 +227,16 @@ impl Rig {
         match news {
             News::Accepted(acceptance) => {
                 assert!(self.store.operations.contains_key(&acceptance.operation), "R1: accepted before it was durable");
+            }
+            News::Cancelling(cancellation) => {
+                let committed = |id: &OperationId| self.store.operations[id].state == OperationState::Cancelling;
+                assert!(cancellation.cancelling.iter().all(committed), "R6: spoken of before it was durable");
+                assert!(!cancellation.say.is_empty());
+            }
+            News::Update { envelope, text } => {
+                assert!(matches!(envelope.kind, DeliveryKind::Progress | DeliveryKind::Silent) && !text.is_empty());
+                let of_batch = |row: &&DeliveryRecord| row.batch == envelope.batch;
+                assert!(!self.store.deliveries.values().any(|row| of_batch(&row)), "I19: an update after the closing");
             }
             News::Offered(envelope) => {
                 let row = &self.store.deliveries[&envelope.delivery];
@@ -243,8 +272,12 @@ impl Rig {
     }
 
     pub fn ask(&mut self, session: SessionId, turn: u128, response: u128, tool: &str, arguments: Value) {
+        self.ask_confirmed(session, turn, response, tool, arguments, false);
+    }
+
+    pub fn ask_confirmed(&mut self, session: SessionId, turn: u128, response: u128, tool: &str, arguments: Value, confirmed: bool) {
         self.calls += 1;
-        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments, confirmed: false };
+        let call = ToolCall { call_id: format!("call_{}", self.calls), tool: tool.into(), arguments, confirmed };
         self.give(Input::Accept { session, turn: TurnId(turn), response: ResponseId(response), call });
     }
 
@@ -278,6 +311,45 @@ impl Rig {
     pub fn attempt_failed(&mut self, operation: OperationId, attempt: u32, executed: Executed) {
         let outcome = AttemptOutcome::Failed { error: "boom".into(), executed, retryable: true, retry_after_ms: None };
         self.attempted(operation, attempt, outcome);
+    }
+
+    pub fn cancel_answered(&mut self, operation: OperationId, outcome: CancelOutcome) {
+        let request = self.cancels.iter().rev().find(|request| request.operation == operation).expect("it was asked to be cancelled");
+        let request = request.request;
+        self.give(Input::CancelAttempted { operation, request, outcome });
+    }
+
+    pub fn progress(&mut self, operation: OperationId, progress: Value) -> RequestId {
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        self.give(Input::Progress { request, operation, progress });
+        request
+    }
+
+    pub fn retract(&mut self, operation: OperationId) -> RequestId {
+        self.requests += 1;
+        let request = RequestId(self.requests);
+        self.store.requests.insert(request, operation);
+        self.retractions.insert(request);
+        self.give(Input::Retract { request, operation });
+        request
+    }
+
+    /// The texts of the updates that a conversation was given.
+    pub fn updates(&self, to: SessionId) -> Vec<String> {
+        let of = |(session, news): &(SessionId, News)| match news {
+            News::Update { text, .. } if *session == to => Some(text.clone()),
+            _ => None,
+        };
+        self.news.iter().filter_map(of).collect()
+    }
+
+    /// The latest answer to a wish to cancel.
+    pub fn cancellation(&self) -> Cancellation {
+        let all = self.news.iter().rev();
+        all.filter_map(|(_, news)| if let News::Cancelling(cancellation) = news { Some(cancellation.clone()) } else { None })
+            .next()
+            .expect("the wish to cancel is answered")
     }
 
     pub fn claim(&mut self, session: SessionId, delivery: DeliveryId) {

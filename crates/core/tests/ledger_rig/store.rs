@@ -81,8 +81,9 @@ fn operation_edge(from: OperationState, to: OperationState) -> bool {
     match from {
         Accepted | RetryWait => matches!(to, Running | Failed | Unknown | Cancelling | Succeeded),
         Running => matches!(to, Running | RetryWait | Succeeded | Failed | Unknown | Cancelling),
-        Cancelling => matches!(to, Cancelled | Compensated | TooLate | Unknown),
+        Cancelling => matches!(to, Cancelling | Cancelled | Compensated | TooLate | Unknown),
         Unknown => matches!(to, Succeeded | Failed),
-        Succeeded | Failed | Cancelled | Compensated | TooLate => false,
+        // Only what contradicts it is added.
+        Succeeded | Failed | Cancelled | Compensated | TooLate => from == to,
     }
 }

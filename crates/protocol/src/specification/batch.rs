@@ -29,6 +29,11 @@ impl Batch {
         }
     }
 
+    /// Everything of it that is written.
+    pub fn rows(&self) -> (View, Vec<bool>) {
+        (self.view(), self.operations.iter().flatten().map(|operation| operation.error).collect())
+    }
+
     pub fn operation(&mut self, operation: usize) -> Option<&mut Operation> {
         self.operations.get_mut(operation).and_then(Option::as_mut)
     }

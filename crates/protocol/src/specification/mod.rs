@@ -11,7 +11,7 @@ mod operation;
 use recado_core::ledger::{BatchState, DeliveryState};
 use recado_core::policy::UncertainPolicy;
 
-use crate::alphabet::{Answer, Attempted, Call, Input, Machine, Output, Scope, Verdict, View, Word};
+use crate::alphabet::{Answer, Attempted, Call, Cancelled, Input, Machine, Output, Scope, Verdict, View, Word};
 use batch::Batch;
 use operation::{Operation, Received};
 
@@ -39,6 +39,7 @@ pub enum Broken {
 pub(crate) struct Rules {
     pub attempts_max: u8,
     pub uncertain: UncertainPolicy,
+    pub cancellable: bool,
     pub broken: Option<Broken>,
 }
 
@@ -85,6 +86,7 @@ enum Work {
     Seal,
     Cancel,
     Attempted(usize, u8, Attempted),
+    CancelAnswered(usize, u8, Cancelled),
     Callback(usize),
     Claim(Call, usize),
     Release(Call, usize),
@@ -99,7 +101,7 @@ enum Work {
 impl Specification {
     /// A new box with one rule broken.
     pub fn broken(scope: &Scope, broken: Option<Broken>) -> Self {
-        let rules = Rules { attempts_max: scope.attempts_max, uncertain: scope.uncertain, broken };
+        let rules = Rules { attempts_max: scope.attempts_max, uncertain: scope.uncertain, cancellable: scope.cancellable, broken };
         let up = (0..scope.calls).map(|call| call == 0).collect();
         Self { rules, batch: None, in_flight: None, kept: None, backing_off: false, up, offered: Vec::new(), newer: false }
     }
@@ -121,6 +123,9 @@ impl Specification {
             Input::Seal => self.begin(scope, Some(Work::Seal), true, out),
             Input::Cancel(_) => self.begin(scope, Some(Work::Cancel), true, out),
             Input::Attempted(operation, attempt, how) => self.begin(scope, Some(Work::Attempted(operation, attempt, how)), true, out),
+            Input::CancelAnswered(operation, request, how) => {
+                self.begin(scope, Some(Work::CancelAnswered(operation, request, how)), true, out)
+            }
             Input::Callback(operation) => self.begin(scope, Some(Work::Callback(operation)), true, out),
             Input::Up(call) => {
                 self.set_up(call, true);
@@ -228,7 +233,7 @@ impl Specification {
         draft.follow(durable.as_ref().map(|batch| batch.state));
         draft.drop_unseen(durable.as_ref().map_or(0, |batch| batch.deliveries.len()));
         let transaction = Transaction { draft, work, then };
-        let writes = durable.as_ref().map(Batch::view) != Some(transaction.draft.view());
+        let writes = durable.as_ref().map(Batch::rows) != Some(transaction.draft.rows());
         if !writes {
             self.settle(scope, transaction, out);
             return self.pump(scope, out);
@@ -256,6 +261,12 @@ impl Specification {
             Work::Cancel => draft.operations.iter_mut().flatten().for_each(Operation::cancel),
             Work::Attempted(operation, attempt, how) => {
                 let received = draft.operation(operation).and_then(|found| found.report(attempt, how, &self.rules));
+                if received == Some(Received::Reconciled) {
+                    draft.correct(operation);
+                }
+            }
+            Work::CancelAnswered(operation, request, how) => {
+                let received = draft.operation(operation).and_then(|found| found.cancel_answered(request, how));
                 if received == Some(Received::Reconciled) {
                     draft.correct(operation);
                 }
@@ -345,15 +356,17 @@ impl Specification {
         }
     }
 
-    /// R2: attempts leave when they are durable.
+    /// R2, R6: attempts leave when they are durable, and so do cancel requests.
     fn dispatches(&self, draft: &Batch) -> Vec<Output> {
         let durable = |of: usize| self.batch.as_ref().and_then(|batch| batch.operations.get(of)).and_then(Option::as_ref);
         let one = |(of, operation): (usize, &Option<Operation>)| {
-            let row = operation.as_ref()?.row;
-            let before = durable(of).map_or(0, |before| before.row.attempt);
-            (before < row.attempt).then_some(Output::Dispatch(of, row.attempt))
+            let now = operation.as_ref()?;
+            let (attempt, asked) = durable(of).map_or((0, 0), |before| (before.row.attempt, before.cancel.asked));
+            let sent = (attempt < now.row.attempt).then_some(Output::Dispatch(of, now.row.attempt));
+            let asks = (asked < now.cancel.asked).then_some(Output::CancelRequest(of, now.cancel.asked));
+            Some(sent.into_iter().chain(asks))
         };
-        draft.operations.iter().enumerate().filter_map(one).collect()
+        draft.operations.iter().enumerate().filter_map(one).flatten().collect()
     }
 
     /// Something newer was asked for: what is to be told is obsolete.

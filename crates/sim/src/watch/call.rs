@@ -87,6 +87,10 @@ impl CallWatch {
                 May::Anything
             }
             Input::Model(event) => self.model(event, findings),
+            Input::Voicemail => {
+                self.history.machine_heard();
+                May::Anything
+            }
             Input::Wake => May::Wake,
             _ => May::Anything,
         }

@@ -1,6 +1,6 @@
 //! What is committed: every transaction, against what was on record before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ids::{BatchId, BootId, DeliveryId, OperationId};
 use recado_core::ledger::{BatchState, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, Write};
@@ -24,14 +24,23 @@ pub struct Commits {
     pub waiting: BTreeMap<DeliveryId, u64>,
     /// When each delivery was made, by the monotonic clock of its boot.
     made: BTreeMap<DeliveryId, (BootId, u64)>,
+    /// Deliveries that were too old when it was decided not to tell them.
+    too_old: BTreeSet<DeliveryId>,
 }
 
 impl Watch {
     /// A transaction is asked for.
     pub fn asked(&mut self, writes: &[Write], at: Moment) {
         for write in writes {
-            if let Write::CreateDelivery(record) = write {
-                self.commits.made.entry(record.id).or_insert((at.boot, at.now));
+            match write {
+                Write::CreateDelivery(record) => {
+                    self.commits.made.entry(record.id).or_insert((at.boot, at.now));
+                }
+                // Before it is on record the clock may have jumped.
+                Write::UpdateDelivery(record) if record.state == DeliveryState::Suppressed && self.stale(record, at) => {
+                    self.commits.too_old.insert(record.id);
+                }
+                _ => {}
             }
         }
     }
@@ -65,7 +74,13 @@ impl Watch {
                 }
                 Write::Claim { delivery, boot, .. } => {
                     let record = store.deliveries.get(delivery);
-                    let doubted = record.is_some_and(|record| record.state == DeliveryState::Uncertain);
+                    // A claim may be taken back and another granted in one transaction: the doubt goes over to it.
+                    let before = self.told.claims.get(delivery).is_some_and(|before| before.doubted || before.frames);
+                    let doubted = record.is_some_and(|record| match record.state {
+                        DeliveryState::Uncertain => true,
+                        DeliveryState::Speaking => before,
+                        _ => false,
+                    });
                     let stale = record.is_some_and(|record| self.stale(record, at));
                     self.told.claims.insert(*delivery, Claimed { boot: *boot, stale, doubted, frames: false });
                 }
@@ -97,7 +112,7 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        let given_up = record.state == DeliveryState::Suppressed && !self.stale(record, at);
+        let given_up = record.state == DeliveryState::Suppressed && !self.commits.too_old.contains(&record.id);
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
             let open = known.state == DeliveryState::Speaking && claim.is_some_and(|c| c.frames || c.doubted || c.boot != at.boot);
@@ -148,14 +163,14 @@ impl Watch {
     }
 
     /// A transaction is on record.
-    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], at: Moment, policies: &Policies, findings: &mut Findings) {
+    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], policies: &Policies, findings: &mut Findings) {
         for write in writes {
             match write {
                 Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
                     if record.state == DeliveryState::Spoken {
                         self.told.spoken(record, findings);
                     }
-                    let proven = self.proven(store, record, at, policies);
+                    let proven = self.proven(store, record, policies);
                     findings.check(proven, Invariant::I2, || format!("nothing explains the end of {record:?}"));
                 }
                 Write::UpdateBatch(record) if record.state != BatchState::Sealed => {
@@ -175,13 +190,15 @@ impl Watch {
     }
 
     /// I2: whether the way in which a delivery ended follows from its rule.
-    fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, at: Moment, policies: &Policies) -> bool {
+    fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, policies: &Policies) -> bool {
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
                 None => record.clauses.iter().all(|clause| newer(store, clause.operation, policies)),
             },
-            DeliveryState::Suppressed => self.stale(record, at) || (record.uncertain == UncertainPolicy::Suppress && record.attempt > 0),
+            DeliveryState::Suppressed => {
+                self.commits.too_old.contains(&record.id) || (record.uncertain == UncertainPolicy::Suppress && record.attempt > 0)
+            }
             _ => true,
         }
     }

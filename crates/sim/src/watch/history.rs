@@ -22,6 +22,8 @@ pub struct History {
     clears: BTreeMap<PlaybackId, u64>,
     /// Whether any report has ever shown loss, or copies that hide it: what that is charged to is the core's to say.
     lossy: bool,
+    /// Whether a machine hears.
+    machine: bool,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
 }
@@ -46,6 +48,11 @@ enum Due {
 }
 
 impl History {
+    /// A machine heard what was said, and will hear the rest: none of it counts.
+    pub(super) fn machine_heard(&mut self) {
+        (self.machine, self.sent) = (true, BTreeMap::new());
+    }
+
     pub(super) fn clears(&mut self, playback: PlaybackId, now: u64) {
         self.clears.insert(playback, now);
     }
@@ -59,6 +66,7 @@ impl History {
             PlaybackEvent::Sent { segment, packet, generation, .. } => {
                 // What straddles two generations is nobody's evidence.
                 let whole = self.playing.remove(&segment).filter(|playing| playing.generation == generation);
+                let whole = whole.filter(|_| !self.machine);
                 self.sent.extend(whole.map(|_| (segment, Sent { packet, generation, at: now })));
             }
             PlaybackEvent::Cleared { playback, cut, .. } => {
@@ -87,13 +95,14 @@ impl History {
     }
 
     /// The conversation has taken an input in: what it counts as heard from now on, and what it had to.
-    pub fn settles(&mut self, effects: &[Effect], voice: &Voice, findings: &mut Findings) {
+    /// Where a machine listens, nothing has to.
+    pub fn settles(&mut self, effects: &[Effect], voice: &Voice, machine: bool, findings: &mut Findings) {
         for effect in effects {
             if let Effect::Heard(heard) = effect {
                 self.no_more_than_the_ear(heard, voice, findings);
             }
         }
-        for due in std::mem::take(&mut self.due) {
+        for due in std::mem::take(&mut self.due).into_iter().filter(|_| !machine) {
             let (Due::Whole(segment) | Due::Part(segment, _)) = due;
             let Some((_, text)) = voice.purposes.get(&segment) else { continue };
             let Due::Part(_, played_ms) = due else {

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
+use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, OperationState, Route, SpokenClause};
+use recado_core::ledger::{Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, SpokenClause};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -70,7 +71,8 @@ impl Told {
         let alone = self.announcements.get(&playback).is_none_or(|announced| Some(*announced) == of);
         findings.check(alone, Invariant::I8, || format!("{what:?} is said in the middle of an announcement"));
         let Some(delivery) = of else { return };
-        if store.claims.get(&delivery).is_some_and(|(_, _, route)| *route == Route::Announce) {
+        let decided = call.decisions.iter().rfind(|decision| decision.delivery == delivery);
+        if decided.is_some_and(|decision| matches!(decision.answer, DeliveryDecision::DeliverNow { .. })) {
             self.announcements.entry(playback).or_insert(delivery);
         }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
@@ -149,6 +151,14 @@ impl Told {
         }
     }
 
+    /// Copies of packets that came after a clause hide some of its loss from whoever counts: what no far end can tell counts as heard.
+    pub fn listen_again(&mut self, calls: &[Call]) {
+        for sounded in self.clauses.values_mut().flatten().filter(|sounded| !sounded.heard) {
+            let call = calls.iter().find(|call| call.session == sounded.session && !call.voicemail);
+            sounded.heard = call.is_some_and(|call| call.voice.hears(sounded.segment));
+        }
+    }
+
     /// It was a machine that heard what was said in a call: nobody did.
     pub fn machine_heard(&mut self, call: &Call) {
         for ((delivery, _), sounded) in &mut self.clauses {
@@ -168,29 +178,42 @@ impl Told {
     }
 }
 
-/// I4: who is told that something has been done is told so after that is on record.
+/// I4: who is told that something has been done is told so after that is on record. What contradicts the result on record is on record
+/// beside it, and told as another answer or as a correction.
 fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
-    let told = (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
-    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 3]> = BTreeMap::new();
-    for operation in told {
-        let [done, failed, unknown] = ended.entry(&operation.tool).or_default();
-        match operation.state {
+    let told = || (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
+    let truthful = fits(text, told().map(|operation| (operation, operation.state)));
+    let otherwise = || {
+        let beside = |operation: &OperationRecord| matches!(operation.contradiction, Some(Contradiction::Succeeded(_)));
+        OTHERWISE.iter().any(|words| text.contains(words)) && told().any(beside)
+    };
+    findings.check(truthful || otherwise(), Invariant::I4, || {
+        let states: Vec<_> = told().map(|operation| (&operation.tool, operation.state, &operation.contradiction)).collect();
+        format!("{text:?} is told of {states:?}")
+    });
+}
+
+/// Whether a text, as [`crate::drive::policies`] has it said, is true of operations in these states.
+fn fits<'a>(text: &str, told: impl Iterator<Item = (&'a OperationRecord, OperationState)>) -> bool {
+    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 2]> = BTreeMap::new();
+    for (operation, state) in told {
+        let [done, not] = ended.entry(&operation.tool).or_default();
+        match state {
             OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
-            OperationState::Failed => failed.insert(operation.id),
-            OperationState::Unknown => unknown.insert(operation.id),
+            OperationState::Failed | OperationState::Unknown => not.insert(operation.id),
             _ => false,
         };
     }
     let says = |words: String| text.matches(&words).count();
-    for (tool, [done, failed, unknown]) in ended {
+    ended.iter().all(|(tool, [done, not])| {
         let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
-        let truthful = claims <= done.len()
-            && says(format!("No ha podido ser lo de {tool}.")) >= failed.len()
-            && says(format!("No sé cómo quedó lo de {tool}.")) >= unknown.len();
-        findings.check(truthful, Invariant::I4, || {
-            format!("{text:?} is told; of {tool} these succeeded: {done:?}, failed: {failed:?}, are unknown: {unknown:?}")
-        });
-    }
+        // That it was not known is told of what turns out to have failed meanwhile: a correction follows.
+        let others = says(format!("No ha podido ser lo de {tool}.")) + says(format!("No sé cómo quedó lo de {tool}."));
+        claims <= done.len() && others >= not.len()
+    })
 }
+
+/// How what contradicts the result on record is led to.
+const OTHERWISE: [&str; 2] = ["Después ha llegado otra respuesta:", "Una corrección:"];

@@ -1,0 +1,92 @@
+//! What is held in memory, and what goes when there is too much. Rows stay in the store.
+
+use super::batch::Batch;
+use super::commit::Lane;
+use super::delivery::Delivery;
+use super::effect::Effect;
+use super::machine::Ledger;
+use super::record::DeliveryState;
+use super::work::Work;
+use crate::time::Step;
+
+impl Ledger {
+    /// Lets go of a lane that has nothing left to do. One in which something may still be learnt, or told to nobody any more,
+    /// goes when too many others have come after it; its rows stay in the store.
+    pub(super) fn tidy(&mut self, number: u64) {
+        let Some(lane) = self.lanes.get(&number).filter(|lane| lane.idle()) else { return };
+        match &lane.batch {
+            None => {
+                self.lanes.remove(&number);
+                self.open.retain(|_, open| *open != number);
+            }
+            Some(batch) if self.dormant(batch) && !self.retained.contains(&number) => {
+                self.retained.push_back(number);
+                if self.retained.len() > RETAINED_MAX
+                    && let Some(oldest) = self.retained.pop_front()
+                    && let Some(lane) = self.lanes.get(&oldest)
+                    && lane.idle()
+                    && lane.batch.as_ref().is_some_and(|batch| self.dormant(batch))
+                {
+                    self.retire(oldest);
+                }
+            }
+            Some(_) => {}
+        }
+    }
+
+    /// Whether nothing of a batch runs and nobody will ever be told: its closing is over, or it belongs to a conversation
+    /// without a party that is over.
+    fn dormant(&self, batch: &Batch) -> bool {
+        let nobody = batch.record.party.is_none() && !self.world.sessions.contains_key(&batch.record.session);
+        let handed_off = |delivery: &Delivery| delivery.waits() && delivery.record.hand_off_after_ms.is_some();
+        batch.quiet() || (nobody && batch.resting() && !batch.deliveries.iter().any(handed_off))
+    }
+
+    fn retire(&mut self, number: u64) {
+        let Some(batch) = self.lanes.remove(&number).and_then(|lane| lane.batch) else { return };
+        for operation in &batch.operations {
+            self.by_operation.remove(&operation.record.id);
+            self.intents.close(&operation.record);
+            self.intents.retire(&operation.record);
+        }
+        for delivery in &batch.deliveries {
+            self.by_delivery.remove(&delivery.record.id);
+            self.offers.forget(delivery.record.id);
+            self.hand_offs.forget(delivery.record.id);
+        }
+        self.retained.retain(|&retained| retained != number);
+        self.topics.forget(self.lanes.keys().next().copied().unwrap_or(u64::MAX));
+        self.due.set(number, None);
+    }
+
+    /// Much is held: what is over goes first; then the oldest closing that nobody has come to hear is given up, so that parties who
+    /// never call back don't keep others from being served.
+    pub(super) fn make_room(&mut self, step: &mut Step, effects: &mut Vec<Effect>) {
+        if let Some(&oldest) = self.retained.iter().find(|&number| self.lanes.get(number).is_some_and(Lane::idle)) {
+            self.retire(oldest);
+        }
+        // The next to go is given up now: by the next request it will be over.
+        if !self.retained.is_empty() {
+            return;
+        }
+        let unheard = |lane: &Lane| {
+            let nobody = |delivery: &Delivery| {
+                !self.world.sessions.iter().any(|(&session, listener)| self.world.may_hear(session, listener, &delivery.record))
+            };
+            lane.idle() && lane.batch.as_ref().is_some_and(|batch| batch.resting() && batch.deliveries.iter().all(nobody))
+        };
+        if let Some((&oldest, _)) = self.lanes.iter().find(|(_, lane)| unheard(lane)) {
+            self.put(oldest, Work::Obsolete { state: DeliveryState::Suppressed }, step, effects);
+        }
+    }
+}
+
+/// Operations held in memory, told or not: beyond it new ones are refused. At about 3 kB each, 30 MB.
+pub(super) const OPERATIONS_HELD_MAX: usize = 10_000;
+
+/// Held operations from which on room is made.
+pub(super) const OPERATIONS_HELD_HIGH: usize = 9_000;
+
+/// Dormant batches that are kept: an operation of theirs may still be reconciled or contradicted, or their closing belongs to nobody
+/// who could call again.
+const RETAINED_MAX: usize = 1_000;

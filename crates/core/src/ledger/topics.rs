@@ -1,0 +1,115 @@
+//! What is obsolete on its topic: a newer request of the same caller makes an untold closing superseded, a later version of the
+//! result makes it stale.
+//!
+//! Where a closing's result carries a version (`version_field`), versions alone decide: a newer request that has not been answered
+//! yet is no reason to keep back what is known.
+
+use std::collections::BTreeMap;
+
+use super::batch::Batch;
+use super::effect::Effect;
+use super::machine::{Ledger, World};
+use super::operation::Operation;
+use super::record::DeliveryState;
+use super::work::Work;
+use crate::ids::{PartyId, SessionId};
+use crate::time::Step;
+
+/// What is known of the topics of every caller.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Topics {
+    newest: BTreeMap<(Owner, String), Newest>,
+}
+
+/// Whose operations are compared: the party's where it is known, otherwise the conversation's.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Owner {
+    Party(PartyId),
+    Session(SessionId),
+}
+
+#[derive(Debug, Clone, Default)]
+struct Newest {
+    /// The newest lane on the topic.
+    lane: u64,
+    /// The latest version of a result.
+    version: Option<i64>,
+    /// Nothing older than this lane may still be judged by it.
+    until: u64,
+}
+
+/// What makes a closing obsolete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overtaken {
+    ByRequest,
+    ByVersion,
+}
+
+impl Topics {
+    /// Forgets what can make nothing obsolete any more: no lane is left that is older than what is remembered.
+    pub fn forget(&mut self, oldest_lane: u64) {
+        self.newest.retain(|_, newest| oldest_lane < newest.until);
+    }
+}
+
+impl Ledger {
+    /// A closing that is to be told, and that something newer has overtaken, is told no more. Asked whenever a batch has changed
+    /// durably, so that it holds for results that come later, and after a restart.
+    pub(super) fn supersede(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
+        let Some(batch) = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()) else { return };
+        let owner = owner(batch);
+        let (mut newer, mut later) = (false, false);
+        for operation in &batch.operations {
+            let policy = self.world.policy(&operation.record.tool);
+            let Some(topic) = policy.topic.clone() else { continue };
+            let version = version(operation, &self.world);
+            let newest = self.topics.newest.entry((owner.clone(), topic)).or_default();
+            newer |= newest.until == 0 || newest.lane < number;
+            later |= version > newest.version;
+            newest.lane = newest.lane.max(number);
+            newest.version = newest.version.max(version);
+            newest.until = if version.is_some() { self.next_lane } else { newest.until.max(number) };
+        }
+        // Only what is new makes others obsolete; a batch on which nothing is new can only be so itself.
+        let lanes = match (later, newer) {
+            (true, _) => 0..=u64::MAX,
+            (false, true) => 0..=number,
+            (false, false) => number..=number,
+        };
+        let obsolete: Vec<(u64, Overtaken)> =
+            self.lanes.range(lanes).filter_map(|(&lane, found)| Some((lane, self.overtaken(lane, found.batch.as_ref()?)?))).collect();
+        for (lane, by) in obsolete {
+            let state = if by == Overtaken::ByVersion { DeliveryState::Suppressed } else { DeliveryState::Superseded };
+            self.put(lane, Work::Obsolete { state }, step, effects);
+        }
+    }
+
+    /// Whether a batch's closing is still to be told, and something newer is known on every topic of it.
+    fn overtaken(&self, number: u64, batch: &Batch) -> Option<Overtaken> {
+        if batch.deliveries.iter().all(|delivery| delivery.record.state.terminal()) {
+            return None;
+        }
+        let owner = owner(batch);
+        let mut by = None;
+        for operation in &batch.operations {
+            let topic = self.world.policy(&operation.record.tool).topic.clone()?;
+            let newest = self.topics.newest.get(&(owner.clone(), topic))?;
+            let one = match version(operation, &self.world) {
+                Some(own) => newest.version.is_some_and(|latest| latest > own).then_some(Overtaken::ByVersion),
+                None => (newest.lane > number).then_some(Overtaken::ByRequest),
+            }?;
+            by = Some(if by == Some(Overtaken::ByVersion) { Overtaken::ByVersion } else { one });
+        }
+        by
+    }
+}
+
+fn owner(batch: &Batch) -> Owner {
+    batch.record.party.clone().map_or(Owner::Session(batch.record.session), Owner::Party)
+}
+
+/// The version of an operation's result, where its tool says which field holds it.
+fn version(operation: &Operation, world: &World) -> Option<i64> {
+    let path = world.policy(&operation.record.tool).version_field.as_ref()?;
+    path.split('.').try_fold(operation.record.result.as_ref()?, |value, field| value.get(field))?.as_i64()
+}

@@ -1,0 +1,227 @@
+//! What becomes of a request that repeats another one, by its tool's policy.
+
+mod ledger_rig;
+
+use ledger_rig::*;
+use recado_core::ledger::*;
+use recado_core::policy::DuplicatePolicy;
+use recado_core::{DeliveryId, OperationId};
+use serde_json::json;
+
+fn called(policy: DuplicatePolicy) -> Rig {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    pay.duplicate = policy;
+    pay.idempotency_fields = vec!["to".into()];
+    pay.cancellable = true;
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig
+}
+
+/// A payment to Bea in this turn, which is also its response.
+fn pay(rig: &mut Rig, turn: u128, euros: u32) -> OperationId {
+    rig.ask(CALL, turn, turn, "pay", json!({ "to": "bea", "euros": euros }));
+    rig.seal(CALL, turn);
+    rig.accepted().operation
+}
+
+fn repeat(rig: &Rig) -> (Standing, RepeatAnswer, Option<DeliveryId>) {
+    let repeat = rig.accepted().repeat.expect("it repeats another");
+    (repeat.standing, repeat.answer, repeat.delivery)
+}
+
+#[test]
+fn reuse_answers_with_the_operation_that_runs_or_has_ended() {
+    let mut rig = called(DuplicatePolicy::Reuse);
+    let first = pay(&mut rig, 1, 5);
+    assert_eq!(pay(&mut rig, 2, 5), first);
+    assert_eq!(repeat(&rig), (Standing::Running, RepeatAnswer::Reused, None));
+    rig.done(first);
+    let delivery = rig.waiting().id;
+    assert_eq!(pay(&mut rig, 3, 5), first);
+    assert_eq!(repeat(&rig), (Standing::AboutToBeTold, RepeatAnswer::Reused, Some(delivery)), "the closing itself is the answer");
+    rig.claim(CALL, delivery);
+    pay(&mut rig, 4, 5);
+    assert_eq!(repeat(&rig), (Standing::AboutToBeTold, RepeatAnswer::Reused, Some(delivery)), "also while it is being told");
+    rig.give(Input::FirstFrame { session: CALL, delivery });
+    rig.settled(CALL, delivery, &[(0, HEARD)]);
+    assert_eq!(pay(&mut rig, 1, 5), first, "the turn that asked first");
+    assert_eq!(repeat(&rig), (Standing::Told, RepeatAnswer::Reused, None));
+    assert_eq!(rig.dispatched.len(), 1);
+    assert_ne!(pay(&mut rig, 5, 5), first, "asked for again by a caller who has heard how it ended");
+}
+
+#[test]
+fn an_uninformative_result_does_not_make_a_model_that_calls_again_act_again() {
+    let mut rig = called(DuplicatePolicy::Reuse);
+    let first = pay(&mut rig, 1, 5);
+    rig.callback(first, OperationResult::Succeeded(json!({})));
+    let delivery = rig.waiting().id;
+    assert_eq!(texts(&rig.tell(CALL, delivery)), ["Lo que pediste está hecho."]);
+    for _ in 0..5 {
+        assert_eq!(pay(&mut rig, 1, 5), first);
+    }
+    assert_eq!((rig.dispatched.len(), repeat(&rig).0), (1, Standing::Told));
+}
+
+#[test]
+fn calls_with_one_name_of_the_model_are_told_apart_by_what_they_ask_for() {
+    let mut rig = called(DuplicatePolicy::Reuse);
+    let call = |to: &str| recado_core::conversation::input::ToolCall {
+        call_id: "call_1".into(),
+        tool: "pay".into(),
+        arguments: json!({ "to": to }),
+        confirmed: false,
+    };
+    let (turn, response) = (recado_core::TurnId(1), recado_core::ResponseId(1));
+    rig.give(Input::Accept { session: CALL, turn, response, call: call("bea") });
+    let first = rig.accepted().operation;
+    rig.give(Input::Accept { session: CALL, turn, response, call: call("eva") });
+    let second = rig.accepted().operation;
+    rig.seal(CALL, 1);
+    rig.callback(second, OperationResult::Succeeded(json!({ "id": 2 })));
+    rig.callback(first, OperationResult::Succeeded(json!({ "id": 1 })));
+    let delivery = rig.waiting().id;
+    assert_eq!(texts(&rig.tell(CALL, delivery)), ["Pagado 1.", "Pagado 2."]);
+}
+
+#[test]
+fn reject_refuses_while_the_first_is_not_told() {
+    let mut rig = called(DuplicatePolicy::Reject);
+    let first = pay(&mut rig, 1, 5);
+    assert_eq!(pay(&mut rig, 2, 5), first);
+    assert_eq!(repeat(&rig), (Standing::Running, RepeatAnswer::Rejected, None));
+    rig.done(first);
+    let delivery = rig.waiting().id;
+    pay(&mut rig, 3, 9);
+    assert_eq!(repeat(&rig), (Standing::AboutToBeTold, RepeatAnswer::Rejected, Some(delivery)));
+    assert_eq!(rig.dispatched.len(), 1);
+    rig.tell(CALL, delivery);
+    assert_ne!(pay(&mut rig, 4, 5), first);
+    assert_eq!(rig.dispatched.len(), 2);
+}
+
+#[test]
+fn confirm_acts_again_only_when_the_caller_was_asked_and_says_so_in_a_later_turn() {
+    let mut rig = called(DuplicatePolicy::Confirm);
+    let again = |rig: &mut Rig, turn, confirmed| {
+        rig.ask_confirmed(CALL, turn, turn, "pay", json!({ "to": "bea" }), confirmed);
+        rig.seal(CALL, turn);
+    };
+    again(&mut rig, 1, true);
+    let first = rig.accepted().operation;
+    again(&mut rig, 1, true);
+    assert_eq!(repeat(&rig).1, RepeatAnswer::Reused, "a model that repeats itself in one turn");
+    again(&mut rig, 2, true);
+    assert_eq!(repeat(&rig), (Standing::Running, RepeatAnswer::NeedsConfirmation, None), "nobody had asked the caller");
+    again(&mut rig, 2, true);
+    assert_eq!(repeat(&rig).1, RepeatAnswer::NeedsConfirmation, "nor answered, in the same breath");
+    again(&mut rig, 3, false);
+    assert_eq!(repeat(&rig).1, RepeatAnswer::NeedsConfirmation);
+    assert_eq!(rig.dispatched.len(), 1);
+    again(&mut rig, 4, true);
+    let second = rig.accepted();
+    assert!(second.repeat.is_none() && second.operation != first);
+    assert_eq!(rig.dispatched.len(), 2);
+    assert_ne!(rig.dispatched[0].intent_key, rig.dispatched[1].intent_key, "the occurrence is counted up");
+    rig.done(second.operation);
+    let delivery = rig.waiting().id;
+    rig.tell(CALL, delivery);
+    again(&mut rig, 5, false);
+    assert_eq!(repeat(&rig), (Standing::Told, RepeatAnswer::NeedsConfirmation, None), "also when it has been told");
+    assert_eq!(rig.accepted().say, "Eso ya lo habías pedido. ¿Quieres que lo haga otra vez?");
+}
+
+#[test]
+fn replace_cancels_the_older_one_first_and_then_runs() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    let older = pay(&mut rig, 1, 5);
+    assert_eq!(pay(&mut rig, 1, 5), older, "one that differs in nothing is the same");
+    let newer = pay(&mut rig, 2, 9);
+    assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelling, OperationState::Accepted));
+    assert_eq!((rig.sent(newer), rig.cancels.len()), (0, 1));
+    rig.cancel_answered(older, CancelOutcome::Cancelled);
+    assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelled, OperationState::Running));
+    assert_eq!(rig.ledger.pending(), Vec::<&DeliveryRecord>::new(), "that it was replaced is nothing to tell");
+    let closing = rig.store.deliveries.values().next().unwrap();
+    assert_eq!((closing.kind, closing.state), (DeliveryKind::Final, DeliveryState::Withdrawn));
+    assert_eq!(rig.store.batches[&closing.batch].state, BatchState::Closed);
+    rig.done(newer);
+    let delivery = rig.waiting().id;
+    rig.tell(CALL, delivery);
+    assert_eq!(rig.delivery(delivery), DeliveryState::Spoken);
+}
+
+#[test]
+fn replace_tells_what_could_not_be_cancelled() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    let older = pay(&mut rig, 1, 5);
+    let newer = pay(&mut rig, 2, 9);
+    rig.done(older);
+    assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::TooLate, OperationState::Running));
+    assert_eq!(rig.waiting().clauses[0].text.es.as_deref(), Some("No ha dado tiempo a cancelarlo. Pagado 7."));
+}
+
+#[test]
+fn of_several_replacements_only_the_last_runs_and_only_after_the_first_has_ended() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    let first = pay(&mut rig, 1, 5);
+    let second = pay(&mut rig, 2, 6);
+    let third = pay(&mut rig, 3, 7);
+    assert_eq!(rig.operation(second), OperationState::Cancelled, "it had not begun");
+    assert_eq!((rig.operation(first), rig.operation(third)), (OperationState::Cancelling, OperationState::Accepted));
+    rig.cancel_answered(first, CancelOutcome::Compensated);
+    assert_eq!((rig.sent(second), rig.sent(third)), (0, 1));
+}
+
+#[test]
+fn a_replacement_that_can_not_be_accepted_leaves_the_older_one_alone() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    let older = pay(&mut rig, 1, 5);
+    rig.prompt = false;
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+    rig.fail();
+    rig.prompt = true;
+    assert_eq!((rig.operation(older), rig.refusals(), rig.cancels.len()), (OperationState::Running, 1, 0));
+    let newer = pay(&mut rig, 3, 9);
+    assert_eq!(rig.operation(newer), OperationState::Accepted);
+}
+
+#[test]
+fn a_replacement_whose_older_one_never_came_to_be_begins() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    rig.prompt = false;
+    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+    let (older, newer) = (rig.in_flight.pop_front().unwrap(), rig.in_flight.pop_front().unwrap());
+    rig.in_flight.push_back(newer);
+    rig.durable();
+    assert_eq!(rig.sent(rig.accepted().operation), 0);
+    rig.give(Input::CommitFailed { commit: older.0, reason: "disk full".into() });
+    rig.prompt = true;
+    rig.durable();
+    assert_eq!((rig.dispatched.len(), rig.sent(rig.accepted().operation)), (1, 1));
+}
+
+#[test]
+fn a_restart_in_the_middle_of_a_replacement_goes_on_with_it() {
+    for kept in [0, 1] {
+        let mut rig = called(DuplicatePolicy::Replace);
+        let older = pay(&mut rig, 1, 5);
+        rig.prompt = false;
+        rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+        rig.durable();
+        let newer = rig.accepted().operation;
+        // The newer one is durable; the older one's cancel is or is not.
+        rig.crash(kept);
+        rig.prompt = true;
+        while !rig.in_flight.is_empty() {
+            rig.durable();
+        }
+        assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelling, OperationState::Accepted));
+        assert_eq!((rig.sent(older), rig.sent(newer)), (1, 0), "what is to be cancelled is not sent again");
+        rig.cancel_answered(older, CancelOutcome::Cancelled);
+        assert_eq!((rig.operation(newer), rig.sent(newer)), (OperationState::Running, 1));
+    }
+}
