@@ -98,7 +98,7 @@ fn is_test(file: &Path) -> bool {
 /// The sources of the packages, relative to the root.
 fn sources() -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for folder in ["src", "crates/core/src", "crates/voice/src", "crates/sim/src", "crates/trace/src"] {
+    for folder in ["src", "crates/core/src", "crates/voice/src", "crates/sim/src", "crates/trace/src", "crates/protocol/src"] {
         collect(&root().join(folder), &mut files);
     }
     let mut files: Vec<PathBuf> = files.into_iter().filter_map(|file| Some(file.strip_prefix(root()).ok()?.to_owned())).collect();

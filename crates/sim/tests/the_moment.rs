@@ -324,6 +324,7 @@ fn news(rig: &mut Rig, call: usize, kind: DeliveryKind, batch: BatchId, text: &s
         ready_at: Some(Time(rig.now)),
         ready_wall: Wall::default(),
         stale_after_ms: None,
+        attempt: 0,
         ride_only: false,
         operations: Vec::new(),
     };

@@ -225,10 +225,6 @@ pub enum MeasureName {
     GeneratedToPlayedGapMs,
     /// Generated audio that was kept out of the history, rightly.
     CancelledResponseUnheardMs,
-    /// A closing that found no window of its own and rode on a response (counted).
-    NextTurnResync,
-    /// A closing that was told after it was stale (counted; must stay zero).
-    StaleDelivery,
 }
 
 /// A piece of history: what the caller heard of a segment. A later one about the same segment takes its place.
@@ -326,8 +322,6 @@ impl MeasureName {
             Self::DeliveryReadyToFirstAudioMs => "delivery_ready_to_first_audio_ms",
             Self::GeneratedToPlayedGapMs => "generated_to_played_gap_ms",
             Self::CancelledResponseUnheardMs => "cancelled_response_unheard_ms",
-            Self::NextTurnResync => "next_turn_resync",
-            Self::StaleDelivery => "stale_delivery",
         }
     }
 }

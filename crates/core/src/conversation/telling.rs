@@ -21,7 +21,6 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Telling {
     pub(super) envelope: DeliveryEnvelope,
-    route: Route,
     /// What is known of each clause.
     pub(super) clauses: BTreeMap<u32, Option<ClauseVerdict>>,
     /// Whether any of its frames has been released.
@@ -37,7 +36,6 @@ impl Conversation {
         let Claim { envelope, route, .. } = claim;
         let (delivery, language, priority) = (envelope.delivery, self.channel.language, envelope.priority);
         let telling = Telling {
-            route,
             clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, told_already())).collect(),
             first_frame: false,
             failed: false,
@@ -79,11 +77,9 @@ impl Conversation {
         if std::mem::replace(&mut telling.first_frame, true) {
             return;
         }
-        if let Some(ready_at) = telling.envelope.ready_at {
+        // Told again after a cut, it has had its first audio.
+        if let Some(ready_at) = telling.envelope.ready_at.filter(|_| telling.envelope.attempt == 0) {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::DeliveryReadyToFirstAudioMs, value: at.since(ready_at) }));
-        }
-        if telling.route == Route::Ride {
-            cx.out.push(Effect::Measured(Measure { name: MeasureName::NextTurnResync, value: 1 }));
         }
         self.ask_ledger(cx, ledger::Input::FirstFrame { session, delivery });
     }

@@ -281,7 +281,7 @@ impl Batch {
             superseded_by: None,
         };
         *sequence = sequence.saturating_add(1);
-        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new(), asked_for: false }
+        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new(), asked_for: false, route: None }
     }
 }
 

@@ -22,6 +22,8 @@ pub(super) struct Delivery {
     pub tellers: Vec<SessionId>,
     /// Somebody has asked for it since it was claimed last.
     pub asked_for: bool,
+    /// The way of its last telling of which a frame was released, in this boot.
+    pub route: Option<Route>,
 }
 
 impl Delivery {
@@ -86,6 +88,7 @@ impl Delivery {
             ready_at: self.ready_at,
             ready_wall: record.ready,
             stale_after_ms: record.stale_after_ms,
+            attempt: record.attempt,
             ride_only: record.attempt >= CUTS_MAX,
             operations,
         }
@@ -108,11 +111,12 @@ impl Delivery {
         clauses
     }
 
-    /// Its first frame has been released.
-    pub fn first_frame(&mut self, session: SessionId) {
-        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.spoken_by(session)) {
-            claim.frames = true;
-        }
+    /// Its first frame has been released. Says the claim that this was new to.
+    pub fn first_frame(&mut self, session: SessionId) -> Option<&Claim> {
+        let claim = self.claim.as_mut().filter(|claim| claim.spoken_by(session) && !claim.frames)?;
+        claim.frames = true;
+        self.route = Some(claim.route);
+        Some(claim)
     }
 
     /// The claim is given back before any frame; no attempt is spent.

@@ -21,12 +21,12 @@ use crate::ids::DeliveryId;
 use crate::time::{Step, Time};
 
 /// The deliveries that are to be handed off unless somebody comes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct HandOffs {
     waiting: BTreeMap<DeliveryId, Waiting>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Waiting {
     lane: u64,
     /// When it is handed off; none while that is under way, or somebody is there who may hear it.

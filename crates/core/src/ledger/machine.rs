@@ -22,8 +22,8 @@ use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
 
-/// Operations, batches, deliveries and claims of one box.
-#[derive(Debug)]
+/// Operations, batches, deliveries and claims of one box. A clone goes its own way: what may happen next can be tried out.
+#[derive(Debug, Clone)]
 pub struct Ledger {
     pub(super) world: World,
     /// By a number that grows: the order is that of acceptance.
@@ -52,7 +52,7 @@ pub struct Ledger {
 }
 
 /// What every batch's changes are judged by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct World {
     pub boot: BootId,
     pub sayer: Sayer,

@@ -19,12 +19,12 @@ use crate::policy::{Priority, ProgressPolicy};
 use crate::time::{Step, Time};
 
 /// The latest update of each operation that has one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Updates {
     latest: BTreeMap<OperationId, Update>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Update {
     delivery: DeliveryId,
     /// Who has it, and may still be about to tell it.
@@ -94,6 +94,7 @@ impl Ledger {
             ready_at: Some(step.now),
             ready_wall: step.wall,
             stale_after_ms: Some(FRESH_MS),
+            attempt: 0,
             ride_only: false,
             operations: vec![id],
         };

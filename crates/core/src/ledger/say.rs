@@ -3,6 +3,8 @@
 //!
 //! Text is made for a voice: control and formatting characters are dropped, nothing is HTML-escaped, length is bounded.
 
+use std::sync::Arc;
+
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde_json::Value;
@@ -26,14 +28,14 @@ pub fn check_template(template: &str) -> Result<(), String> {
 }
 
 /// Renders sayings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sayer {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
 }
 
 impl Sayer {
     pub fn new() -> Self {
-        Self { environment: environment() }
+        Self { environment: Arc::new(environment()) }
     }
 
     /// What the caller hears when an operation has been accepted.

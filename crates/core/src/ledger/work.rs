@@ -86,7 +86,7 @@ enum About {
 }
 
 /// What one work came to: told when the draft is durable.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     /// Carried out in order.
     pub then: Vec<Effect>,
@@ -236,7 +236,13 @@ impl Work {
             }
             Work::FirstFrame { session, delivery } => {
                 if let Some(found) = batch.delivery(*delivery) {
-                    found.first_frame(*session);
+                    let stale = found.stale(step);
+                    let claim = found.first_frame(*session);
+                    let measured = [
+                        (claim.is_some_and(|claim| claim.doubted), LedgerMeasure::DuplicateDelivery),
+                        (claim.is_some() && stale, LedgerMeasure::StaleDelivery),
+                    ];
+                    then.extend(measured.into_iter().filter(|(holds, _)| *holds).map(|(_, measure)| Effect::Measured(measure)));
                 }
             }
             Work::Settled { session, delivery, clauses } => {
@@ -437,9 +443,6 @@ fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, wo
         return;
     }
     let Some(delivery) = batch.delivery(id) else { return };
-    if delivery.record.state == DeliveryState::Uncertain {
-        then.push(Effect::Measured(LedgerMeasure::DuplicateDelivery));
-    }
     let clauses = delivery.grant(session, world.boot, route, listener.language);
     then.push(Effect::Tell { session, news: News::Claimed { delivery: id, clauses } });
 }
