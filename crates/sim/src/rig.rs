@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
+use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, DeliveryId, OperationId};
 use recado_core::ledger::{
     self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, RequestId, Route, Snapshot,
@@ -319,6 +319,9 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
+        if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
+            self.watch.told.thrown_away(call, *segment);
+        }
         let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.

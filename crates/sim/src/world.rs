@@ -240,7 +240,8 @@ impl World {
             Action::Mute { segments, .. } => voice.engine.failing = segments,
             Action::Stall { ms, .. } => voice.stalled_until = now + ms,
             Action::Rtcp { on, .. } => voice.far_end.rtcp = on,
-            Action::Lose { frames, .. } => voice.far_end.losing = frames,
+            // Nothing is lost on a channel that has marks.
+            Action::Lose { frames, .. } if !self.parameters.marks => voice.far_end.losing = frames,
             Action::ReportLate { ms, .. } => voice.far_end.next_report += ms,
             _ => {}
         }

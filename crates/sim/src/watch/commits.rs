@@ -147,7 +147,8 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        let given_up = record.state == DeliveryState::Suppressed && !self.commits.too_old.contains(&record.id);
+        // Doubt spends an attempt; what is too old, or has a later version, does not.
+        let given_up = record.state == DeliveryState::Suppressed && record.attempt > known.attempt;
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
             let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);

@@ -189,6 +189,13 @@ impl Told {
         }
     }
 
+    /// A clear came to the far end before it had played a segment: nobody heard that to its end.
+    pub fn thrown_away(&mut self, call: &Call, segment: SegmentRef) {
+        if let Some((Purpose::Clause { delivery, .. }, _)) = call.voice.purposes.get(&segment) {
+            self.doubted.insert(*delivery);
+        }
+    }
+
     /// It was a machine that heard what was said in a call: nobody did. What had been credited before that was known stays so.
     pub fn machine_heard(&mut self, store: &MemoryStore, call: &Call) {
         for ((delivery, _), sounded) in &mut self.clauses {
