@@ -124,6 +124,35 @@ fn without_a_backup_an_empty_store_takes_its_place_with_what_was_asked_for_as_fa
 }
 
 #[test]
+fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=300 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+    }
+    drop(store);
+    let looking = Connection::open(&path).expect("a database");
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'operation' AND pagetype = 'leaf' ORDER BY path";
+    let leaves: Vec<usize> = looking
+        .prepare(sql)
+        .and_then(|mut leaves| leaves.query_map([], |row| row.get::<_, u32>(0).map(|page| page as usize))?.collect())
+        .expect("leaves");
+    drop(looking);
+    let mut bytes = fs::read(&path).expect("there");
+    // The first row of a leaf in the middle says that it is the third of all (SQLite's file format, section 1.6).
+    let at = (leaves[leaves.len() * 3 / 4] - 1) * 4096;
+    let cell = at + usize::from(u16::from_be_bytes([bytes[at + 8], bytes[at + 9]]));
+    let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
+    assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
+    bytes[row..row + 2].copy_from_slice(&[0x80, 3]);
+    fs::write(&path, &bytes).expect("written");
+    let (store, recovered) = open(&path, 2);
+    assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 299), "{:?}", store.loss());
+    assert_eq!(recovered.operations.len(), 299, "all but the one that is damaged");
+}
+
+#[test]
 fn a_header_of_garbage_is_a_damaged_store_where_one_has_been() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = damaged(directory.path(), true);
