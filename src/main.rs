@@ -168,7 +168,7 @@ fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
 
 /// Prints, to a reader that may have seen enough.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(telemetry::printable(text).as_bytes());
 }
 
 fn sources(configured: Configured) -> Sources {
@@ -187,7 +187,7 @@ fn ended<T>(result: Result<T, impl std::fmt::Display>) -> ExitCode {
     match result {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", telemetry::printable(&error.to_string()));
             ExitCode::FAILURE
         }
     }

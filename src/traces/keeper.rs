@@ -415,8 +415,9 @@ impl Shelf {
     }
 
     fn next_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        number
     }
 
     fn create(&mut self, number: u64, name: &str, part: u32) -> io::Result<File> {
