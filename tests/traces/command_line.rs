@@ -36,6 +36,26 @@ fn without_arguments_the_conversations_are_listed() {
 }
 
 #[test]
+fn what_a_caller_calls_itself_is_shown_and_never_obeyed() {
+    let recorded = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/called-again.trace")).unwrap();
+    let (before, from) = recorded.split_once(r#""party":"party_"#).unwrap();
+    let (_, after) = from.split_once('"').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = format!(r#"{before}"party":"box/\u001b]0;owned\u0007\u009b2J\u202eana"{after}"#);
+    std::fs::write(folder.path().join("00000001-hostile.trace"), hostile).unwrap();
+    let directory = folder.path().to_str().unwrap();
+    let file = folder.path().join("00000001-hostile.trace");
+    for arguments in [&["trace"][..], &["trace", "--json"], &["trace", "--last"], &["trace", "--last", "--json"]] {
+        let output = recado(&[arguments, &["--directory", directory][..]].concat());
+        let shown = text(&output.stdout);
+        assert!(output.status.success() && shown.contains(r"box/\u001b]0;owned\u0007\u009b2J\u202eana"), "{arguments:?}: {shown}");
+        assert!(!shown.chars().any(|letter| letter == '\u{202e}' || (letter.is_control() && letter != '\n')), "{arguments:?}: {shown:?}");
+    }
+    let output = recado(&["replay", file.to_str().unwrap()]);
+    assert!(!text(&output.stdout).chars().any(|letter| letter.is_control() && letter != '\n'), "{output:?}");
+}
+
+#[test]
 fn a_conversation_is_drawn_by_name_as_the_last_and_by_file() {
     let (_folder, directory) = library();
     let directory = directory.to_str().unwrap();
