@@ -6,12 +6,10 @@
 pub mod fields;
 pub mod logs;
 pub mod measures;
-mod printable;
 mod seldom;
 mod utc;
 
 pub use measures::{Measures, Observation};
-pub use printable::printable;
 pub use seldom::Seldom;
 pub use utc::utc;
 

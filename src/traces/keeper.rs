@@ -76,7 +76,7 @@ pub(super) enum Message {
 impl Message {
     fn bytes(&self) -> usize {
         match self {
-            // A box begins once, and with what its store holds: that always finds room.
+            // Without its beginning nothing of a trace can be read: it takes room in the queue by its number only.
             Self::Begin { .. } => 0,
             Self::Input { taken, .. } => taken.bytes(),
         }
