@@ -3,6 +3,7 @@
 //! It ends by itself when the cause has gone. A box that ended instead would be started again and again, and nobody could ask it
 //! what is wrong.
 
+use std::convert::Infallible;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,7 @@ pub async fn open_store(
         });
         let outcome = tokio::select! {
             outcome = opening => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
+            never = ask_for_time() => match never {},
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
@@ -74,6 +76,15 @@ pub async fn open_store(
         }
     }
     Ok(opened)
+}
+
+/// Asks the service manager, where there is one, to wait on: a start that it ended for taking long would only begin again.
+async fn ask_for_time() -> Infallible {
+    let mut asks = watch::every(EXTENSION / 4);
+    loop {
+        asks.tick().await;
+        let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(EXTENSION.as_micros() as u32)]);
+    }
 }
 
 /// What health says of it: what is wrong, and how it is mended.
@@ -116,6 +127,10 @@ impl Refusing {
         let _ = tokio::time::timeout(HTTP_ENDS, self.http).await;
     }
 }
+
+/// How much longer a service manager is asked to wait, again and again while the store is being opened: a box in which nothing
+/// runs any more is ended a minute later.
+const EXTENSION: Duration = Duration::from_secs(60);
 
 /// The store of a box that has just been started may only need a moment: another instance that ends.
 const RETRY_FIRST: Duration = Duration::from_secs(1);
