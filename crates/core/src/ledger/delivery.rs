@@ -94,6 +94,23 @@ impl Delivery {
         }
     }
 
+    /// Whether nobody knows if something of it has been told: it is in doubt, or under way.
+    pub fn doubtful(&self) -> bool {
+        let under_way = |claim: &Claim| claim.doubted || claim.frames || claim.route == Route::HandOff;
+        self.record.state == DeliveryState::Uncertain || self.claim.as_ref().is_some_and(under_way)
+    }
+
+    /// Whether it ended otherwise than by being told.
+    pub fn dropped(&self) -> bool {
+        matches!(self.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
+    }
+
+    /// It takes the place of others, and tells clauses of theirs of which nobody knows whether they were heard.
+    pub fn inherit_doubt(&mut self, attempt: u32) {
+        self.record.state = DeliveryState::Uncertain;
+        self.record.attempt = attempt.max(1);
+    }
+
     /// Claims it (R4), and says what is to be said.
     pub fn grant(&mut self, session: SessionId, boot: BootId, route: Route, language: Language) -> Vec<SpokenClause> {
         assert!(self.waits(), "I17: {} is claimed while it is {:?}", self.record.id, self.state());
@@ -205,7 +222,9 @@ impl Delivery {
         }
         let verdict = |told: &u32| evidence.iter().rev().find(|known| known.clause == *told).map(|known| known.verdict);
         let cut = claim.told.iter().any(|told| matches!(verdict(told), None | Some(ClauseVerdict::Unheard)));
-        if cut {
+        // A clause that was cut takes nothing from the doubt about another.
+        let doubtful = claim.told.iter().any(|told| verdict(told) == Some(ClauseVerdict::Uncertain));
+        if cut && !doubtful {
             // What an earlier attempt left in doubt is still in doubt.
             self.record.state = before(claim);
             self.record.attempt = self.record.attempt.saturating_add(1);
