@@ -195,16 +195,9 @@ impl World {
     }
 
     fn model(&mut self, call: usize, action: &Action) {
-        match action {
-            Action::Cancel { tool, .. } => {
-                let tool = tool.map(|tool| name_of(tool).to_owned());
-                return self.rig.input(call, Input::Model(ModelEvent::CancelIntent { tool }));
-            }
-            Action::Noise { .. } => {
-                let turn = self.rig.turn(call);
-                return self.rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
-            }
-            _ => {}
+        if matches!(action, Action::Noise { .. }) {
+            let turn = self.rig.turn(call);
+            return self.rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
         }
         let of = match action {
             Action::Clause { of, .. } | Action::Ask { of, .. } | Action::Complete { of, .. } | Action::Fail { of, .. } => *of,
@@ -224,6 +217,10 @@ impl World {
             Action::Clause { long, .. } => self.rig.say(call, response, if *long { LONG } else { SHORT }),
             Action::Lie { tool, .. } => self.rig.say(call, response, &format!("Hecho lo de {}: ya lo tiene.", name_of(*tool))),
             Action::Ask { tool, argument, same_id, .. } => self.ask(call, response, *tool, *argument, *same_id),
+            Action::Cancel { tool, .. } => {
+                let tool = tool.map(|tool| name_of(tool).to_owned());
+                self.rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool }));
+            }
             Action::Complete { .. } => self.rig.complete(call, response),
             Action::Fail { .. } => self.rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() })),
             Action::Goodbye { .. } => self.rig.input(call, Input::Model(ModelEvent::HangUp { response })),
