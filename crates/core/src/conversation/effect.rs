@@ -266,6 +266,8 @@ pub enum Doubt {
     LossRising,
     /// There is no report on it, and the far end had reported before: it may be gone.
     FellSilent,
+    /// The far end reported after it must have had it, and did not have it.
+    NotReached,
     /// It was sent in two generations: no report speaks for the whole of it.
     Generations,
     /// It left too shortly before the end of the call, or before a hold, to have been played.

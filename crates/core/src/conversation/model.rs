@@ -34,8 +34,12 @@ impl Conversation {
                     reply.hang_up = true;
                 }
             }
-            ModelEvent::CancelIntent { tool } => {
-                self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
+            ModelEvent::CancelIntent { response, tool } => {
+                if let Some(reply) = self.reply_to(cx, response) {
+                    // What the ledger says of it is an answer.
+                    reply.answers = true;
+                    self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
+                }
             }
             ModelEvent::CollectDigits { response, digits_max, end, wait_ms } => {
                 if let Some(reply) = self.reply_to(cx, response) {

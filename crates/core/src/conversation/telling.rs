@@ -21,6 +21,8 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Telling {
     pub(super) envelope: DeliveryEnvelope,
+    /// Since when it waited to be told.
+    offered: Time,
     /// What is known of each clause.
     pub(super) clauses: BTreeMap<u32, Option<ClauseVerdict>>,
     /// Whether any of its frames has been released.
@@ -33,9 +35,10 @@ pub(super) struct Telling {
 
 impl Conversation {
     pub(super) fn tell(&mut self, cx: &mut Cx, claim: Claim, clauses: Vec<SpokenClause>) {
-        let Claim { envelope, route, .. } = claim;
+        let Claim { envelope, route, offered, .. } = claim;
         let (delivery, language, priority) = (envelope.delivery, self.channel.language, envelope.priority);
         let telling = Telling {
+            offered,
             clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, told_already())).collect(),
             first_frame: false,
             failed: false,
@@ -154,7 +157,7 @@ impl Conversation {
             let unheard = clauses.iter().all(|clause| clause.verdict == ClauseVerdict::Unheard);
             if unheard && !telling.first_frame && !telling.failed {
                 // Nothing of it was released: the claim goes back, no attempt spent.
-                self.ask_ledger(cx, ledger::Input::Release { session, delivery });
+                self.give_back(cx, delivery, telling.offered);
                 continue;
             }
             if clauses.iter().all(|clause| matches!(clause.verdict, ClauseVerdict::Heard(_))) {
