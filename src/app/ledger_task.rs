@@ -160,6 +160,10 @@ impl LedgerTask {
                     if oldest < STORE_STUCK {
                         pulse.beat();
                     }
+                    // The check that runs beside the calls has found what the writer has not met yet.
+                    if let Some(reason) = anew.borrow().as_deref() {
+                        running.store.must_restart(reason);
+                    }
                     match running.store.restart_wanted() {
                         None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
                         Some(reason) => {

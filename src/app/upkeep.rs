@@ -38,7 +38,7 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
                     Impact::Refuses,
                     format!("the store is damaged ({what}): it is opened anew when the calls are over"),
                 );
-                anew.send_replace(Some(what));
+                anew.send_replace(Some(format!("the store is damaged ({what})")));
                 return;
             }
             // The writer meets the same fault, and health says so.

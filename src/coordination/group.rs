@@ -140,10 +140,7 @@ impl Committer {
         let bars = Bars { full: self.reserve.spent(), restart: self.stats.restart_wanted() };
         let connection = self.connection()?;
         connection.execute_batch("BEGIN IMMEDIATE").map_err(CommitError::from)?;
-        let (outcomes, moves) = apply_each(connection, group, &bars).map_err(|reason| {
-            roll_back(connection);
-            reason
-        })?;
+        let (outcomes, moves) = apply_each(connection, group, &bars).inspect_err(|_| roll_back(connection))?;
         let begun = Instant::now();
         if let Err(error) = connection.execute_batch("COMMIT") {
             roll_back(connection);
