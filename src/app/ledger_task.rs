@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
+use recado_core::ledger::{
+    AttemptOutcome, CallbackAnswer, CancelOutcome, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId,
+};
 use recado_core::{OperationId, SessionId};
 use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
@@ -283,9 +285,17 @@ fn trace_input(input: &Input) {
                 info!(operation_id = %operation, attempt, error, ?executed, retryable, "attempt failed");
             }
         },
-        Input::CancelAttempted { operation, request, outcome } => {
-            info!(operation_id = %operation, request, ?outcome, "cancel request ended");
-        }
+        // What a tool answers is its own and its caller's: it is not logged.
+        Input::CancelAttempted { operation, request, outcome } => match outcome {
+            CancelOutcome::Failed { error, retryable, .. } => {
+                info!(operation_id = %operation, request, error, retryable, "cancel request failed");
+            }
+            CancelOutcome::Recalled => info!(operation_id = %operation, request, "the attempt had not left, and was recalled"),
+            CancelOutcome::Cancelled => info!(operation_id = %operation, request, "the tool has cancelled it"),
+            CancelOutcome::Compensated => info!(operation_id = %operation, request, "the tool has undone it"),
+            CancelOutcome::TooLate { .. } => info!(operation_id = %operation, request, "too late to cancel"),
+            CancelOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked to cancel it"),
+        },
         Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
         Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
         Input::Retract { operation, .. } => info!(operation_id = %operation, "result taken back"),

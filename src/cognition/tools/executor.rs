@@ -324,8 +324,10 @@ async fn given_up(phase: &mut watch::Receiver<Phase>) {
 }
 
 async fn send(reports: &mpsc::Sender<ledger::Input>, report: ledger::Input) {
-    if let Err(mpsc::error::SendError(report)) = reports.send(report).await {
-        tracing::error!(?report, "nobody takes reports on attempts any more");
+    if let Err(mpsc::error::SendError(ledger::Input::Attempted { operation, .. } | ledger::Input::CancelAttempted { operation, .. })) =
+        reports.send(report).await
+    {
+        tracing::error!(operation_id = %operation, "nobody takes reports on attempts any more");
     }
 }
 

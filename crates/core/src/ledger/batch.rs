@@ -126,23 +126,17 @@ impl Batch {
         let mut stopped = Vec::new();
         for &at in &found {
             let Some(delivery) = self.deliveries.get(at) else { continue };
-            let record = delivery.record.clone();
-            let doubt = delivery.doubtful().then_some(record.attempt);
-            let mut rest: Vec<ClauseRecord> =
-                record.clauses.into_iter().filter(|clause| clause.operation != id && clause.heard.is_none()).collect();
-            if doubt.is_some() && record.uncertain == UncertainPolicy::Suppress {
-                rest.clear();
-            }
+            let of = delivery.record.id;
+            let rest = delivery.handed_on(|clause| clause.operation != id && clause.heard.is_none());
             let by = (!rest.is_empty()).then(|| {
-                let mut delivery = self.compose(DeliveryKind::Correction, rest, world, step, sequence);
-                doubt.into_iter().for_each(|attempt| delivery.inherit_doubt(attempt));
+                let delivery = self.compose(DeliveryKind::Correction, rest, world, step, sequence);
                 let by = delivery.record.id;
                 self.deliveries.push(delivery);
                 by
             });
             let Some(delivery) = self.deliveries.get_mut(at) else { continue };
             let state = if by.is_some() { DeliveryState::Superseded } else { DeliveryState::Withdrawn };
-            stopped.extend(delivery.end(state, by).map(|session| (session, record.id)));
+            stopped.extend(delivery.end(state, by).map(|session| (session, of)));
         }
         (!found.is_empty()).then_some(stopped)
     }
@@ -201,25 +195,11 @@ impl Batch {
     pub fn fold(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
         while let Some((old, corrections)) = self.outdated() {
             let mut merged: Vec<ClauseRecord> = Vec::new();
-            let mut doubt = None;
             for operation in &self.operations {
-                let about = |clause: &&ClauseRecord| clause.operation == operation.record.id;
+                let about = |clause: &ClauseRecord| clause.operation == operation.record.id;
                 let latest = corrections.iter().rev().filter_map(|&index| self.deliveries.get(index));
-                let source = latest.chain(self.deliveries.get(old)).find(|delivery| delivery.record.clauses.iter().any(|c| about(&c)));
-                // What was taken back or became obsolete stays so (I10).
-                let Some(source) = source.filter(|source| !source.dropped()) else { continue };
-                let told = source.record.clauses.iter().filter(about);
-                if !source.doubtful() {
-                    merged.extend(told.cloned());
-                    continue;
-                }
-                // The policy for what may have been heard goes for its clauses in whichever delivery.
-                let again = source.record.uncertain != UncertainPolicy::Suppress;
-                let told: Vec<ClauseRecord> = told.filter(|clause| again || clause.heard.is_some()).cloned().collect();
-                if told.iter().any(|clause| clause.heard.is_none()) {
-                    doubt = doubt.max(Some(source.record.attempt));
-                }
-                merged.extend(told);
+                let source = latest.chain(self.deliveries.get(old)).find(|delivery| delivery.record.clauses.iter().any(about));
+                merged.extend(source.into_iter().flat_map(|source| source.handed_on(about)));
             }
             let last = corrections.last().and_then(|&index| self.deliveries.get(index));
             let enough = last.filter(|last| {
@@ -231,8 +211,7 @@ impl Batch {
             let by = match enough {
                 Some(last) => last.record.id,
                 None => {
-                    let mut delivery = self.compose(DeliveryKind::Correction, merged, world, step, sequence);
-                    doubt.into_iter().for_each(|attempt| delivery.inherit_doubt(attempt));
+                    let delivery = self.compose(DeliveryKind::Correction, merged, world, step, sequence);
                     let id = delivery.record.id;
                     self.deliveries.push(delivery);
                     id

@@ -282,8 +282,7 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             DeliveryState::Spoken => LedgerMeasure::Spoken,
             DeliveryState::Suppressed => LedgerMeasure::Suppressed,
             DeliveryState::HandedOff => LedgerMeasure::HandedOff,
-            // Nor one that it took over from what it replaced.
-            DeliveryState::Uncertain if before.is_some_and(|before| !doubted(before)) => LedgerMeasure::Uncertain,
+            DeliveryState::Uncertain if !before.is_some_and(doubted) => LedgerMeasure::Uncertain,
             _ => continue,
         };
         if before.is_none_or(|before| before.record.state != state) {

@@ -5,7 +5,8 @@
 
 use super::claim::{Claim, words};
 use super::effect::{DeliveryEnvelope, SpokenClause};
-use super::record::{ClauseEvidence, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use super::record::{ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use super::say::hedged;
 use crate::faults::{Fault, fault};
 use crate::ids::{BootId, DeliveryId, OperationId, SessionId};
 use crate::policy::{Language, UncertainPolicy};
@@ -105,10 +106,27 @@ impl Delivery {
         matches!(self.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
     }
 
-    /// It takes the place of others, and tells clauses of theirs of which nobody knows whether they were heard.
-    pub fn inherit_doubt(&mut self, attempt: u32) {
-        self.record.state = DeliveryState::Uncertain;
-        self.record.attempt = attempt.max(1);
+    /// Clauses of it as what takes its place tells them. What was dropped stays untold (I10). What may have been heard is told by
+    /// the policy for that: after a hedge, as it is, or not at all.
+    pub fn handed_on(&self, which: impl Fn(&ClauseRecord) -> bool) -> Vec<ClauseRecord> {
+        if self.dropped() {
+            return Vec::new();
+        }
+        let mut clauses: Vec<ClauseRecord> = self.record.clauses.iter().filter(|clause| which(clause)).cloned().collect();
+        if self.doubtful() {
+            match self.record.uncertain {
+                UncertainPolicy::Check => {
+                    clauses
+                        .iter_mut()
+                        .filter(|clause| clause.heard.is_none())
+                        .take(1)
+                        .for_each(|clause| clause.text = hedged(&clause.text));
+                }
+                UncertainPolicy::Repeat => {}
+                UncertainPolicy::Suppress => clauses.retain(|clause| clause.heard.is_some()),
+            }
+        }
+        clauses
     }
 
     /// Claims it (R4), and says what is to be said.

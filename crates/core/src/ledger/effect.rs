@@ -201,6 +201,9 @@ pub struct Cancellation {
     pub cancelling: Vec<OperationId>,
     /// Those that it came too late for: they have ended, and their closing is about to be told.
     pub ended: Vec<OperationId>,
+    /// Those whose cancel could not be put on record: they go on.
+    #[serde(default)]
+    pub refused: Vec<OperationId>,
     /// What the caller hears, in the session's language.
     pub say: String,
 }

@@ -29,6 +29,7 @@ mod retain;
 mod say;
 mod session;
 mod topics;
+mod wish;
 mod work;
 
 pub use delivery::DOUBTS_MAX;

@@ -11,7 +11,8 @@ use super::batch::Batch;
 use super::effect::{CallbackAnswer, DeliveryEnvelope, Effect, News};
 use super::input::RequestId;
 use super::machine::{Ledger, World};
-use super::record::DeliveryKind;
+use super::operation::Operation;
+use super::record::{DeliveryKind, OperationState};
 use super::session::may_hear;
 use super::work::withdrawn;
 use crate::ids::{DeliveryId, OperationId, SessionId};
@@ -34,9 +35,10 @@ struct Update {
 }
 
 impl Updates {
-    /// What its operations' end has overtaken is told no more.
+    /// What its operations' end, or the caller's wish to have them cancelled, has overtaken is told no more.
     pub fn settle(&mut self, batch: &Batch, world: &World, effects: &mut Vec<Effect>) {
-        for operation in batch.operations.iter().filter(|operation| operation.record.state.settled()) {
+        let overtaken = |operation: &&Operation| operation.record.state.settled() || operation.record.state == OperationState::Cancelling;
+        for operation in batch.operations.iter().filter(overtaken) {
             if let Some(update) = self.latest.remove(&operation.record.id) {
                 let there = update.to.into_iter().filter(|session| world.sessions.contains_key(session));
                 effects.extend(there.map(|session| withdrawn(session, update.delivery)));
@@ -59,13 +61,16 @@ impl Ledger {
         step: &mut Step,
         effects: &mut Vec<Effect>,
     ) {
-        let answer = match self.operation(operation) {
+        let known = self.operation(operation);
+        let cancelling = known.is_some_and(|record| record.state == OperationState::Cancelling);
+        let answer = match known {
             None if self.intents.closed(operation).is_none() => CallbackAnswer::Unknown,
             None => CallbackAnswer::Over,
             Some(record) if record.state.settled() => CallbackAnswer::Over,
             Some(_) => CallbackAnswer::Noted,
         };
-        if answer == CallbackAnswer::Noted && self.updates.allow(operation, step.now) {
+        // Who wants it cancelled does not want to hear how far it is.
+        if answer == CallbackAnswer::Noted && !cancelling && self.updates.allow(operation, step.now) {
             self.update(operation, progress, step, effects);
         }
         effects.push(Effect::Answer { request, answer });

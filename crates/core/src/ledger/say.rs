@@ -101,12 +101,14 @@ impl Sayer {
         own.unwrap_or_else(|| phrase(Phrase::Progress, None).text(language).unwrap_or_default().to_owned())
     }
 
-    /// What the caller hears when operations are being cancelled, or when there is nothing left to cancel.
-    pub fn cancelling(&self, cancelling: bool, ended: bool, language: Language) -> String {
-        let which = match (cancelling, ended) {
-            (true, _) => Phrase::Cancelling,
-            (false, true) => Phrase::EndedBefore,
-            (false, false) => Phrase::NothingToCancel,
+    /// What the caller hears when operations are being cancelled, can't be now, or when there is nothing left to cancel.
+    pub fn cancelling(&self, cancelling: bool, ended: bool, refused: bool, language: Language) -> String {
+        let which = match (cancelling, ended, refused) {
+            (true, _, false) => Phrase::Cancelling,
+            (true, _, true) => Phrase::CancellingSome,
+            (false, _, true) => Phrase::NoCancelNow,
+            (false, true, false) => Phrase::EndedBefore,
+            (false, false, false) => Phrase::NothingToCancel,
         };
         phrase(which, None).text(language).unwrap_or_default().to_owned()
     }
@@ -153,6 +155,15 @@ fn of(record: &OperationRecord) -> minijinja::Value {
 /// The hedge before a closing that may have been heard already.
 pub(super) fn hedge(language: Language) -> String {
     phrase(Phrase::Hedge, None).text(language).unwrap_or_default().to_owned()
+}
+
+/// The text as one that may have been heard already.
+pub(super) fn hedged(text: &Localised) -> Localised {
+    let hedge = phrase(Phrase::Hedge, None);
+    let is = |text: &Option<String>, hedge: &Option<String>| {
+        text.as_ref().zip(hedge.as_ref()).is_some_and(|(text, hedge)| text.starts_with(hedge.as_str()))
+    };
+    if is(&text.es, &hedge.es) || is(&text.en, &hedge.en) { text.clone() } else { lead(&hedge, text) }
 }
 
 /// The text as a correction of what was, or may have been, told.
@@ -229,6 +240,8 @@ enum Phrase {
     RunningConfirm,
     AskedConfirm,
     Cancelling,
+    CancellingSome,
+    NoCancelNow,
     EndedBefore,
     NothingToCancel,
 }
@@ -259,6 +272,11 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
             ("Eso ya lo habías pedido. ¿Quieres que lo haga otra vez?", "You've asked for that before. Do you want it done once more?")
         }
         Phrase::Cancelling => ("Intento cancelarlo; te digo cómo queda.", "I'm trying to cancel it; I'll tell you how it ends."),
+        Phrase::CancellingSome => (
+            "Intento cancelar lo que puedo, y te digo cómo queda; el resto ahora mismo no puedo cancelarlo.",
+            "I'm trying to cancel what I can, and I'll tell you how it ends; the rest I can't cancel right now.",
+        ),
+        Phrase::NoCancelNow => ("Ahora mismo no puedo cancelarlo; sigue en marcha.", "I can't cancel it right now; it's still under way."),
         Phrase::EndedBefore => {
             ("Ya ha terminado; enseguida te cuento cómo ha ido.", "It has ended already; I'll tell you how it went in a moment.")
         }
