@@ -14,13 +14,13 @@ use crate::policy::Language;
 use crate::time::Step;
 
 /// The wishes that are not answered yet.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Wishes {
     next: u64,
     open: BTreeMap<u64, Wish>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Wish {
     session: SessionId,
     /// The lanes that have not answered.
