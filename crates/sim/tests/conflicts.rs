@@ -219,6 +219,7 @@ fn a_model_that_fails_after_a_cancel_intent_is_answered_for_by_what_came_of_it()
     rig.run(1_600);
     let response = rig.last_response(call);
     rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+    rig.run(10);
     rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() }));
     rig.run(4_000);
     let said: Vec<_> = rig.calls[call].voice.heard().map(|(_, purpose, text)| (purpose, text)).skip(2).collect();

@@ -231,7 +231,11 @@ fn what_was_on_its_way_when_the_call_was_put_on_hold_is_not_credited_without_a_r
 
 #[test]
 fn what_left_before_a_hold_and_is_told_of_after_it_is_not_credited_without_a_report() {
-    let (mut rig, call, ops) = running();
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
     rig.calls[call].voice.far_end.rtcp = false;
     done(&mut rig, ops[0]);
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);

@@ -35,9 +35,7 @@ impl Conversation {
                 }
             }
             ModelEvent::CancelIntent { response, tool } => {
-                if let Some(reply) = self.reply_to(cx, response) {
-                    // What the ledger says of it is an answer.
-                    reply.answers = true;
+                if self.reply_to(cx, response).is_some() {
                     self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
                 }
             }
@@ -178,6 +176,7 @@ impl Conversation {
         match self.reply.as_mut() {
             // Once, and before what the model says next.
             Some(reply) => {
+                reply.answers = true;
                 if !std::mem::replace(&mut reply.cancelled, true) {
                     reply.queue.push_front(Queued::Piece(piece));
                 }
