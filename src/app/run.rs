@@ -82,7 +82,11 @@ pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
     let system = |what| move |error| AppError::System { what, error };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
     // From here on a signal to stop is heeded, however early it comes, and also while the store is opened anew.
-    let mut stop = std::pin::pin!(runtime.block_on(async { told_to_stop() }));
+    let told = {
+        let _context = runtime.enter();
+        told_to_stop()
+    };
+    let mut stop = std::pin::pin!(told);
     let mut suspect = false;
     let ended = loop {
         match runtime.block_on(serve(config, file, suspect, stop.as_mut())) {
