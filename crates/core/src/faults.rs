@@ -112,6 +112,36 @@ faults! {
     ResumeRepeatsAFrame,
     /// What was cleared is still said to its end.
     ClearIgnored,
+    /// A cancel request leaves before it is durable that the operation is to be cancelled (R6).
+    CancelBeforeDurable,
+    /// The caller is told that an operation is being cancelled before that is durable (R6).
+    CancelToldBeforeDurable,
+    /// What was being cancelled is given up at a restart, and its tool is not asked (R6).
+    CancelForgottenAtRestart,
+    /// An operation that nobody can be asked to cancel counts as cancelled.
+    CancelledOnHope,
+    /// What could not be cancelled in time is told as cancelled.
+    TooLateToldAsCancelled,
+    /// A hand-off has no claim: the delivery may be spoken meanwhile.
+    HandOffUnclaimed,
+    /// A hand-off that was not acknowledged counts as one that was.
+    HandedOffUnacknowledged,
+    /// News of progress goes on when the closing is ready.
+    ProgressAfterFinal,
+    /// What a machine heard is credited.
+    MachineIsCredited,
+    /// What is for the verified party is told to whoever is on the line.
+    UnverifiedHears,
+    /// A mark that a clear brought back counts as played.
+    ClearedMarkIsPlayed,
+    /// A result that was taken back is told all the same.
+    RetractedIsTold,
+    /// The newer operation begins before the one that it replaces has come to its end.
+    ReplacedRunsOn,
+    /// What is to be confirmed is done again without.
+    Unconfirmed,
+    /// What was asked for in a turn is forgotten when somebody else of the same party asks.
+    TurnForgotten,
     /// Something random enters the wait before another attempt.
     Random,
 }

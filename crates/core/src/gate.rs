@@ -209,7 +209,7 @@ pub(crate) fn known_well_enough(audience: Audience, identity: Identity, has_part
     match audience {
         Audience::SameCall => true,
         Audience::SameParty => identity >= Identity::CallersWord || !has_party,
-        Audience::VerifiedParty => identity == Identity::Verified,
+        Audience::VerifiedParty => identity == Identity::Verified || fault(Fault::UnverifiedHears),
     }
 }
 

@@ -97,7 +97,7 @@ impl Rig {
             Input::Voicemail if !self.calls[call].voicemail => {
                 self.calls[call].voicemail = true;
                 self.calls[call].lowered_at = Some(self.now);
-                self.watch.told.machine_heard(&self.store, &self.calls[call]);
+                self.watch.told.machine_heard(&self.calls[call]);
             }
             _ => {}
         }

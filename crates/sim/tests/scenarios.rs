@@ -1,8 +1,8 @@
 //! Small scenarios that random interleavings led to: each was a defect, and stays as a test.
 
-use recado_core::conversation::{Acoustic, Input, ModelEvent, Purpose, Settings};
+use recado_core::conversation::{Acoustic, Cause, Identity, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
-use recado_core::policy::Localised;
+use recado_core::policy::{Audience, Localised};
 use recado_core::time::Time;
 use recado_sim::{Rig, policies};
 use serde_json::json;
@@ -341,4 +341,80 @@ fn a_closing_that_becomes_obsolete_while_it_is_told_stops_at_once() {
     rig.run(5_000);
     assert!(rig.closing_frames(first) <= 31, "{}", rig.closing_frames(first));
     assert_eq!(rig.deliveries(), [DeliveryState::Superseded]);
+}
+
+#[test]
+fn a_model_that_wants_keys_and_falls_silent_keeps_nobody_busy() {
+    let mut rig = Rig::new(policies());
+    let call = rig.dial(Some("ana"));
+    let response = rig.last_response(call);
+    rig.input(call, Input::Model(ModelEvent::CollectDigits { response, digits_max: 2, end: Some('#'), wait_ms: 3_000 }));
+    // The rig checks that it rests once it has been woken.
+    rig.run(5_100);
+    let digits = |cause: &Cause| matches!(cause, Cause::Digits { complete: false, .. });
+    assert!(rig.calls[call].asked.iter().any(|(_, cause)| digits(cause)), "{:?}", rig.calls[call].asked);
+}
+
+#[test]
+fn a_reply_does_not_wait_for_a_closing_that_whoever_is_on_the_line_may_not_hear() {
+    let mut tools = policies();
+    tools.get_mut("saldo").unwrap().audience = Audience::VerifiedParty;
+    let mut rig = Rig::new(tools);
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["saldo"]);
+    rig.run(3_000);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(500);
+    // Asked for again, it is about to be told, but not to somebody who has given only their word.
+    turn(&mut rig, call);
+    rig.ask(call, "saldo", json!({ "of": "saldo" }));
+    let response = rig.last_response(call);
+    rig.complete(call, response);
+    rig.run(1_000);
+    assert!(rig.calls[call].voice.busy(), "the acceptance is said at once");
+    rig.run(4_000);
+    assert!(rig.closings_heard().is_empty());
+    rig.input(call, Input::Identified(Identity::Verified));
+    rig.run(8_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de saldo: ya."]);
+}
+
+#[test]
+fn a_claim_that_is_granted_late_is_not_taken_for_another_route() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.done(ops[0], json!({ "value": "ya" }));
+    rig.run(10);
+    // The claim of the announcement is given up before the store has answered, and the caller speaks.
+    rig.store.delay_ms = 6_000;
+    rig.run(3_000);
+    rig.caller_speaks(call, 400);
+    rig.run(3_000);
+    rig.reply(call, &["Muy bien"]);
+    rig.store.delay_ms = 3;
+    rig.run(30_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}
+
+#[test]
+fn a_model_that_repeats_itself_after_another_call_has_asked_runs_nothing() {
+    let mut rig = Rig::new(policies());
+    let first = rig.quiet_call(Some("ana"));
+    let one = rig.request(first, &["mesa"]);
+    rig.run(3_000);
+    rig.done(one[0], json!({ "value": "ya" }));
+    rig.run(12_000);
+    let second = rig.quiet_call(Some("ana"));
+    let two = rig.request(second, &["mesa"]);
+    assert_eq!(two.len(), 1, "the caller asks again, and it is done again");
+    rig.run(3_000);
+    rig.done(two[0], json!({ "value": "ya" }));
+    rig.run(12_000);
+    // In the first call nobody has said anything since.
+    rig.ask(first, "mesa", json!({ "of": "mesa" }));
+    rig.run(3_000);
+    assert_eq!(rig.dispatched.len(), 2);
 }

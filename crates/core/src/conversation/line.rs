@@ -47,6 +47,10 @@ impl Conversation {
         for delivery in self.told_without_right() {
             self.stop_telling(cx, delivery);
         }
+        // No reply waits for what may not be told.
+        for delivery in self.withheld() {
+            self.closing_not_granted(delivery);
+        }
         self.settle_told(cx);
     }
 

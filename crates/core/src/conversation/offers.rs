@@ -57,7 +57,9 @@ impl Offer {
 
 impl Conversation {
     pub(super) fn offered(&mut self, cx: &mut Cx, envelope: DeliveryEnvelope) {
-        self.drop_updates(cx, |purpose| matches!(purpose, Purpose::Progress { batch, .. } if *batch == envelope.batch));
+        if !fault(Fault::ProgressAfterFinal) {
+            self.drop_updates(cx, |purpose| matches!(purpose, Purpose::Progress { batch, .. } if *batch == envelope.batch));
+        }
         if fault(Fault::DroppedWhileSpeaking) && !self.acoustic.quiet() {
             return;
         }
@@ -205,9 +207,18 @@ impl Conversation {
         self.closing_not_granted(claim.envelope.delivery);
     }
 
-    /// Whether a delivery waits here to be told, or is being claimed.
+    /// Whether a delivery waits here to be told to who is on the line, or is being claimed.
     pub(super) fn waits_here(&self, delivery: DeliveryId) -> bool {
-        self.offers.values().any(|offer| offer.envelope.delivery == delivery)
+        self.offers.values().any(|offer| offer.envelope.delivery == delivery && self.may_hear(offer))
+    }
+
+    /// Deliveries that wait here for somebody who is known better.
+    pub(super) fn withheld(&self) -> Vec<DeliveryId> {
+        self.offers.values().filter(|offer| !self.may_hear(offer)).map(|offer| offer.envelope.delivery).collect()
+    }
+
+    fn may_hear(&self, offer: &Offer) -> bool {
+        gate::known_well_enough(offer.envelope.audience, self.identity, self.channel.party.is_some())
     }
 
     /// Whether a delivery is being told as a part of this response.

@@ -54,7 +54,7 @@ impl From<Verdict> for Settled {
 
 impl Conversation {
     pub(super) fn await_evidence(&mut self, cx: &mut Cx, segment: SegmentRef, piece: Piece, sent: SentSegment) {
-        if self.voicemail {
+        if self.voicemail && !fault(Fault::MachineIsCredited) {
             cx.out.push(Effect::Doubted { segment, doubt: Doubt::Voicemail });
             return self.unheard(&piece.purpose);
         }
@@ -82,6 +82,7 @@ impl Conversation {
         if let Some(awaiting) = self.awaiting.iter_mut().find(|awaiting| awaiting.segment == segment) {
             awaiting.mark = Some(match back {
                 Mark::Played => Returned::Played(awaiting.sent.played(at)),
+                Mark::Cleared if fault(Fault::ClearedMarkIsPlayed) => Returned::Played(Ok(Evidence::Marked)),
                 Mark::Cleared => Returned::Cleared,
             });
             return;
@@ -198,6 +199,9 @@ impl Conversation {
 
     /// Nobody heard what has been sent, whatever is reported on it.
     pub(super) fn nothing_was_heard(&mut self, cx: &mut Cx) {
+        if fault(Fault::MachineIsCredited) {
+            return;
+        }
         for awaiting in std::mem::take(&mut self.awaiting) {
             if !awaiting.settled {
                 cx.out.push(Effect::Doubted { segment: awaiting.segment, doubt: Doubt::Voicemail });

@@ -13,6 +13,7 @@ use super::input::{CancelOutcome, OperationResult};
 use super::operation::{Operation, Received, wait_ms};
 use super::record::{Contradiction, OperationState};
 use super::say::clean;
+use crate::faults::{Fault, fault};
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
 
@@ -47,6 +48,8 @@ impl Operation {
         let takes_requests = policy.is_some_and(|policy| policy.cancellable);
         if !self.out && !self.maybe() {
             self.settle(OperationState::Cancelled, now);
+        } else if self.cut_off && fault(Fault::CancelForgottenAtRestart) {
+            self.settle(OperationState::Unknown, now);
         } else if now >= self.deadline || (!self.out && (self.cancel.exhausted || !takes_requests)) {
             self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Unknown }, now);
         } else if !self.cancel.out && !self.cancel.exhausted && self.cancel.again_at.is_none_or(|at| now >= at) {
@@ -104,6 +107,7 @@ impl Operation {
                     self.settle(OperationState::TooLate, step.now);
                 }
             }
+            CancelOutcome::Unsupported if fault(Fault::CancelledOnHope) => self.settle(OperationState::Cancelled, step.now),
             CancelOutcome::Unsupported => self.cancel.exhausted = true,
             CancelOutcome::Failed { error, retryable, retry_after_ms } => {
                 self.record.error = Some(clean(error));

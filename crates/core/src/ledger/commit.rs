@@ -15,7 +15,7 @@ use super::delivery::Delivery;
 use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
-use super::record::{DeliveryState, OperationState, Route};
+use super::record::{DeliveryState, OperationRecord, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, PartyId, SessionId};
@@ -250,13 +250,7 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             }));
         }
         if operation.cancel.asked > before.map_or(0, |before| before.cancel.asked) {
-            effects.push(Effect::Cancel(CancelRequest {
-                operation: record.id,
-                request: operation.cancel.asked,
-                tool: record.tool.clone(),
-                arguments: record.arguments.clone(),
-                intent_key: record.intent_key.clone(),
-            }));
+            effects.push(cancel_request(record, operation.cancel.asked));
         }
         let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
         if ended {
@@ -292,6 +286,23 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             }
         }
     }
+}
+
+/// What a fault lets out before it is durable that an operation is to be cancelled.
+pub(super) fn cancels_too_early(durable: Option<&Batch>, draft: &Batch) -> Vec<Effect> {
+    let known = |record: &OperationRecord| durable.is_some_and(|batch| batch.operations.iter().any(|old| old.record == *record));
+    let records = draft.operations.iter().map(|operation| &operation.record);
+    records.filter(|record| record.state == OperationState::Cancelling && !known(record)).map(|record| cancel_request(record, 1)).collect()
+}
+
+fn cancel_request(record: &OperationRecord, request: u32) -> Effect {
+    Effect::Cancel(CancelRequest {
+        operation: record.id,
+        request,
+        tool: record.tool.clone(),
+        arguments: record.arguments.clone(),
+        intent_key: record.intent_key.clone(),
+    })
 }
 
 fn before<'a>(durable: Option<&'a Batch>, delivery: &Delivery) -> Option<&'a Delivery> {

@@ -17,6 +17,7 @@ use super::operation::backoff_ms;
 use super::record::{DeliveryState, Route};
 use super::say::join;
 use super::work::Work;
+use crate::faults::{Fault, fault};
 use crate::ids::DeliveryId;
 use crate::time::{Step, Time};
 
@@ -122,6 +123,7 @@ impl Delivery {
         let Some(claim) = self.claim.take_if(|claim| claim.route == Route::HandOff) else { return };
         self.record.state = match outcome {
             HandOffOutcome::Acknowledged => DeliveryState::HandedOff,
+            HandOffOutcome::Failed { .. } if fault(Fault::HandedOffUnacknowledged) => DeliveryState::HandedOff,
             HandOffOutcome::Failed { received: Executed::No, .. } if !claim.doubted => DeliveryState::Ready,
             HandOffOutcome::Failed { .. } => DeliveryState::Uncertain,
         };
@@ -145,6 +147,9 @@ pub(super) fn hand_off(batch: &mut Batch, id: DeliveryId, world: &World, step: &
     let found = batch.deliveries.iter().find(|delivery| delivery.record.id == id)?;
     if !batch.claimable(found) || found.stale(step) || !nobody_hears(found, world) {
         return None;
+    }
+    if fault(Fault::HandOffUnclaimed) {
+        return message(batch, id);
     }
     let delivery = batch.delivery(id)?;
     let doubted = delivery.record.state == DeliveryState::Uncertain;

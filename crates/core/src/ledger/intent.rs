@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use super::input::{OperationResult, RepeatAnswer};
 use super::record::{OperationRecord, OperationState};
 use crate::conversation::input::ToolCall;
+use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, IntentKey, OperationId, PartyId, SessionId, TurnId};
 use crate::policy::{DuplicatePolicy, ToolPolicy};
 
@@ -178,11 +179,11 @@ impl Intents {
         let Some(known) = self.known.get_mut(base) else { return Judgement::New(self.floor.saturating_add(1)) };
         let next = known.occurrence.max(self.floor).saturating_add(1);
         // A model that asks twice in one turn repeats itself; the caller has not.
-        let another_turn = known.turn != turn && before != Some(turn);
+        let another_turn = known.turn != turn && (before != Some(turn) || fault(Fault::TurnForgotten));
         let answer = match policy {
             DuplicatePolicy::Confirm if another_turn => {
                 let asked = known.asked.is_some_and(|(of, before)| of == session && before != turn);
-                if asked && call.confirmed {
+                if (asked && call.confirmed) || fault(Fault::Unconfirmed) {
                     return Judgement::New(next);
                 }
                 if !asked {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::{Batch, OPERATIONS_MAX};
-use super::commit::{Lane, Part, Transaction, drop_unseen, follow_up, writes};
+use super::commit::{Lane, Part, Transaction, cancels_too_early, drop_unseen, follow_up, writes};
 use super::due::Due;
 use super::effect::{CallbackAnswer, Effect, News};
 use super::hand_off::HandOffs;
@@ -400,6 +400,9 @@ impl Ledger {
             if fault(Fault::SentBeforeDurable) {
                 follow_up(lane.batch.as_ref(), &draft, step, effects);
             }
+            if fault(Fault::CancelBeforeDurable) {
+                effects.extend(cancels_too_early(lane.batch.as_ref(), &draft));
+            }
             lane.begin(commit, draft, parts);
             self.by_commit.insert(commit, number);
             effects.push(Effect::Persist { commit, writes });
@@ -529,6 +532,7 @@ fn too_early(effect: &Effect) -> bool {
     match effect {
         Effect::Answer { .. } => fault(Fault::ConfirmedBeforeDurable),
         Effect::Tell { news: News::Accepted(_), .. } => fault(Fault::AcceptedBeforeDurable),
+        Effect::Tell { news: News::Cancelling(_), .. } => fault(Fault::CancelToldBeforeDurable),
         Effect::Tell { news: News::Claimed { .. }, .. } => fault(Fault::ClaimedBeforeDurable),
         _ => false,
     }

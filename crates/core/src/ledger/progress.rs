@@ -15,6 +15,7 @@ use super::operation::Operation;
 use super::record::{DeliveryKind, OperationState};
 use super::session::may_hear;
 use super::work::withdrawn;
+use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, OperationId, SessionId};
 use crate::policy::{Priority, ProgressPolicy};
 use crate::time::{Step, Time};
@@ -37,6 +38,9 @@ struct Update {
 impl Updates {
     /// What its operations' end, or the caller's wish to have them cancelled, has overtaken is told no more.
     pub fn settle(&mut self, batch: &Batch, world: &World, effects: &mut Vec<Effect>) {
+        if fault(Fault::ProgressAfterFinal) {
+            return;
+        }
         let overtaken = |operation: &&Operation| operation.record.state.settled() || operation.record.state == OperationState::Cancelling;
         for operation in batch.operations.iter().filter(overtaken) {
             if let Some(update) = self.latest.remove(&operation.record.id) {

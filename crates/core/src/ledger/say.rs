@@ -70,6 +70,9 @@ impl Sayer {
         match record.state {
             _ if fault(Fault::EverythingSucceeded) => self.localised(&say.done, record, &[], plain(Phrase::Done)),
             OperationState::Succeeded => self.localised(&say.done, record, &[], plain(Phrase::Done)),
+            OperationState::TooLate if fault(Fault::TooLateToldAsCancelled) => {
+                self.localised(&say.cancelled, record, &[], plain(Phrase::Cancelled))
+            }
             OperationState::TooLate => {
                 let done = self.localised(&say.done, record, &[], plain(Phrase::Done));
                 let too_late = self.localised(&say.too_late, record, &[], Localised::default());

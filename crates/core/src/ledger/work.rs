@@ -227,6 +227,9 @@ impl Work {
                 }
                 answer(*request, received, then);
             }
+            Work::Retract { request, .. } if fault(Fault::RetractedIsTold) => {
+                then.push(Effect::Answer { request: *request, answer: CallbackAnswer::Recorded });
+            }
             Work::Retract { request, operation } => {
                 let stopped = batch.retract(*operation, world, step, sequence);
                 let answer = if stopped.is_some() { CallbackAnswer::Recorded } else { CallbackAnswer::Over };
@@ -399,6 +402,7 @@ fn accept(
         accepted: step.wall,
     };
     let mut operation = Operation::new(record, step.now.plus(policy.deadline_ms), Some(step.now));
+    let replaces = replaces.filter(|_| !fault(Fault::ReplacedRunsOn));
     operation.waits_for = replaces;
     if replaces.is_none() {
         operation.begin(policy);

@@ -28,8 +28,8 @@ pub struct Commits {
     too_old: BTreeSet<DeliveryId>,
     /// Operations that have ever been on record as being cancelled.
     cancelling: BTreeSet<OperationId>,
-    /// Those whose tool is to be asked for that, and since when (ms).
-    to_be_asked: BTreeMap<OperationId, u64>,
+    /// Those whose tool is to be asked for that: since when, and how long the whole operation may take (ms).
+    to_be_asked: BTreeMap<OperationId, (u64, u64)>,
 }
 
 impl Commits {
@@ -55,8 +55,8 @@ impl Commits {
     fn may_be_cancelled(&mut self, record: &OperationRecord, policies: &Policies, now: u64) {
         if record.state != OperationState::Cancelling {
             self.to_be_asked.remove(&record.id);
-        } else if policies.get(&record.tool).is_some_and(|policy| policy.cancellable) {
-            self.to_be_asked.insert(record.id, now);
+        } else if let Some(policy) = policies.get(&record.tool).filter(|policy| policy.cancellable) {
+            self.to_be_asked.insert(record.id, (now, policy.deadline_ms));
         }
     }
 }
@@ -86,7 +86,13 @@ impl Watch {
                     self.commits.operations.entry(record.batch).or_default().push(record.id);
                     findings.edge(Machine::Operation, "Accepted", edges::operation(record.state), || format!("{record:?}"));
                 }
-                Write::UpdateOperation(record) => operation(store, record, tools, findings),
+                Write::UpdateOperation(record) => {
+                    operation(store, record, tools, findings);
+                    let unasked = self.commits.to_be_asked.get(&record.id).filter(|_| record.state == OperationState::Unknown);
+                    let in_time =
+                        |(_, deadline_ms): &(u64, u64)| at.wall.age_ms(record.accepted).is_some_and(|age| age + 5_000 < *deadline_ms);
+                    findings.check(!unasked.is_some_and(in_time), Invariant::I16, || format!("R6: nobody was asked to cancel {record:?}"));
+                }
                 Write::CreateBatch(record) => {
                     findings.edge(Machine::Batch, "Open", edges::batch(record.state), || format!("{record:?}"));
                 }
@@ -166,10 +172,10 @@ impl Watch {
     /// R6: who can be asked to cancel is asked, also after a restart.
     pub fn cancels_go_on(&mut self, now: u64, findings: &mut Findings) {
         if self.unwell(now) {
-            self.commits.to_be_asked.values_mut().for_each(|since| *since = now);
+            self.commits.to_be_asked.values_mut().for_each(|(since, _)| *since = now);
             return;
         }
-        let late = self.commits.to_be_asked.iter().find(|(_, since)| now > **since + CANCEL_MAX);
+        let late = self.commits.to_be_asked.iter().find(|(_, (since, _))| now > since + CANCEL_MAX);
         findings.check(late.is_none(), Invariant::I16, || format!("R6: nobody is asked to cancel {late:?}"));
     }
 

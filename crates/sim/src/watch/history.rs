@@ -60,6 +60,11 @@ impl History {
         (self.machine, self.sent) = (true, BTreeMap::new());
     }
 
+    /// Whether a segment counts as heard.
+    pub(super) fn counts(&self, segment: SegmentRef) -> bool {
+        self.heard.contains(&segment)
+    }
+
     pub(super) fn clears(&mut self, playback: PlaybackId, now: u64) {
         self.clears.insert(playback, now);
     }

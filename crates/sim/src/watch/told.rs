@@ -141,7 +141,7 @@ impl Told {
         }
         if let (Some(clause), true) = (clause, released.last) {
             let segment = released.segment;
-            let sounded = Sounded { session: call.session, segment, heard: call.voice.hears(segment) };
+            let sounded = Sounded { session: call.session, segment, heard: !call.voicemail && call.voice.hears(segment) };
             self.clauses.entry((delivery, clause)).or_default().push(sounded);
             self.whole(record, clause, findings);
         }
@@ -183,8 +183,8 @@ impl Told {
     /// A clear may have thrown away what lay in the far end's buffer.
     pub fn listen_again(&mut self, calls: &[Call]) {
         for sounded in self.clauses.values_mut().flatten() {
-            if let Some(call) = calls.iter().find(|call| call.session == sounded.session) {
-                sounded.heard = !call.voicemail && call.voice.hears(sounded.segment);
+            if let Some(call) = calls.iter().find(|call| call.session == sounded.session && !call.voicemail) {
+                sounded.heard = call.voice.hears(sounded.segment);
             }
         }
     }
@@ -197,13 +197,10 @@ impl Told {
     }
 
     /// It was a machine that heard what was said in a call: nobody did. What had been credited before that was known stays so.
-    pub fn machine_heard(&mut self, store: &MemoryStore, call: &Call) {
+    pub fn machine_heard(&mut self, call: &Call) {
         for ((delivery, _), sounded) in &mut self.clauses {
-            if store.deliveries.get(delivery).is_some_and(|record| record.state.terminal()) {
-                continue;
-            }
             let before = sounded.len();
-            sounded.retain(|sounded| sounded.session != call.session);
+            sounded.retain(|sounded| sounded.session != call.session || call.watch.history.counts(sounded.segment));
             if sounded.len() < before {
                 self.doubted.insert(*delivery);
             }
