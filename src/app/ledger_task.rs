@@ -349,7 +349,7 @@ mod tests {
 
     impl ToolPort for Counted {
         fn attempt(&self, _: Dispatch, sent: Sent) -> AttemptFuture {
-            sent.mark();
+            assert!(sent.mark());
             self.0.fetch_add(1, Ordering::SeqCst);
             Box::pin(async { AttemptOutcome::Succeeded(json!({})) })
         }

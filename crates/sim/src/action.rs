@@ -98,6 +98,12 @@ pub enum Action {
         argument: u8,
         /// Whether it calls the call by a name that it has used before.
         same_id: bool,
+        /// What else it says, which does not make it another request where the tool names what does.
+        #[serde(default)]
+        note: u8,
+        /// Whether it says that the caller has confirmed it.
+        #[serde(default)]
+        confirmed: bool,
     },
     /// The model ends a response.
     Complete {
@@ -147,6 +153,65 @@ pub enum Action {
         done: bool,
         /// Which of two results it says.
         value: u8,
+    },
+    /// A tool, or its executor, answers a cancel request.
+    CancelAnswer {
+        /// Which of those that are out.
+        which: u8,
+        /// How it went.
+        how: CancelAnswered,
+        /// Whether it answers the same request once more.
+        again: bool,
+    },
+    /// The other way answers a hand-off.
+    HandOffAnswer {
+        /// Which of those that are out.
+        which: u8,
+        /// How it went.
+        how: HandOffAnswered,
+    },
+    /// A tool says how far it is.
+    Progress {
+        /// Which of the operations that were ever sent.
+        which: u8,
+    },
+    /// Who gave a result takes it back.
+    Retract {
+        /// Which of the operations that were ever sent.
+        which: u8,
+    },
+    /// Who is on the line is known better, or less well.
+    Identify {
+        /// The call.
+        call: u8,
+        /// Not at all (0), by the caller's word (1), verified (2).
+        level: u8,
+    },
+    /// A machine answered.
+    Voicemail {
+        /// The call.
+        call: u8,
+    },
+    /// The model wants keys collected.
+    Collect {
+        /// The call.
+        call: u8,
+        /// Of the latest response (0) or one before it.
+        of: u8,
+        /// So many are all.
+        digits: u8,
+    },
+    /// The caller presses the key that ends what is collected.
+    Hash {
+        /// The call.
+        call: u8,
+    },
+    /// A mark comes back sooner than what it stands behind was played, or one that was never sent.
+    FalseMark {
+        /// The call.
+        call: u8,
+        /// Whether it was ever sent.
+        sent: bool,
     },
     /// Rendering a segment takes so long from now on (ms).
     Render {
@@ -228,6 +293,38 @@ pub enum Answered {
     Maybe,
     /// It did not happen, and trying again is of no use.
     Refused,
+}
+
+/// What becomes of a cancel request. What the tool then says is the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CancelAnswered {
+    /// Its executor still has the attempt, and recalls it.
+    Recalled,
+    /// What has not taken effect will not; what has is undone.
+    Undone,
+    /// It has taken effect, and stays so.
+    TooLate,
+    /// The same, and the answer holds the result.
+    TooLateWithResult,
+    /// There is nobody to ask.
+    Unsupported,
+    /// Nobody answered in time: another request may help.
+    Failed,
+    /// It failed for good.
+    Refused,
+}
+
+/// What becomes of a hand-off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandOffAnswered {
+    /// It was received, and acknowledged.
+    Acknowledged,
+    /// It was not received.
+    Refused,
+    /// It was received, and the acknowledgement is lost.
+    Lost,
 }
 
 /// An action, and when.

@@ -54,6 +54,8 @@ pub struct Call {
     pub identity: Identity,
     /// Whether a machine has answered.
     pub voicemail: bool,
+    /// Since when less may be told here than before (ms).
+    pub lowered_at: Option<u64>,
     /// The conversation's timers.
     pub timers: Timers,
     /// Whether the call is over.

@@ -2,18 +2,22 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Identity, Input, ModelEvent, Purpose, ToolCall};
-use recado_core::ids::{BootId, OperationId, PartyId, ResponseId, SessionId, TurnId};
-use recado_core::ledger::{self, AttemptOutcome, DeliveryState, OperationResult, RequestId};
+use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Identity, Input, ModelEvent, Purpose, ToolCall};
+use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
+use recado_core::ledger::{
+    self, AttemptOutcome, CancelOutcome, CancelRequest, DeliveryState, Executed, HandOffOutcome, OperationResult, RequestId,
+};
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_trace::subject::ConversationStart;
 use serde_json::json;
 
+use crate::action::{CancelAnswered, HandOffAnswered};
 use crate::call::Call;
 use crate::journal::Journal;
 use crate::rig::{Rig, Todo};
 use crate::voice::Voice;
 use crate::watch::{self, CallWatch, May};
+use crate::world::TOOLS;
 
 impl Rig {
     /// A caller dials in; `party` is who they are. The greeting is asked for.
@@ -43,7 +47,7 @@ impl Rig {
             due: conversation.deadline().map(|at| at.0),
             shows: conversation.clocks().playback,
             conversation,
-            voice: Voice::new(self.now, self.link_ms, self.line),
+            voice: Voice::new(self.now, self.link_ms, self.line, self.best == Evidence::Marked),
             party: party.map(|party| PartyId(party.into())),
             edges: VecDeque::new(),
             to_conversation: VecDeque::new(),
@@ -60,9 +64,10 @@ impl Rig {
             floor_held: false,
             identity: if party.is_some() { Identity::CallersWord } else { Identity::Unknown },
             voicemail: false,
+            lowered_at: None,
             timers: self.settings.timers.clone(),
             over: false,
-            watch: CallWatch::default(),
+            watch: CallWatch::of(self.best),
             journal,
         });
         let call = self.calls.len() - 1;
@@ -85,10 +90,15 @@ impl Rig {
     /// A conversation is told something.
     pub fn input(&mut self, call: usize, input: Input) {
         match input {
-            Input::Identified(identity) => self.calls[call].identity = identity,
-            Input::Voicemail => {
+            Input::Identified(identity) => {
+                if identity < std::mem::replace(&mut self.calls[call].identity, identity) {
+                    self.calls[call].lowered_at = Some(self.now);
+                }
+            }
+            Input::Voicemail if !self.calls[call].voicemail => {
                 self.calls[call].voicemail = true;
-                self.watch.told.machine_heard(&self.calls[call]);
+                self.calls[call].lowered_at = Some(self.now);
+                self.watch.told.machine_heard(&self.store, &self.calls[call]);
             }
             _ => {}
         }
@@ -198,14 +208,56 @@ impl Rig {
 
     /// A result comes from outside.
     pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
-        self.requests += 1;
-        let request = RequestId(self.requests);
         self.findings.now = self.now;
         self.tools.called_back(operation, &result, &mut self.findings);
+        self.from_outside(operation, |request| ledger::Input::Callback { request, operation, result })
+    }
+
+    /// A tool says how far it is.
+    pub fn progress(&mut self, operation: OperationId, progress: serde_json::Value) -> RequestId {
+        self.from_outside(operation, |request| ledger::Input::Progress { request, operation, progress })
+    }
+
+    /// Who gave a result takes it back.
+    pub fn retract(&mut self, operation: OperationId) -> RequestId {
+        self.tools.retracted.insert(RequestId(self.requests + 1), operation);
+        self.from_outside(operation, |request| ledger::Input::Retract { request, operation })
+    }
+
+    fn from_outside(&mut self, operation: OperationId, input: impl FnOnce(RequestId) -> ledger::Input) -> RequestId {
+        self.requests += 1;
+        let request = RequestId(self.requests);
         self.requested.insert(request, operation);
-        self.queue.push_back(Todo::Ledger(ledger::Input::Callback { request, operation, result }));
+        self.queue.push_back(Todo::Ledger(input(request)));
         self.drain();
         request
+    }
+
+    /// A tool, or its executor, answers a cancel request: truthfully.
+    pub fn answer_cancel(&mut self, request: &CancelRequest, how: CancelAnswered) -> CancelOutcome {
+        self.findings.now = self.now;
+        let cancellable = self.policies.get(&request.tool).is_some_and(|policy| policy.cancellable);
+        let outcome = self.tools.asked_to_cancel(request.operation, how, cancellable, &mut self.findings);
+        let (operation, request) = (request.operation, request.request);
+        self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome: outcome.clone() }));
+        self.drain();
+        outcome
+    }
+
+    /// The other way answers a hand-off.
+    pub fn answer_hand_off(&mut self, delivery: DeliveryId, how: HandOffAnswered) {
+        self.findings.now = self.now;
+        if how != HandOffAnswered::Refused {
+            self.watch.told.handed_off(delivery, how == HandOffAnswered::Acknowledged, &mut self.findings);
+        }
+        let failed = |received| HandOffOutcome::Failed { error: "no".into(), received, retry_after_ms: None };
+        let outcome = match how {
+            HandOffAnswered::Acknowledged => HandOffOutcome::Acknowledged,
+            HandOffAnswered::Refused => failed(Executed::No),
+            HandOffAnswered::Lost => failed(Executed::Maybe),
+        };
+        self.queue.push_back(Todo::Ledger(ledger::Input::HandOffAttempted { delivery, outcome }));
+        self.drain();
     }
 
     /// The call is over.
@@ -263,7 +315,9 @@ pub fn policies() -> BTreeMap<String, ToolPolicy> {
         policy.say.short = es(format!("Listo {name}."));
         policy.say.failed = es(format!("No ha podido ser lo de {name}."));
         policy.say.unknown = es(format!("No sé cómo quedó lo de {name}."));
+        policy.say.cancelled = es(format!("Cancelado lo de {name}."));
+        policy.say.compensated = es(format!("Deshecho lo de {name}."));
         policy
     };
-    ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido"].into_iter().map(|name| (name.to_owned(), tool(name))).collect()
+    TOOLS.into_iter().map(|name| (name.to_owned(), tool(name))).collect()
 }

@@ -54,7 +54,7 @@ const fn may(machine: Machine, from: &'static str, to: &'static str) -> Edge {
 use Machine::{Acoustic as A, Batch as B, Delivery as D, Generation as G, Operation as O, Playback as P};
 
 /// The table.
-pub const EDGES: [Edge; 77] = [
+pub const EDGES: [Edge; 76] = [
     must(A, "Quiet", "Suspected"),
     must(A, "Suspected", "Quiet"),
     must(A, "Suspected", "Speaking"),
@@ -109,8 +109,7 @@ pub const EDGES: [Edge; 77] = [
     may(O, "Accepted", "Cancelling"),
     // Its deadline passes while it waits for another attempt, and an earlier one may have executed.
     may(O, "RetryWait", "Unknown"),
-    // No tool of the box is asked to undo.
-    may(O, "Cancelling", "Compensated"),
+    must(O, "Cancelling", "Compensated"),
     //
     must(B, "Open", "Sealed"),
     must(B, "Sealed", "Drained"),
@@ -139,13 +138,13 @@ pub const EDGES: [Edge; 77] = [
     may(D, "Claimed", "Suppressed"),
     must(D, "Speaking", "Suppressed"),
     must(D, "Uncertain", "Suppressed"),
-    // Nothing withdraws or hands off yet.
-    may(D, "Ready", "Withdrawn"),
-    may(D, "Claimed", "Withdrawn"),
-    may(D, "Speaking", "Withdrawn"),
-    may(D, "Uncertain", "Withdrawn"),
-    may(D, "Ready", "HandedOff"),
-    may(D, "Uncertain", "HandedOff"),
+    must(D, "Ready", "Withdrawn"),
+    must(D, "Claimed", "Withdrawn"),
+    must(D, "Speaking", "Withdrawn"),
+    must(D, "Uncertain", "Withdrawn"),
+    // A hand-off has a claim of its own, so that nobody speaks meanwhile what is acknowledged.
+    must(D, "Claimed", "HandedOff"),
+    // The contract allows it; a doubt of this box outlives the next claim, and ends as something else.
     may(D, "Uncertain", "Ready"),
 ];
 

@@ -1,10 +1,15 @@
 //! How it all comes to its end: the faults stop, the callers are quiet, the model answers, the tools too. Then nothing may be left
 //! open: each operation is settled, each closing is told, or its rule has ended it (I2, I13).
 
-use recado_core::conversation::{Cause, Content, Input, ModelEvent};
-use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DeliveryRecord, OperationResult};
-use recado_core::policy::Language;
+use std::collections::BTreeSet;
+
+use recado_core::conversation::{Cause, Content, Identity, Input, ModelEvent};
+use recado_core::ids::BatchId;
+use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DOUBTS_MAX, DeliveryRecord, DeliveryState, OperationResult};
+use recado_core::policy::{Audience, Language};
 use serde_json::json;
+
+use crate::action::{CancelAnswered, HandOffAnswered};
 
 use crate::violation::Invariant;
 use crate::world::World;
@@ -43,7 +48,10 @@ impl World {
             call.voice.far_end.rtcp = true;
             call.voice.far_end.line.heal();
             call.voice.far_end.next_report = call.voice.far_end.next_report.min(now + 5_000);
-            if !call.over && call.on_hold {
+            if !call.over && call.voicemail {
+                self.rig.hang_up(at);
+            }
+            if !self.rig.calls[at].over && self.rig.calls[at].on_hold {
                 self.rig.hold(at, false);
             }
             if !self.rig.calls[at].over && self.rig.calls[at].floor_held {
@@ -57,6 +65,12 @@ impl World {
         self.collect();
         while let Some((operation, attempt, _)) = self.out.pop() {
             self.rig.report(operation, attempt, AttemptOutcome::Succeeded(json!({ "value": DONE })));
+        }
+        while !self.rig.cancels.is_empty() {
+            self.answer_cancel(0, CancelAnswered::Undone, false);
+        }
+        while !self.rig.hand_offs.is_empty() {
+            self.answer_hand_off(0, HandOffAnswered::Acknowledged);
         }
         if second == 5 {
             self.call_back_what_was_deferred();
@@ -82,6 +96,9 @@ impl World {
         if self.rig.calls[call].hung_up || (self.rig.calls[call].party.is_none() && second == 60) {
             return self.rig.hang_up(call);
         }
+        if self.rig.calls[call].identity != Identity::Verified {
+            self.rig.input(call, Input::Identified(Identity::Verified));
+        }
         // What only rides waits for a turn.
         if second % 30 == 29 {
             self.rig.caller_speaks(call, 400);
@@ -103,19 +120,31 @@ impl World {
     }
 
     /// Whether somebody can still hear what belongs to them.
-    fn has_ears(&self, record: &BatchRecord) -> bool {
-        record.party.is_some() || self.rig.calls.iter().any(|call| !call.over && call.session == record.session)
+    fn has_ears(&self, record: &DeliveryRecord) -> bool {
+        let any_call = record.party.is_some() && record.audience != Audience::SameCall;
+        any_call || self.rig.calls.iter().any(|call| !call.over && call.session == record.session)
     }
 
     fn open_batches(&self) -> Vec<&BatchRecord> {
+        let deaf: BTreeSet<BatchId> = self.unended().filter(|record| !self.has_ears(record)).map(|record| record.batch).collect();
         let open = self.rig.store.batches.values().filter(|batch| batch.state != BatchState::Closed);
-        open.filter(|batch| self.has_ears(batch)).collect()
+        let doubtful =
+            |batch: &BatchRecord| self.rig.store.deliveries.values().any(|record| record.batch == batch.id && told_in_doubt(record));
+        open.filter(|batch| !deaf.contains(&batch.id) && !doubtful(batch)).collect()
     }
 
     fn open_deliveries(&self) -> Vec<&DeliveryRecord> {
-        let open = self.rig.store.deliveries.values().filter(|record| !record.state.terminal());
-        open.filter(|record| self.rig.store.batches.get(&record.batch).is_none_or(|batch| self.has_ears(batch))).collect()
+        self.unended().filter(|record| self.has_ears(record)).collect()
     }
+
+    fn unended(&self) -> impl Iterator<Item = &DeliveryRecord> {
+        self.rig.store.deliveries.values().filter(|record| !record.state.terminal() && !told_in_doubt(record))
+    }
+}
+
+/// Whether it is visible as uncertain for good: told so often in doubt that it is told no more unless it is asked for.
+fn told_in_doubt(record: &DeliveryRecord) -> bool {
+    record.state == DeliveryState::Uncertain && record.attempt >= DOUBTS_MAX
 }
 
 /// How long it may take, with every closing cut as often as it can be (s).

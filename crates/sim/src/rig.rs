@@ -4,9 +4,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Effect, Evidence, Input, PlaybackState, Purpose, Settings};
-use recado_core::ids::{BootId, OperationId};
-use recado_core::ledger::{self, CallbackAnswer, DeliveryState, Dispatch, Ledger, RequestId, Snapshot};
+use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
+use recado_core::ids::{BootId, DeliveryId, OperationId};
+use recado_core::ledger::{
+    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, RequestId, Route, Snapshot,
+};
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
 use recado_core::timers::Timer;
@@ -60,6 +62,13 @@ pub struct Rig {
     pub settings: Settings,
     /// The strongest evidence that new calls' channels give.
     pub best: Evidence,
+    /// Whether cancel requests and hand-offs are answered by who drives the box. Otherwise nobody can be asked to cancel, and
+    /// hand-offs are acknowledged, both at once.
+    pub by_hand: bool,
+    /// Cancel requests that nobody has answered: the latest of each operation.
+    pub cancels: Vec<CancelRequest>,
+    /// Hand-offs that nobody has answered.
+    pub hand_offs: Vec<DeliveryId>,
     /// The ledger's trace.
     pub(crate) journal: Option<Journal<Ledger>>,
     pub(crate) requests: u64,
@@ -108,6 +117,9 @@ impl Rig {
             findings: Findings::default(),
             settings: Settings::default(),
             best: Evidence::Received,
+            by_hand: false,
+            cancels: Vec::new(),
+            hand_offs: Vec::new(),
             journal: None,
             requests: 0,
             requested: BTreeMap::new(),
@@ -159,6 +171,11 @@ impl Rig {
         self.tools.box_died(&self.store, &mut self.findings);
         self.queue.clear();
         self.dispatched.clear();
+        self.cancels.clear();
+        // What has left the box may be received all the same, and the box will send it again.
+        for delivery in std::mem::take(&mut self.hand_offs) {
+            self.watch.told.handed_off(delivery, false, &mut self.findings);
+        }
         self.boot += 1;
         self.now += 2_000;
         let mut step = self.step();
@@ -174,6 +191,7 @@ impl Rig {
         };
         self.ledger = ledger;
         self.ledger_due = self.ledger.deadline().map(|at| at.0);
+        self.watch.commits.restarted(&self.store, &self.policies, self.now);
         self.ledger_effects(effects);
         self.drain();
     }
@@ -243,7 +261,7 @@ impl Rig {
         if writes.iter().any(spoken) {
             self.watch.told.listen_again(&self.calls);
         }
-        self.watch.committed(&self.store, writes, &self.policies, &mut self.findings);
+        self.watch.committed(&self.store, writes, &self.policies, &self.tools, &mut self.findings);
     }
 
     /// The media path of one call: the caller's edges, and what the voice does by itself.
@@ -287,6 +305,7 @@ impl Rig {
             let mut step = self.step();
             match todo {
                 Todo::Ledger(input) => {
+                    self.tools.asked_for(&input);
                     let effects = journal::handle(&mut self.journal, &mut self.ledger, &mut step, input);
                     self.ledger_due = self.ledger.deadline().map(|at| at.0);
                     self.watch.trace(&effects);
@@ -300,6 +319,9 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
+        if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
+            self.watch.told.thrown_away(call, *segment);
+        }
         let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.
@@ -339,28 +361,22 @@ impl Rig {
                     let record = self.store.operations.get(&dispatch.operation);
                     let idempotent = self.policies.get(&dispatch.tool).is_some_and(|policy| policy.idempotent);
                     self.tools.dispatched(&dispatch, record, idempotent, &mut self.findings);
+                    self.tools.runs_anew(&dispatch, &self.store, &self.policies, &mut self.findings);
                     self.dispatched.push(dispatch);
                 }
                 ledger::Effect::Cancel(request) => {
-                    let record = &self.store.operations[&request.operation];
-                    assert_eq!(record.state, ledger::OperationState::Cancelling, "R6: a cancel is durable before it is asked for");
+                    self.watch.commits.asks_to_cancel(request.operation, &mut self.findings);
+                    self.cancels.retain(|before| before.operation != request.operation);
+                    if self.by_hand {
+                        self.cancels.push(request);
+                        continue;
+                    }
                     let (operation, request) = (request.operation, request.request);
                     let outcome = ledger::CancelOutcome::Unsupported;
                     self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome }));
                 }
-                ledger::Effect::HandOff(hand_off) => {
-                    let outcome = ledger::HandOffOutcome::Acknowledged;
-                    let answer = ledger::Input::HandOffAttempted { delivery: hand_off.delivery, outcome };
-                    self.queue.push_back(Todo::Ledger(answer));
-                }
-                ledger::Effect::Answer { request, answer } => {
-                    if answer == CallbackAnswer::Recorded {
-                        let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
-                        let durable = record.is_some_and(|record| record.state.settled());
-                        self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
-                    }
-                    self.answers.insert(request, answer);
-                }
+                ledger::Effect::HandOff(hand_off) => self.hands_off(hand_off.delivery),
+                ledger::Effect::Answer { request, answer } => self.answers(request, answer),
                 ledger::Effect::Tell { session, news } => {
                     if let Some(at) = self.calls.iter().position(|call| call.session == session) {
                         self.queue.push_back(Todo::Call(at, Input::News(news)));
@@ -369,6 +385,37 @@ impl Rig {
                 ledger::Effect::Measured(measure) => self.measured.push(measure),
             }
         }
+    }
+
+    /// A delivery goes another way: its claim is durable, so that nobody speaks it meanwhile (I17).
+    fn hands_off(&mut self, delivery: DeliveryId) {
+        let claim = self.store.claims.get(&delivery).map(|(_, boot, route)| (*boot, *route));
+        let its_own = claim == Some((BootId(self.boot), Route::HandOff));
+        self.findings.check(its_own, Invariant::I17, || format!("{delivery} is handed off, and its claim on record is {claim:?}"));
+        if self.by_hand {
+            self.hand_offs.push(delivery);
+            return;
+        }
+        self.watch.told.handed_off(delivery, true, &mut self.findings);
+        let outcome = ledger::HandOffOutcome::Acknowledged;
+        self.queue.push_back(Todo::Ledger(ledger::Input::HandOffAttempted { delivery, outcome }));
+    }
+
+    /// Who sent a result, or took one back, is answered (R3).
+    fn answers(&mut self, request: RequestId, answer: CallbackAnswer) {
+        if answer == CallbackAnswer::Recorded {
+            let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
+            let durable = record.is_some_and(|record| record.state.settled());
+            self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
+            if let Some(&operation) = self.tools.retracted.get(&request) {
+                let tells = |delivery: &&DeliveryRecord| {
+                    !delivery.state.terminal() && delivery.clauses.iter().any(|clause| clause.operation == operation)
+                };
+                let left = self.store.deliveries.values().find(tells);
+                self.findings.check(left.is_none(), Invariant::I10, || format!("{operation} was taken back, and is to be told: {left:?}"));
+            }
+        }
+        self.answers.insert(request, answer);
     }
 
     pub(crate) fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
@@ -382,6 +429,10 @@ impl Rig {
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
+                }
+                Effect::Cancelling(cancellation) => {
+                    let durable = cancellation.cancelling.iter().all(|operation| self.watch.commits.was_cancelling(*operation));
+                    self.findings.check(durable, Invariant::I16, || format!("R6: {cancellation:?} is spoken of before it is durable"));
                 }
                 Effect::ToolOutput { operation: Some(operation), .. } => {
                     let durable = self.store.operations.contains_key(operation);
@@ -430,6 +481,7 @@ impl Rig {
             self.findings.check(sounds, Invariant::I20, || format!("it plays without frames since {since:?}"));
         }
         let at = self.moment();
+        self.watch.cancels_go_on(now, &mut self.findings);
         self.watch.idle(&self.store, &mut self.calls, at, &self.settings.timers, &mut self.findings);
     }
 }

@@ -7,7 +7,7 @@
 use recado_core::timers::{Timer, Timers};
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Answered, Event};
+use crate::action::{Action, Answered, CancelAnswered, Event, HandOffAnswered};
 use crate::random::Random;
 use crate::voice::Line;
 use crate::world::TOOLS;
@@ -34,6 +34,9 @@ pub struct Parameters {
     pub answer_after_ms: Option<u64>,
     /// After how long a tool does what it was asked by itself (ms); where there is none, only when the script says so.
     pub report_after_ms: Option<u64>,
+    /// Whether the channels have marks. Nothing is lost on those.
+    #[serde(default)]
+    pub marks: bool,
 }
 
 impl Default for Parameters {
@@ -49,6 +52,7 @@ impl Default for Parameters {
             rtcp: true,
             answer_after_ms: None,
             report_after_ms: None,
+            marks: false,
         }
     }
 }
@@ -68,6 +72,7 @@ impl Script {
         let random = &mut Random::new(seed);
         let parameters = parameters(random);
         let weights = weights(random);
+        let tools = its_tools(random);
         let total: u64 = weights.iter().sum();
         let short_gaps = random.pick(&[20, 50, 80]);
         let length = random.pick(&[8, 15, 25, 25, 40, 60]);
@@ -75,7 +80,7 @@ impl Script {
         let mut events = vec![Event { at_ms, action: Action::Dial { party: 0 } }];
         for _ in 0..length {
             at_ms += if random.chance(short_gaps) { random.between(1, 400) } else { random.between(400, 6_000) };
-            events.push(Event { at_ms, action: action(random, &weights, total) });
+            events.push(Event { at_ms, action: action(random, &weights, total, &tools) });
         }
         Self { parameters, events }
     }
@@ -83,9 +88,15 @@ impl Script {
 
 fn parameters(random: &mut Random) -> Parameters {
     let often = random.chance(60);
+    let marks = random.chance(15);
+    let mut line = line(random);
+    if marks {
+        (line.lost, line.repeated, line.overtaken, line.jitter_ms) = (0, 0, 0, 0);
+    }
     Parameters {
         link_ms: random.pick(&[0, 0, 3, 35]),
-        line: line(random),
+        line,
+        marks,
         silence_ms: random.pick(&[None, None, None, Some(9_000)]),
         timers: timers(random),
         render_ms: random.pick(&[30, 30, 0, 400]),
@@ -133,54 +144,68 @@ fn line(random: &mut Random) -> Line {
 }
 
 /// A kind of thing that happens: how likely it is, and how one of it is drawn.
-type Kind = (u64, fn(&mut Random) -> Action);
+type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 31] = [
-    (24, |random| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
-    (4, |random| Action::SpeakOn { call: call(random) }),
-    (10, |random| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
-    (2, |random| Action::Digit { call: call(random) }),
-    (2, |random| Action::Hold { call: call(random), on: random.chance(60) }),
-    (2, |random| Action::Floor { call: call(random), on: random.chance(60) }),
-    (4, |random| Action::HangUp { call: call(random) }),
-    (8, |random| Action::Dial { party: random.pick(&[0, 0, 0, 1, 2]) }),
-    (4, |random| Action::Renegotiate { call: call(random) }),
-    (30, |random| Action::Answer { call: call(random), clauses: random.byte(0, 3), tools: some_tools(random) }),
-    (10, |random| Action::Clause { call: call(random), of: of(random), long: random.chance(50) }),
-    (2, |random| Action::Lie { call: call(random), tool: tool(random) }),
-    (10, |random| Action::Ask {
+const KINDS: [Kind; 40] = [
+    (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
+    (4, |random, _| Action::SpeakOn { call: call(random) }),
+    (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
+    (2, |random, _| Action::Digit { call: call(random) }),
+    (2, |random, _| Action::Hold { call: call(random), on: random.chance(60) }),
+    (2, |random, _| Action::Floor { call: call(random), on: random.chance(60) }),
+    (4, |random, _| Action::HangUp { call: call(random) }),
+    (8, |random, _| Action::Dial { party: random.pick(&[0, 0, 0, 1, 2]) }),
+    (4, |random, _| Action::Renegotiate { call: call(random) }),
+    (30, |random, tools| Action::Answer { call: call(random), clauses: random.byte(0, 3), tools: some_tools(random, tools) }),
+    (10, |random, _| Action::Clause { call: call(random), of: of(random), long: random.chance(50) }),
+    (2, |random, tools| Action::Lie { call: call(random), tool: tool(random, tools) }),
+    (10, |random, tools| Action::Ask {
         call: call(random),
         of: of(random),
-        tool: tool(random),
+        tool: tool(random, tools),
         argument: random.byte(0, 2),
         same_id: random.chance(50),
+        note: random.pick(&[0, 0, 0, 1, 2]),
+        confirmed: random.chance(30),
     }),
-    (8, |random| Action::Complete { call: call(random), of: of(random) }),
-    (4, |random| Action::Fail { call: call(random), of: of(random) }),
-    (5, |random| Action::Goodbye { call: call(random) }),
-    (4, |random| Action::Cancel { call: call(random), tool: if random.chance(50) { Some(tool(random)) } else { None } }),
-    (2, |random| Action::Noise { call: call(random) }),
-    (24, |random| Action::Report { which: random.byte(0, 255), how: Answered::Done, again: random.chance(20) }),
-    (5, |random| Action::Report { which: random.byte(0, 255), how: Answered::Deferred, again: random.chance(20) }),
-    (5, |random| Action::Report { which: random.byte(0, 255), how: Answered::NotDone, again: random.chance(20) }),
-    (5, |random| Action::Report { which: random.byte(0, 255), how: Answered::Maybe, again: random.chance(20) }),
-    (3, |random| Action::Report { which: random.byte(0, 255), how: Answered::Refused, again: random.chance(20) }),
-    (6, |random| Action::Callback { which: random.byte(0, 255), done: random.chance(66), value: random.byte(0, 1) }),
-    (2, |random| Action::Render { call: call(random), ms: random.pick(&[0, 30, 400, 3_000, 9_000]) }),
-    (4, |random| match random.below(3) {
+    (8, |random, _| Action::Complete { call: call(random), of: of(random) }),
+    (4, |random, _| Action::Fail { call: call(random), of: of(random) }),
+    (5, |random, _| Action::Goodbye { call: call(random) }),
+    (4, |random, tools| Action::Cancel { call: call(random), tool: if random.chance(50) { Some(tool(random, tools)) } else { None } }),
+    (2, |random, _| Action::Noise { call: call(random) }),
+    (24, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Done, again: random.chance(20) }),
+    (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Deferred, again: random.chance(20) }),
+    (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::NotDone, again: random.chance(20) }),
+    (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Maybe, again: random.chance(20) }),
+    (3, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Refused, again: random.chance(20) }),
+    (6, |random, _| Action::Callback { which: random.byte(0, 255), done: random.chance(66), value: random.byte(0, 1) }),
+    (2, |random, _| Action::Render { call: call(random), ms: random.pick(&[0, 30, 400, 3_000, 9_000]) }),
+    (4, |random, _| match random.below(3) {
         0 => Action::Mute { call: call(random), segments: random.pick(&[1, 2]) },
         1 => Action::Stall { call: call(random), ms: random.between(100, 8_000) },
         _ => Action::ReportLate { call: call(random), ms: random.between(100, 20_000) },
     }),
-    (2, |random| Action::Rtcp { call: call(random), on: random.chance(50) }),
-    (4, |random| Action::Lose { call: call(random), frames: random.between(1, 200) }),
-    (3, |random| match random.below(2) {
+    (2, |random, _| Action::Rtcp { call: call(random), on: random.chance(50) }),
+    (4, |random, _| Action::Lose { call: call(random), frames: random.between(1, 200) }),
+    (3, |random, _| match random.below(2) {
         0 => Action::StoreDelay { ms: random.pick(&[0, 3, 300, 4_000, 7_000]) },
         _ => Action::StoreFails { on: random.chance(50) },
     }),
-    (1, |random| Action::Clock { ms: random.pick(&[0, 3_600_000, 40_000, -40_000, -3_600_000]), synchronised: random.chance(60) }),
-    (2, |random| Action::Crash { kept: random.pick(&[0, 1, 2, 255]) }),
+    (1, |random, _| Action::Clock { ms: random.pick(&[0, 3_600_000, 40_000, -40_000, -3_600_000]), synchronised: random.chance(60) }),
+    (2, |random, _| Action::Crash { kept: random.pick(&[0, 1, 2, 255]) }),
+    (8, |random, _| Action::CancelAnswer { which: random.byte(0, 255), how: cancel_answered(random), again: random.chance(15) }),
+    (6, |random, _| Action::HandOffAnswer {
+        which: random.byte(0, 255),
+        how: random.pick(&[HandOffAnswered::Acknowledged, HandOffAnswered::Refused, HandOffAnswered::Lost]),
+    }),
+    (5, |random, _| Action::Progress { which: random.byte(0, 255) }),
+    (3, |random, _| Action::Retract { which: random.byte(0, 255) }),
+    (3, |random, _| Action::Identify { call: call(random), level: random.pick(&[0, 1, 2, 2]) }),
+    (1, |random, _| Action::Voicemail { call: call(random) }),
+    (2, |random, _| Action::Collect { call: call(random), of: of(random), digits: random.byte(1, 4) }),
+    (2, |random, _| Action::Hash { call: call(random) }),
+    (2, |random, _| Action::FalseMark { call: call(random), sent: random.chance(75) }),
 ];
 
 /// How likely each kind of thing is in this script: some never happen, others all the time.
@@ -188,11 +213,11 @@ fn weights(random: &mut Random) -> [u64; KINDS.len()] {
     KINDS.map(|(weight, _)| weight * random.pick(&[0, 1, 1, 1, 1, 1, 3, 8]))
 }
 
-fn action(random: &mut Random, weights: &[u64], total: u64) -> Action {
+fn action(random: &mut Random, weights: &[u64], total: u64, tools: &[u8]) -> Action {
     let mut left = random.below(total);
     for (weight, (_, draw)) in weights.iter().zip(KINDS) {
         if left < *weight {
-            return draw(random);
+            return draw(random, tools);
         }
         left -= weight;
     }
@@ -208,10 +233,23 @@ fn of(random: &mut Random) -> u8 {
     random.pick(&[0, 0, 0, 0, 0, 0, 1])
 }
 
-fn tool(random: &mut Random) -> u8 {
-    random.byte(0, u8::try_from(TOOLS.len() - 1).unwrap_or(0))
+/// The tools of this script: often only a few, so that the same things are asked for again.
+fn its_tools(random: &mut Random) -> Vec<u8> {
+    let all = 0..u8::try_from(TOOLS.len()).unwrap_or(u8::MAX);
+    let few: Vec<u8> = (0..random.pick(&[1, 2, 4, 4, 0])).map(|_| random.byte(0, all.end - 1)).collect();
+    if few.is_empty() { all.collect() } else { few }
 }
 
-fn some_tools(random: &mut Random) -> Vec<u8> {
-    (0..random.below(3)).map(|_| tool(random)).collect()
+fn tool(random: &mut Random, tools: &[u8]) -> u8 {
+    random.pick(tools)
+}
+
+fn some_tools(random: &mut Random, tools: &[u8]) -> Vec<u8> {
+    (0..random.below(3)).map(|_| tool(random, tools)).collect()
+}
+
+/// Mostly what a tool that can be asked answers.
+fn cancel_answered(random: &mut Random) -> CancelAnswered {
+    use CancelAnswered::{Failed, Recalled, Refused, TooLate, TooLateWithResult, Undone, Unsupported};
+    random.pick(&[Undone, Undone, Undone, TooLate, TooLateWithResult, Recalled, Unsupported, Failed, Refused])
 }

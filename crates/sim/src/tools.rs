@@ -1,10 +1,15 @@
 //! The tools' own ledger: which effects took place, whatever the box believes (I3), and what may be known of each attempt (R2).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ids::{IntentKey, OperationId, PartyId, TurnId};
-use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, OperationRecord, OperationResult, OperationState};
+use recado_core::ledger::{
+    self, AttemptOutcome, BatchState, CancelOutcome, Dispatch, Executed, OperationRecord, OperationResult, OperationState, RequestId,
+};
+use recado_core::policy::{DuplicatePolicy, ToolPolicy};
+use serde_json::json;
 
+use crate::action::CancelAnswered;
 use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 
@@ -13,8 +18,12 @@ use crate::violation::{Findings, Invariant};
 pub struct Tools {
     effects: BTreeMap<IntentKey, u32>,
     sent: BTreeMap<OperationId, Sent>,
-    /// The turn that something was last asked for in, and under which key it was sent.
-    asked: BTreeMap<(Option<PartyId>, String, String), (TurnId, IntentKey)>,
+    /// Under which key what was asked for in a turn was sent.
+    asked: BTreeMap<(TurnId, Option<PartyId>, String, String), IntentKey>,
+    /// What the model said that the caller had confirmed, in which turn.
+    confirmed: BTreeSet<(TurnId, String, String)>,
+    /// Results that were taken back.
+    pub retracted: BTreeMap<RequestId, OperationId>,
 }
 
 #[derive(Debug)]
@@ -24,8 +33,25 @@ struct Sent {
     attempts: BTreeMap<u32, Fate>,
     /// Whether the tool has said, once and for all, that it did not happen.
     refused: bool,
+    /// Whether it has undone it.
+    undone: bool,
     /// Whether it has said one thing and then another: what may be known of it is anybody's guess.
     contradicts_itself: bool,
+}
+
+impl Sent {
+    fn any(&self, fates: &[Fate]) -> bool {
+        self.attempts.values().any(|fate| fates.contains(fate))
+    }
+
+    fn happened(&self) -> bool {
+        self.any(&[Fate::Done, Fate::Maybe])
+    }
+
+    /// The latest attempt of which nothing has come yet.
+    fn open(&self) -> Option<u32> {
+        self.attempts.iter().rfind(|(_, fate)| **fate == Fate::Open).map(|(attempt, _)| *attempt)
+    }
 }
 
 /// What became of an attempt.
@@ -49,13 +75,17 @@ impl Tools {
         let Dispatch { operation, attempt, intent_key, .. } = dispatch;
         let durable = record.is_some_and(|record| record.attempt >= *attempt);
         findings.check(durable, Invariant::I16, || format!("R1, R2: {dispatch:?} leaves the box, on record is {record:?}"));
-        let Some(record) = record else { return };
-        let asked = (record.party.clone(), record.tool.clone(), record.arguments.to_string());
-        let before = self.asked.insert(asked, (record.turn, intent_key.clone()));
-        let same = before.as_ref().is_none_or(|(turn, key)| *turn != record.turn || key == intent_key);
-        findings.check(same, Invariant::I3, || format!("one request of one turn is sent as {before:?} and as {intent_key}"));
-        let fresh = || Sent { key: intent_key.clone(), idempotent, attempts: BTreeMap::new(), refused: false, contradicts_itself: false };
-        let sent = self.sent.entry(*operation).or_insert_with(fresh);
+        if record.is_none() {
+            return;
+        }
+        let sent = self.sent.entry(*operation).or_insert_with(|| Sent {
+            key: intent_key.clone(),
+            idempotent,
+            attempts: BTreeMap::new(),
+            refused: false,
+            undone: false,
+            contradicts_itself: false,
+        });
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
         findings.check(!ruled_out, Invariant::I16, || {
@@ -63,6 +93,87 @@ impl Tools {
         });
         let twice = sent.attempts.insert(*attempt, Fate::Open);
         findings.check(twice.is_none(), Invariant::I16, || format!("R2: attempt {attempt} of {operation} is sent twice"));
+    }
+
+    /// The model asks for something.
+    pub fn asked_for(&mut self, input: &ledger::Input) {
+        if let ledger::Input::Accept { turn, call, .. } = input
+            && call.confirmed
+        {
+            self.confirmed.insert((*turn, call.tool.clone(), call.arguments.to_string()));
+        }
+    }
+
+    /// Whether a request that has left the box was one to run: by its tool's policy for duplicates.
+    pub fn runs_anew(
+        &mut self,
+        dispatch: &Dispatch,
+        store: &MemoryStore,
+        policies: &BTreeMap<String, ToolPolicy>,
+        findings: &mut Findings,
+    ) {
+        let Some(record) = store.operations.get(&dispatch.operation).filter(|_| dispatch.attempt == 1) else { return };
+        let duplicate = policies.get(&record.tool).map(|policy| policy.duplicate).unwrap_or_default();
+        let request = (record.tool.clone(), record.arguments.to_string());
+        if duplicate != DuplicatePolicy::Replace {
+            let asked = (record.turn, record.party.clone(), request.0.clone(), request.1.clone());
+            let key = self.asked.entry(asked).or_insert_with(|| record.intent_key.clone());
+            findings.check(*key == record.intent_key, Invariant::I3, || {
+                format!("one request of one turn is sent as {key} and as {}", record.intent_key)
+            });
+        }
+        let base = |key: &IntentKey| key.0.rsplit_once('|').map(|(base, _)| base.to_owned());
+        let before = |other: &&OperationRecord| other.id != record.id && base(&other.intent_key) == base(&record.intent_key);
+        let closed = |other: &OperationRecord| store.batches.get(&other.batch).is_some_and(|batch| batch.state == BatchState::Closed);
+        for other in store.operations.values().filter(before) {
+            let right = match duplicate {
+                DuplicatePolicy::Replace => other.state.settled(),
+                DuplicatePolicy::Confirm => self.confirmed.contains(&(record.turn, request.0.clone(), request.1.clone())),
+                DuplicatePolicy::Reuse | DuplicatePolicy::Reject => closed(other),
+            };
+            findings.check(right, Invariant::I3, || format!("{record:?} runs beside {other:?}, and its policy is {duplicate:?}"));
+        }
+    }
+
+    /// A tool, or its executor, is asked to cancel: what it says is the truth.
+    pub fn asked_to_cancel(
+        &mut self,
+        operation: OperationId,
+        how: CancelAnswered,
+        cancellable: bool,
+        findings: &mut Findings,
+    ) -> CancelOutcome {
+        let failed = |retryable| CancelOutcome::Failed { error: "no".into(), retryable, retry_after_ms: None };
+        let Some(sent) = self.sent.get_mut(&operation) else { return CancelOutcome::Unsupported };
+        let (open, happened) = (sent.open(), sent.happened());
+        match how {
+            CancelAnswered::Failed => failed(true),
+            CancelAnswered::Refused => failed(false),
+            CancelAnswered::Recalled if let Some(attempt) = open => {
+                self.ends(operation, attempt, Fate::NotDone, findings);
+                CancelOutcome::Recalled
+            }
+            _ if !cancellable || how == CancelAnswered::Unsupported => CancelOutcome::Unsupported,
+            _ if sent.undone => CancelOutcome::Compensated,
+            CancelAnswered::TooLate | CancelAnswered::TooLateWithResult if happened || open.is_some() => {
+                if let Some(attempt) = open.filter(|_| !happened) {
+                    self.ends(operation, attempt, Fate::Done, findings);
+                }
+                let result = (how == CancelAnswered::TooLateWithResult).then(|| json!({ "value": "a las nueve" }));
+                CancelOutcome::TooLate { result }
+            }
+            _ if happened => {
+                sent.undone = true;
+                CancelOutcome::Compensated
+            }
+            _ => {
+                sent.refused = true;
+                for fate in sent.attempts.values_mut().filter(|fate| **fate == Fate::Open) {
+                    *fate = Fate::NotDone;
+                }
+                CancelOutcome::Cancelled
+            }
+        }
     }
 
     /// An executor reports. Only its first word on an attempt is the truth.
@@ -85,10 +196,9 @@ impl Tools {
         let Some(sent) = self.sent.get_mut(&operation) else { return };
         let refused = matches!(result, OperationResult::Failed(_));
         sent.refused |= refused;
-        let any = |fates: &[Fate]| sent.attempts.values().any(|fate| fates.contains(fate));
-        let happened = any(&[Fate::Done, Fate::Maybe]);
-        sent.contradicts_itself |= if refused { happened } else { !happened && !any(&[Fate::Open]) };
-        if let Some((&attempt, _)) = sent.attempts.iter().rfind(|(_, fate)| **fate == Fate::Open) {
+        let happened = sent.happened();
+        sent.contradicts_itself |= if refused { happened } else { !happened && !sent.any(&[Fate::Open]) };
+        if let Some(attempt) = sent.open() {
             self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
         }
     }
@@ -135,6 +245,8 @@ impl Tools {
         let right = match record.state {
             OperationState::Failed | OperationState::Cancelled => none_happened || refused,
             OperationState::Unknown => !none_happened,
+            OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
+            OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(Sent::happened),
             _ => true,
         };
         findings.check(right, Invariant::I12, || {

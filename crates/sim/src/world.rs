@@ -2,20 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use recado_core::conversation::{Input, ModelEvent, ToolCall};
-use recado_core::ids::{OperationId, ResponseId};
-use recado_core::ledger::{AttemptOutcome, Executed, OperationResult};
-use recado_core::policy::{CanInterrupt, Priority, RidePosition, ToolPolicy, UncertainPolicy};
+use recado_core::conversation::{Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall};
+use recado_core::ids::{OperationId, PlaybackId, ResponseId};
+use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, OperationResult};
+use recado_core::policy::{
+    Audience, CanInterrupt, DuplicatePolicy, Priority, ProgressPolicy, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard,
+};
+use recado_core::time::Time;
 use serde_json::json;
 
-use crate::action::{Action, Answered};
+use crate::action::{Action, Answered, CancelAnswered, HandOffAnswered};
 use crate::drive::policies;
 use crate::rig::Rig;
 use crate::script::Parameters;
 use crate::violation::Findings;
 
 /// The tools, by their place.
-pub const TOOLS: [&str; 8] = ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido"];
+pub const TOOLS: [&str; 14] =
+    ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido", "vuelo", "aviso", "envio", "regalo", "bono", "saldo"];
 
 /// The parties, by their place; any other is not known.
 const PARTIES: [&str; 2] = ["ana", "bea"];
@@ -34,7 +38,7 @@ fn tools() -> BTreeMap<String, ToolPolicy> {
 /// What is odd about a tool.
 type Manner = (&'static str, fn(&mut ToolPolicy));
 
-const MANNERS: [Manner; 7] = [
+const MANNERS: [Manner; 14] = [
     ("taxi", |policy| (policy.ride, policy.topic) = (RidePosition::Last, Some("cita".into()))),
     ("pago", |policy| policy.priority = Priority::Urgent),
     ("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller)),
@@ -42,6 +46,19 @@ const MANNERS: [Manner; 7] = [
     ("acta", |policy| policy.strict = true),
     ("cita", |policy| (policy.uncertain, policy.topic) = (UncertainPolicy::Suppress, Some("cita".into()))),
     ("pedido", |policy| (policy.idempotent, policy.uncertain) = (false, UncertainPolicy::Repeat)),
+    ("mesa", |policy| policy.cancellable = true),
+    ("vuelo", |policy| (policy.cancellable, policy.progress, policy.deadline_ms) = (true, ProgressPolicy::Say, 60_000)),
+    ("aviso", |policy| (policy.when_unheard, policy.hand_off_after_ms) = (WhenUnheard::Webhook, 3_000)),
+    ("envio", |policy| {
+        (policy.duplicate, policy.cancellable, policy.progress) = (DuplicatePolicy::Replace, true, ProgressPolicy::Silent);
+        policy.idempotency_fields = vec!["of".into()];
+    }),
+    ("regalo", |policy| (policy.duplicate, policy.idempotent, policy.cancellable) = (DuplicatePolicy::Confirm, false, true)),
+    ("bono", |policy| (policy.duplicate, policy.audience) = (DuplicatePolicy::Reject, Audience::SameCall)),
+    ("saldo", |policy| {
+        (policy.audience, policy.topic) = (Audience::VerifiedParty, Some("saldo".into()));
+        policy.version_field = Some("version".into());
+    }),
 ];
 
 /// A box and what is around it.
@@ -56,6 +73,8 @@ pub struct World {
     pub(crate) known: Vec<OperationId>,
     seen: usize,
     tool_calls: u32,
+    /// The version of the latest result.
+    version: u32,
 }
 
 impl World {
@@ -71,12 +90,15 @@ impl World {
 
     fn of(mut rig: Rig, parameters: &Parameters) -> Self {
         rig.findings = Findings::kept();
-        (rig.link_ms, rig.line) = (parameters.link_ms, parameters.line);
+        (rig.link_ms, rig.line, rig.by_hand) = (parameters.link_ms, parameters.line, true);
+        if parameters.marks {
+            rig.best = Evidence::Marked;
+        }
         rig.settings.silence_ms = parameters.silence_ms;
         rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
-        Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0 }
+        Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0, version: 0 }
     }
 
     /// Lets time pass up to `at_ms`. The model and the tools do what they do by themselves.
@@ -101,6 +123,18 @@ impl World {
             Action::Dial { party } => self.dial(PARTIES.get(usize::from(party)).copied()),
             Action::Report { which, how, again } => self.report(which, how, again),
             Action::Callback { which, done, value } => self.callback(which, done, value),
+            Action::CancelAnswer { which, how, again } => self.answer_cancel(which, how, again),
+            Action::HandOffAnswer { which, how } => self.answer_hand_off(which, how),
+            Action::Progress { which } => {
+                if let Some(operation) = self.sent(which) {
+                    self.rig.progress(operation, json!({ "percent": which }));
+                }
+            }
+            Action::Retract { which } => {
+                if let Some(operation) = self.sent(which) {
+                    self.rig.retract(operation);
+                }
+            }
             Action::StoreDelay { ms } => self.rig.store.delay_ms = ms,
             Action::StoreFails { on } => self.rig.store.failing = on,
             Action::Clock { ms, synchronised } => {
@@ -117,6 +151,10 @@ impl World {
             | Action::SpeakOn { call }
             | Action::Cough { call, .. }
             | Action::Digit { call }
+            | Action::Hash { call }
+            | Action::Identify { call, .. }
+            | Action::Voicemail { call }
+            | Action::FalseMark { call, .. }
             | Action::Hold { call, .. }
             | Action::Floor { call, .. }
             | Action::HangUp { call }
@@ -137,6 +175,7 @@ impl World {
             | Action::Ask { call, .. }
             | Action::Complete { call, .. }
             | Action::Fail { call, .. }
+            | Action::Collect { call, .. }
             | Action::Goodbye { call }
             | Action::Cancel { call, .. }
             | Action::Noise { call } => {
@@ -177,6 +216,19 @@ impl World {
             Action::SpeakOn { .. } => self.rig.caller_speaks_on(call),
             Action::Cough { ms, .. } => self.rig.cough_for(call, ms),
             Action::Digit { .. } => self.rig.input(call, Input::Digit('5')),
+            Action::Hash { .. } => self.rig.input(call, Input::Digit('#')),
+            Action::Identify { level, .. } => self.rig.input(call, Input::Identified(identity(level))),
+            Action::Voicemail { .. } => self.rig.input(call, Input::Voicemail),
+            Action::FalseMark { sent, .. } if self.parameters.marks => {
+                let never = SegmentRef { playback: PlaybackId(7), index: 0 };
+                let sounds = voice.sounding().filter(|(_, whole)| !whole).map(|(segment, _)| segment);
+                let event = PlaybackEvent::Marked {
+                    segment: if sent { sounds.unwrap_or(never) } else { never },
+                    back: Mark::Played,
+                    at: Time(now),
+                };
+                self.rig.input(call, Input::Playback(event));
+            }
             Action::Hold { on, .. } => self.rig.hold(call, on),
             Action::Floor { on, .. } => {
                 self.rig.calls[call].floor_held = on;
@@ -188,7 +240,8 @@ impl World {
             Action::Mute { segments, .. } => voice.engine.failing = segments,
             Action::Stall { ms, .. } => voice.stalled_until = now + ms,
             Action::Rtcp { on, .. } => voice.far_end.rtcp = on,
-            Action::Lose { frames, .. } => voice.far_end.losing = frames,
+            // Nothing is lost on a channel that has marks.
+            Action::Lose { frames, .. } if !self.parameters.marks => voice.far_end.losing = frames,
             Action::ReportLate { ms, .. } => voice.far_end.next_report += ms,
             _ => {}
         }
@@ -208,6 +261,7 @@ impl World {
         }
         let of = match action {
             Action::Clause { of, .. } | Action::Ask { of, .. } | Action::Complete { of, .. } | Action::Fail { of, .. } => *of,
+            Action::Collect { of, .. } => *of,
             _ => 0,
         };
         let Some(response) = self.response(call, of) else { return };
@@ -217,13 +271,20 @@ impl World {
                     self.rig.say(call, response, CLAUSES[usize::from(clause) % CLAUSES.len()]);
                 }
                 for tool in tools {
-                    self.ask(call, response, *tool, 0, false);
+                    self.ask(call, response, Wish { tool: *tool, ..Wish::default() });
                 }
                 self.rig.complete(call, response);
             }
             Action::Clause { long, .. } => self.rig.say(call, response, if *long { LONG } else { SHORT }),
             Action::Lie { tool, .. } => self.rig.say(call, response, &format!("Hecho lo de {}: ya lo tiene.", name_of(*tool))),
-            Action::Ask { tool, argument, same_id, .. } => self.ask(call, response, *tool, *argument, *same_id),
+            Action::Ask { tool, argument, same_id, note, confirmed, .. } => {
+                let wish = Wish { tool: *tool, argument: *argument, same_id: *same_id, note: *note, confirmed: *confirmed };
+                self.ask(call, response, wish);
+            }
+            Action::Collect { digits, .. } => {
+                let wish = ModelEvent::CollectDigits { response, digits_max: *digits, end: Some('#'), wait_ms: 3_000 };
+                self.rig.input(call, Input::Model(wish));
+            }
             Action::Complete { .. } => self.rig.complete(call, response),
             Action::Fail { .. } => self.rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() })),
             Action::Goodbye { .. } => self.rig.input(call, Input::Model(ModelEvent::HangUp { response })),
@@ -231,10 +292,12 @@ impl World {
         }
     }
 
-    fn ask(&mut self, call: usize, response: ResponseId, tool: u8, argument: u8, same_id: bool) {
+    fn ask(&mut self, call: usize, response: ResponseId, wish: Wish) {
+        let Wish { tool, argument, same_id, note, confirmed } = wish;
         self.tool_calls += 1;
         let call_id = if same_id { "again".to_owned() } else { format!("call-{}", self.tool_calls) };
-        let asked = ToolCall { call_id, tool: name_of(tool).to_owned(), arguments: json!({ "of": argument }), confirmed: false };
+        let arguments = if note == 0 { json!({ "of": argument }) } else { json!({ "of": argument, "note": note }) };
+        let asked = ToolCall { call_id, tool: name_of(tool).to_owned(), arguments, confirmed };
         self.rig.input(call, Input::Model(ModelEvent::ToolCall { response, call: asked }));
     }
 
@@ -262,7 +325,48 @@ impl World {
         self.out = out;
         let due: Vec<(OperationId, u32, u64)> = due;
         for (operation, attempt, _) in due {
-            self.rig.report(operation, attempt, AttemptOutcome::Succeeded(json!({ "value": VALUES[0] })));
+            let value = self.result(0);
+            self.rig.report(operation, attempt, AttemptOutcome::Succeeded(value));
+        }
+        // Every other round of it, so that some wait for longer.
+        if now % 500 < SLICE {
+            self.answer_cancel(0, CancelAnswered::Undone, false);
+            self.answer_hand_off(0, HandOffAnswered::Acknowledged);
+        }
+    }
+
+    /// What a tool answers: every result has a version, and mostly a later one than the last.
+    fn result(&mut self, value: u8) -> serde_json::Value {
+        self.version += 1;
+        let version = if self.version.is_multiple_of(3) { self.version - 2 } else { self.version };
+        json!({ "value": VALUES[usize::from(value) % VALUES.len()], "version": version })
+    }
+
+    /// One of the operations that were ever sent.
+    fn sent(&self, which: u8) -> Option<OperationId> {
+        self.known.get(usize::from(which) % self.known.len().max(1)).copied()
+    }
+
+    pub(crate) fn answer_cancel(&mut self, which: u8, how: CancelAnswered, again: bool) {
+        if self.rig.cancels.is_empty() {
+            return;
+        }
+        let at = usize::from(which) % self.rig.cancels.len();
+        let request = if again { self.rig.cancels[at].clone() } else { self.rig.cancels.remove(at) };
+        // What has been taken on can't be recalled.
+        let held = self.out.iter().any(|(operation, ..)| *operation == request.operation);
+        let how = if how == CancelAnswered::Recalled && !held { CancelAnswered::Unsupported } else { how };
+        let outcome = self.rig.answer_cancel(&request, how);
+        if matches!(outcome, CancelOutcome::Cancelled | CancelOutcome::Recalled) {
+            self.out.retain(|(operation, ..)| *operation != request.operation);
+        }
+    }
+
+    pub(crate) fn answer_hand_off(&mut self, which: u8, how: HandOffAnswered) {
+        if !self.rig.hand_offs.is_empty() {
+            let at = usize::from(which) % self.rig.hand_offs.len();
+            let delivery = self.rig.hand_offs.remove(at);
+            self.rig.answer_hand_off(delivery, how);
         }
     }
 
@@ -273,7 +377,7 @@ impl World {
         let (operation, attempt, _) = self.out[usize::from(which) % self.out.len()];
         let failed = |executed, retryable| AttemptOutcome::Failed { error: "no".into(), executed, retryable, retry_after_ms: None };
         let outcome = match how {
-            Answered::Done => AttemptOutcome::Succeeded(json!({ "value": VALUES[0] })),
+            Answered::Done => AttemptOutcome::Succeeded(self.result(0)),
             Answered::Deferred => AttemptOutcome::Deferred,
             Answered::NotDone => failed(Executed::No, true),
             Answered::Maybe => failed(Executed::Maybe, true),
@@ -286,13 +390,27 @@ impl World {
     }
 
     fn callback(&mut self, which: u8, done: bool, value: u8) {
-        let Some(&operation) = self.known.get(usize::from(which) % self.known.len().max(1)) else { return };
-        let result = if done {
-            OperationResult::Succeeded(json!({ "value": VALUES[usize::from(value) % VALUES.len()] }))
-        } else {
-            OperationResult::Failed("no".into())
-        };
+        let Some(operation) = self.sent(which) else { return };
+        let result = if done { OperationResult::Succeeded(self.result(value)) } else { OperationResult::Failed("no".into()) };
         self.rig.callback(operation, result);
+    }
+}
+
+/// What a model asks for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Wish {
+    tool: u8,
+    argument: u8,
+    same_id: bool,
+    note: u8,
+    confirmed: bool,
+}
+
+fn identity(level: u8) -> Identity {
+    match level {
+        0 => Identity::Unknown,
+        1 => Identity::CallersWord,
+        _ => Identity::Verified,
     }
 }
 

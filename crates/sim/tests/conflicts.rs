@@ -107,6 +107,11 @@ fn a_callback_arrives_twice() {
     }
     assert_eq!(rig.answers[&unknown], CallbackAnswer::Unknown);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
+    // Another result than the one on record is no repeat: it is told as a correction.
+    let different = rig.callback(ops[0], OperationResult::Succeeded(json!({ "value": "a las diez" })));
+    rig.run(30_000);
+    assert_eq!(rig.answers[&different], CallbackAnswer::Conflict);
+    assert_eq!(rig.closings_heard().last().map(String::as_str), Some("Una corrección: Hecho lo de mesa: a las diez."));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use recado_core::OperationId;
 use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::port::{Sent, ToolPort, cancel_failed, failed};
@@ -26,7 +26,10 @@ use super::port::{Sent, ToolPort, cancel_failed, failed};
 /// Runs the attempts of all tools.
 #[derive(Debug)]
 pub struct Executor {
-    queue: mpsc::Sender<Order>,
+    /// In the order in which they came, so that a cancel finds its attempt. What is in it has a place: that bounds it.
+    queue: mpsc::UnboundedSender<(Order, Place)>,
+    attempts: Arc<Semaphore>,
+    cancels: Arc<Semaphore>,
     phase: watch::Sender<Phase>,
     task: JoinHandle<()>,
 }
@@ -37,6 +40,9 @@ enum Order {
     Attempt(Dispatch),
     Cancel(CancelRequest),
 }
+
+/// One of the places for what the executor has taken: given back when its report has been taken.
+type Place = OwnedSemaphorePermit;
 
 /// A tool in the executor: what carries its attempts out, and how many at a time.
 #[derive(Clone)]
@@ -51,7 +57,7 @@ impl Executor {
     /// Starts an executor for `tools`, at most `concurrency` attempts at a time in all. How each attempt went is sent
     /// to `reports`; while nobody takes the reports, no further attempt begins.
     pub fn start(tools: BTreeMap<String, Slot>, concurrency: NonZeroUsize, reports: mpsc::Sender<ledger::Input>) -> Self {
-        let (queue, orders) = mpsc::channel(QUEUE_MAX);
+        let (queue, orders) = mpsc::unbounded_channel();
         let (phase, watched) = watch::channel(Phase::Running);
         let tools = tools.into_iter().map(|(name, slot)| (name, Lane::new(slot))).collect();
         let work = Work {
@@ -63,34 +69,36 @@ impl Executor {
             phase: watched,
             reports,
         };
-        Self { queue, phase, task: tokio::spawn(work.run(orders)) }
+        Self {
+            queue,
+            attempts: Arc::new(Semaphore::new(ATTEMPTS_MAX)),
+            cancels: Arc::new(Semaphore::new(CANCELS_MAX)),
+            phase,
+            task: tokio::spawn(work.run(orders)),
+        }
     }
 
     /// Hands over an attempt, without waiting. One that can't be taken comes back as the report on it, to be given to
     /// the ledger: it provably did not execute.
     pub fn dispatch(&self, dispatch: Dispatch) -> Result<(), Box<ledger::Input>> {
-        let (order, error) = match self.queue.try_send(Order::Attempt(dispatch)) {
-            Ok(()) => return Ok(()),
-            Err(mpsc::error::TrySendError::Full(order)) => (order, "too many attempts wait on this box already"),
-            Err(mpsc::error::TrySendError::Closed(order)) => (order, STOPPING),
-        };
-        Err(Box::new(order.refused(error)))
+        self.take(Order::Attempt(dispatch), &self.attempts, "too many attempts wait on this box already")
     }
 
-    /// Hands over a cancel request, without waiting. One that can't be taken comes back as the report on it.
+    /// Hands over a cancel request, without waiting. One that can't be taken comes back as the report on it. Attempts that wait
+    /// leave cancels their places: when most hangs, most is cancelled.
     pub fn cancel(&self, request: CancelRequest) -> Result<(), Box<ledger::Input>> {
-        let (order, error) = match self.queue.try_send(Order::Cancel(request)) {
-            Ok(()) => return Ok(()),
-            Err(mpsc::error::TrySendError::Full(order)) => (order, "too much waits on this box already"),
-            Err(mpsc::error::TrySendError::Closed(order)) => (order, STOPPING),
-        };
-        Err(Box::new(order.refused(error)))
+        self.take(Order::Cancel(request), &self.cancels, "too many cancels wait on this box already")
+    }
+
+    fn take(&self, order: Order, places: &Arc<Semaphore>, full: &str) -> Result<(), Box<ledger::Input>> {
+        let Ok(place) = places.clone().try_acquire_owned() else { return Err(Box::new(order.refused(full))) };
+        self.queue.send((order, place)).map_err(|mpsc::error::SendError((order, _))| Box::new(order.refused(STOPPING)))
     }
 
     /// Stops: what has not begun is reported as not executed, what is under way gets `grace` to end and is then given
     /// up and reported. Returns when every report has been taken, or `REPORTS_TAKEN_WITHIN` after the last attempt.
     pub async fn stop(self, grace: Duration) {
-        let Self { queue, phase, mut task } = self;
+        let Self { queue, phase, mut task, .. } = self;
         drop(queue);
         phase.send_replace(Phase::Draining);
         if tokio::time::timeout(grace, &mut task).await.is_ok() {
@@ -138,7 +146,7 @@ struct Work {
     tools: BTreeMap<String, Lane>,
     free: Arc<Semaphore>,
     /// In the order in which they came.
-    waiting: VecDeque<Dispatch>,
+    waiting: VecDeque<(Dispatch, Place)>,
     running: JoinSet<()>,
     /// The way to recall each attempt that is under way.
     under_way: BTreeMap<OperationId, mpsc::Sender<Recall>>,
@@ -150,13 +158,12 @@ struct Work {
 type Recall = oneshot::Sender<bool>;
 
 impl Work {
-    async fn run(mut self, mut orders: mpsc::Receiver<Order>) {
+    async fn run(mut self, mut orders: mpsc::UnboundedReceiver<(Order, Place)>) {
         loop {
             self.begin_what_may();
-            let takes = self.waiting.len() + self.running.len() < TAKEN_MAX;
             let order = tokio::select! {
                 Some(_) = self.running.join_next(), if !self.running.is_empty() => None,
-                taken = orders.recv(), if takes => match taken {
+                taken = orders.recv() => match taken {
                     Some(order) => Some(order),
                     // Every handle is gone, or the executor stops.
                     None => break,
@@ -164,17 +171,17 @@ impl Work {
                 _ = self.phase.wait_for(|phase| *phase != Phase::Running) => break,
             };
             match order {
-                Some(Order::Attempt(dispatch)) => self.waiting.push_back(dispatch),
-                Some(Order::Cancel(request)) => self.cancel(request),
+                Some((Order::Attempt(dispatch), place)) => self.waiting.push_back((dispatch, place)),
+                Some((Order::Cancel(request), place)) => self.cancel(request, place),
                 None => self.under_way.retain(|_, recall| !recall.is_closed()),
             }
         }
         orders.close();
-        for dispatch in std::mem::take(&mut self.waiting) {
-            self.report_only(Order::Attempt(dispatch).refused(STOPPING));
+        for (dispatch, place) in std::mem::take(&mut self.waiting) {
+            self.report_only(Order::Attempt(dispatch).refused(STOPPING), place);
         }
-        while let Some(order) = orders.recv().await {
-            self.report_only(order.refused(STOPPING));
+        while let Some((order, place)) = orders.recv().await {
+            self.report_only(order.refused(STOPPING), place);
         }
         while self.running.join_next().await.is_some() {}
     }
@@ -182,18 +189,18 @@ impl Work {
     /// Begins every waiting attempt whose tool, and the whole, have room; oldest first.
     fn begin_what_may(&mut self) {
         let mut still_waiting = VecDeque::with_capacity(self.waiting.len());
-        for dispatch in std::mem::take(&mut self.waiting) {
+        for (dispatch, place) in std::mem::take(&mut self.waiting) {
             let Some(lane) = self.tools.get(&dispatch.tool) else {
                 let error = format!("the tool `{}` is no longer configured on this box", dispatch.tool);
-                self.report_only(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, false)));
+                self.report_only(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, false)), place);
                 continue;
             };
             let Ok(of_tool) = lane.free.clone().try_acquire_owned() else {
-                still_waiting.push_back(dispatch);
+                still_waiting.push_back((dispatch, place));
                 continue;
             };
             let Ok(of_all) = self.free.clone().try_acquire_owned() else {
-                still_waiting.push_back(dispatch);
+                still_waiting.push_back((dispatch, place));
                 continue;
             };
             let (port, reports, phase) = (lane.port.clone(), self.reports.clone(), self.phase.clone());
@@ -204,19 +211,19 @@ impl Work {
                 let outcome = carry_out(port, dispatch, phase, recalls).await;
                 send(&reports, report(operation, attempt, outcome)).await;
                 // Held until the report is taken: a ledger that is behind is not given more.
-                drop((of_tool, of_all));
+                drop((of_tool, of_all, place));
             });
         }
         self.waiting = still_waiting;
     }
 
     /// Recalls an attempt that waits here; one that is under way is asked whether it has left; then it is the tool's turn.
-    fn cancel(&mut self, request: CancelRequest) {
-        if let Some(place) = self.waiting.iter().position(|waiting| waiting.operation == request.operation)
-            && let Some(dispatch) = self.waiting.remove(place)
+    fn cancel(&mut self, request: CancelRequest, place: Place) {
+        if let Some(at) = self.waiting.iter().position(|(waiting, _)| waiting.operation == request.operation)
+            && let Some((dispatch, of_attempt)) = self.waiting.remove(at)
         {
-            self.report_only(report(dispatch.operation, dispatch.attempt, failed(RECALLED, Executed::No, true)));
-            return self.report_only(cancel_report(&request, CancelOutcome::Recalled));
+            self.report_only(report(dispatch.operation, dispatch.attempt, failed(RECALLED, Executed::No, true)), of_attempt);
+            return self.report_only(cancel_report(&request, CancelOutcome::Recalled), place);
         }
         let recall = self.under_way.get(&request.operation).cloned();
         let port = self.tools.get(&request.tool).map(|lane| lane.port.clone());
@@ -228,12 +235,16 @@ impl Work {
                 () = given_up(&mut phase) => cancel_failed(STOPPING, true),
             };
             send(&reports, cancel_report(&request, outcome)).await;
+            drop(place);
         });
     }
 
-    fn report_only(&mut self, report: ledger::Input) {
+    fn report_only(&mut self, report: ledger::Input, place: Place) {
         let reports = self.reports.clone();
-        self.running.spawn(async move { send(&reports, report).await });
+        self.running.spawn(async move {
+            send(&reports, report).await;
+            drop(place);
+        });
     }
 }
 
@@ -259,7 +270,8 @@ async fn carry_out(
                 break task.await;
             }
             Some(recall) = recalls.recv() => {
-                if sent.executed() == Executed::Maybe {
+                // From here on it can't leave any more, unless it has.
+                if sent.end() == Executed::Maybe {
                     let _ = recall.send(false);
                 } else {
                     task.abort();
@@ -275,8 +287,8 @@ async fn carry_out(
             tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
             failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
         }
-        // It may have left while it was being recalled: only now it is certain.
-        Err(_) => failed(why, sent.executed(), true),
+        // What still runs of it, such as its connection, finds that it may not leave.
+        Err(_) => failed(why, sent.end(), true),
     };
     if let Some(recall) = recalled {
         // The cancel that asked may have been given up.
@@ -329,12 +341,12 @@ const RECALLED: &str = "it was cancelled before it was sent";
 
 const STOPPING: &str = "the box is stopping";
 
-/// Attempts on their way into the executor: a burst of a few calls' batches.
-const QUEUE_MAX: usize = 256;
-
-/// Attempts waiting or under way. A box serves a few calls at a time; a thousand means that tools hang, and further
+/// Attempts on their way, waiting or under way. A box serves a few calls at a time; a thousand means that tools hang, and further
 /// ones are better refused than kept.
-const TAKEN_MAX: usize = 1_024;
+const ATTEMPTS_MAX: usize = 1_024;
+
+/// Cancels on their way or under way: those of a few calls whose tools hang.
+const CANCELS_MAX: usize = 256;
 
 /// After the last attempt has been given up, as long as the ledger may take for its last commits.
 const REPORTS_TAKEN_WITHIN: Duration = Duration::from_secs(5);
@@ -453,16 +465,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_queue_gives_the_attempt_back_as_not_executed() {
+    async fn attempts_beyond_those_that_may_wait_come_back_as_not_executed() {
         let tool = Arc::new(Scripted::default());
         let (executor, _reports) = start(&[("a", tool, 1)], 1);
         let mut given_back = None;
         // The executor's task does not run in between: this test never waits.
-        for n in 0..=QUEUE_MAX as u128 {
+        for n in 0..=ATTEMPTS_MAX as u128 {
             given_back = executor.dispatch(dispatch("a", n, "hang")).err();
         }
         let Some(ledger::Input::Attempted { operation, attempt, outcome }) = given_back.map(|report| *report) else { panic!() };
-        assert_eq!((operation, attempt), (OperationId(QUEUE_MAX as u128), 1));
+        assert_eq!((operation, attempt), (OperationId(ATTEMPTS_MAX as u128), 1));
         assert!(matches!(outcome, AttemptOutcome::Failed { executed: Executed::No, retryable: true, .. }), "{outcome:?}");
     }
 
@@ -530,6 +542,59 @@ mod tests {
         assert!(matches!(told, Some(ledger::Input::CancelAttempted { operation: OperationId(2), .. })), "{told:?}");
     }
 
+    #[tokio::test]
+    async fn what_was_recalled_or_given_up_never_leaves_however_long_its_connection_takes() {
+        for stopped in [false, true] {
+            let tool = Arc::new(Scripted::default());
+            let (executor, mut reports) = start(&[("a", tool.clone(), 1)], 1);
+            executor.dispatch(dispatch("a", 1, "detached unsent")).unwrap();
+            while tool.begun.load(Ordering::SeqCst) < 1 {
+                tool.changed.notified().await;
+            }
+            if stopped {
+                executor.stop(Duration::ZERO).await;
+            } else {
+                executor.cancel(cancel("a", 1)).unwrap();
+            }
+            let attempted = async {
+                loop {
+                    if let Some(ledger::Input::Attempted { outcome, .. }) = reports.recv().await {
+                        return outcome;
+                    }
+                }
+            };
+            assert!(matches!(attempted.await, AttemptOutcome::Failed { executed: Executed::No, .. }));
+            tool.gate.add_permits(1);
+            while tool.left.load(Ordering::SeqCst) == 0 {
+                tool.changed.notified().await;
+            }
+            assert_eq!(tool.left.load(Ordering::SeqCst), STAYED);
+        }
+    }
+
+    #[tokio::test]
+    async fn attempts_that_fill_the_box_hold_up_no_cancel() {
+        let tool = Arc::new(Scripted::default());
+        let (executor, mut reports) = start(&[("a", tool.clone(), 1)], 1);
+        for n in 0..ATTEMPTS_MAX as u128 {
+            executor.dispatch(dispatch("a", n, "hang")).unwrap();
+        }
+        let last = ATTEMPTS_MAX as u128 - 1;
+        for n in last + 1 - CANCELS_MAX as u128..=last {
+            executor.cancel(cancel("a", n)).unwrap();
+        }
+        executor.cancel(cancel("a", 1)).expect_err("their own number is bounded too");
+        let mut recalled = 0;
+        while recalled < CANCELS_MAX {
+            match reports.recv().await {
+                Some(ledger::Input::CancelAttempted { outcome: CancelOutcome::Recalled, .. }) => recalled += 1,
+                Some(ledger::Input::Attempted { outcome: AttemptOutcome::Failed { executed: Executed::No, .. }, .. }) => {}
+                other => panic!("{other:?}"),
+            }
+        }
+        executor.dispatch(dispatch("a", last + 1, "hang")).expect("what was recalled made room");
+    }
+
     fn cancel(tool: &str, operation: u128) -> CancelRequest {
         CancelRequest {
             operation: OperationId(operation),
@@ -546,9 +611,13 @@ mod tests {
         begun: AtomicUsize,
         now: Arc<AtomicUsize>,
         most: AtomicUsize,
-        changed: tokio::sync::Notify,
+        changed: Arc<tokio::sync::Notify>,
+        left: Arc<AtomicUsize>,
         gate: Arc<Gate>,
     }
+
+    const LEFT: usize = 1;
+    const STAYED: usize = 2;
 
     struct Gate(Semaphore);
 
@@ -569,12 +638,22 @@ mod tests {
             let now = self.now.clone();
             self.most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
             let what = dispatch.arguments["do"].as_str().unwrap().to_owned();
-            if what != "hang unsent" {
-                sent.mark();
+            if !what.ends_with("unsent") {
+                assert!(sent.mark());
             }
             self.begun.fetch_add(1, Ordering::SeqCst);
             self.changed.notify_one();
             let gate = self.gate.clone();
+            if what == "detached unsent" {
+                let (changed, left) = (self.changed.clone(), self.left.clone());
+                // As an HTTP client's connection does, it goes on when the attempt is dropped.
+                tokio::spawn(async move {
+                    gate.0.acquire().await.unwrap().forget();
+                    left.store(if sent.mark() { LEFT } else { STAYED }, Ordering::SeqCst);
+                    changed.notify_one();
+                });
+                return Box::pin(std::future::pending());
+            }
             Box::pin(async move {
                 match what.as_str() {
                     "hang" | "hang unsent" => std::future::pending::<()>().await,

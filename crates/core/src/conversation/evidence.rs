@@ -86,9 +86,10 @@ impl Reports {
         let same = |report: &Report| report.generation == segment.generation || fault(Fault::CreditAcrossGenerations);
         let covers = |report: &&Report| same(report) && report.highest_packet >= segment.last_packet;
         let after = self.kept.iter().find(covers)?;
-        let lost_before = self.before(after, segment.first_packet).map_or(0, |report| report.cumulative_lost);
         // The loss between the two reports around the segment is charged wholly to it.
-        let lost = after.cumulative_lost.saturating_sub(lost_before).max(0).unsigned_abs();
+        let (lost, copies) = self.between(self.before(after, segment.first_packet), after);
+        // Where there was any, copies may have hidden as much again (RFC 3550 6.4.1): in doubt, less was heard.
+        let lost = if lost > 0 { lost.saturating_add(copies) } else { 0 };
         // Packets of silence, sent while it was paused, are none of its own.
         let between = segment.last_packet.saturating_sub(segment.first_packet) + 1;
         let packets = between.min(segment.duration_ms.div_ceil(PACKET_MS));
@@ -121,6 +122,25 @@ impl Reports {
             return Err(Doubt::NotBest);
         }
         self.healthy(end).map(|()| Evidence::Sent)
+    }
+
+    /// What was lost from the report before a segment to the one after it, as far as no copies of packets hid it; and the most that
+    /// copies have made the count of this receiver fall from one report to the next.
+    fn between(&self, before: Option<&Report>, after: &Report) -> (u64, u64) {
+        let (mut lost, mut copies, mut known) = (0_u64, 0_u64, 0_i64);
+        let mut last_at = None;
+        for report in self.kept.iter().filter(|report| report.receiver == after.receiver) {
+            if last_at.replace(report.at) == Some(report.at) {
+                continue; // the same report, told for another generation
+            }
+            let rise = report.cumulative_lost.saturating_sub(known);
+            known = report.cumulative_lost;
+            copies = copies.max(rise.min(0).unsigned_abs());
+            if before.is_none_or(|before| report.at > before.at) && report.at <= after.at {
+                lost = lost.saturating_add(rise.max(0).unsigned_abs());
+            }
+        }
+        (lost, copies)
     }
 
     /// The last report of the same receiver that came before `after` and counts nothing from `packet` on.
@@ -226,6 +246,15 @@ mod tests {
             Some(Ok(Evidence::Received)),
             "duplicates make the count go down"
         );
+    }
+
+    #[test]
+    fn copies_of_packets_hide_no_loss_that_another_report_has_shown() {
+        // Nine were lost in the first half; copies came in the second.
+        assert_eq!(reports(&[(1, 990, 0), (1, 1_050, 9), (1, 1_200, 0)]).verdict(&SEGMENT), Some(Err(Doubt::Lost)));
+        // The line has been seen to make three in the time of a report: they may hide as many of the nine.
+        assert_eq!(reports(&[(1, 700, 0), (1, 990, -3), (1, 1_200, 6)]).verdict(&SEGMENT), Some(Err(Doubt::Lost)));
+        assert_eq!(reports(&[(1, 700, 0), (1, 990, -3), (1, 1_200, 4)]).verdict(&SEGMENT), Some(Ok(Evidence::Received)));
     }
 
     #[test]

@@ -118,6 +118,8 @@ pub struct Conversation {
     /// Progress that waits for quiet.
     updates: VecDeque<Update>,
     claim: Option<Claim>,
+    /// Claims that were given up before the ledger answered, oldest first: each answer is still to come.
+    given_up: VecDeque<(DeliveryId, ledger::Route)>,
     telling: BTreeMap<DeliveryId, Telling>,
     /// Since when several deliveries share one window.
     window_since: Option<Time>,
@@ -179,6 +181,7 @@ impl Conversation {
             offers: BTreeMap::new(),
             updates: VecDeque::new(),
             claim: None,
+            given_up: VecDeque::new(),
             telling: BTreeMap::new(),
             window_since: None,
             playback_ended: step.now,
@@ -225,6 +228,8 @@ impl Conversation {
         self.settle_evidence(&mut cx);
         self.speak_what_waits(&mut cx);
         self.end_reply(&mut cx);
+        // A pause of the caller's counts from the end of what we say, which may be now.
+        self.free_floor_in_time(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
         self.tell_updates(&mut cx);
@@ -249,7 +254,7 @@ impl Conversation {
             current.and_then(|playback| playback.stuck_at(timers)),
             current.and_then(|playback| playback.starved_at(timers)),
             current.and_then(|playback| playback.resume_due(timers)),
-            self.claim.as_ref().map(|claim| claim.since.plus(timers.ms(Timer::ClaimMax))),
+            self.claim.as_ref().map(|claim| claim.since.plus(self.ms(Timer::ClaimMax))),
             self.ride_hold_ends(),
             self.floor_due(),
             self.gate_due(),
@@ -301,7 +306,7 @@ impl Conversation {
     }
 
     fn ms(&self, timer: Timer) -> u64 {
-        self.settings.timers.ms(timer)
+        if fault(Fault::ClaimLatched) && timer == Timer::ClaimMax { u64::MAX } else { self.settings.timers.ms(timer) }
     }
 
     fn ask_ledger(&self, cx: &mut Cx, input: ledger::Input) {
@@ -397,7 +402,6 @@ impl Conversation {
         if let Some(reply) = self.reply.as_mut() {
             reply.give_up_answers(cx.now, &timers);
         }
-        self.free_floor_in_time(cx);
     }
 
     /// When the conversation is finished: once its evidence is settled, and at the latest when the voice has had its time to

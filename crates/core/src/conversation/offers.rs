@@ -68,7 +68,9 @@ impl Conversation {
     /// A delivery is no longer to be told here; one that is being spoken stops at once (I10).
     pub(super) fn withdrawn(&mut self, cx: &mut Cx, delivery: DeliveryId) {
         self.offers.retain(|_, offer| offer.envelope.delivery != delivery);
-        self.claim = self.claim.take().filter(|claim| claim.envelope.delivery != delivery);
+        if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
+            self.give_up(&claim);
+        }
         self.closing_not_granted(delivery);
         self.telling.remove(&delivery);
         self.stop_telling(cx, delivery);
@@ -124,8 +126,14 @@ impl Conversation {
     pub(super) fn claimed(&mut self, cx: &mut Cx, delivery: DeliveryId, clauses: Vec<SpokenClause>) {
         self.offers.retain(|_, offer| offer.envelope.delivery != delivery);
         let session = self.channel.session;
+        let late = self.given_up.iter().position(|(of, _)| *of == delivery).and_then(|at| self.given_up.remove(at));
         let claim = match self.claim.take() {
-            Some(claim) if claim.envelope.delivery == delivery => claim,
+            // Of a claim that was given up: it serves the one that was asked for since, if that is for the same route. Its own
+            // answer is then the late one.
+            Some(claim) if claim.envelope.delivery == delivery && late.is_none_or(|(_, route)| route == claim.route) => {
+                self.given_up.extend(late);
+                claim
+            }
             other => {
                 self.claim = other;
                 return self.ask_ledger(cx, ledger::Input::Release { session, delivery });
@@ -157,7 +165,9 @@ impl Conversation {
         if fault(Fault::ClaimLatched) {
             return;
         }
-        if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
+        if let Some(at) = self.given_up.iter().position(|(of, _)| *of == delivery) {
+            self.given_up.remove(at);
+        } else if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
             self.put_off(now, &claim);
         }
     }
@@ -165,9 +175,17 @@ impl Conversation {
     pub(super) fn give_back_overdue_claim(&mut self, cx: &mut Cx) {
         let claim_max = self.ms(Timer::ClaimMax);
         if let Some(claim) = self.claim.take_if(|claim| cx.now.since(claim.since) >= claim_max) {
-            // Should it be granted after all, it is given back then.
             self.put_off(cx.now, &claim);
+            self.give_up(&claim);
         }
+    }
+
+    /// Its answer is still to come: should it be granted after all, it is given back then.
+    fn give_up(&mut self, claim: &Claim) {
+        if self.given_up.len() >= GIVEN_UP_MAX {
+            self.given_up.pop_front();
+        }
+        self.given_up.push_back((claim.envelope.delivery, claim.route));
     }
 
     fn put_off(&mut self, now: Time, claim: &Claim) {
@@ -352,6 +370,9 @@ impl Conversation {
         }
     }
 }
+
+/// Claims whose answers are still to come at once: a store that leaves so many open answers none of them in time.
+const GIVEN_UP_MAX: usize = 64;
 
 /// News that waits for quiet at once: more than anybody wants to hear in the few seconds that it may wait.
 const UPDATES_MAX: usize = 16;

@@ -282,7 +282,8 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             DeliveryState::Spoken => LedgerMeasure::Spoken,
             DeliveryState::Suppressed => LedgerMeasure::Suppressed,
             DeliveryState::HandedOff => LedgerMeasure::HandedOff,
-            DeliveryState::Uncertain if !before.is_some_and(doubted) => LedgerMeasure::Uncertain,
+            // Nor one that it took over from what it replaced.
+            DeliveryState::Uncertain if before.is_some_and(|before| !doubted(before)) => LedgerMeasure::Uncertain,
             _ => continue,
         };
         if before.is_none_or(|before| before.record.state != state) {

@@ -20,6 +20,8 @@ pub(super) struct Delivery {
     pub claim: Option<Claim>,
     /// The latest conversations that have had it: evidence from them counts, however late.
     pub tellers: Vec<SessionId>,
+    /// Somebody has asked for it since it was claimed last.
+    pub asked_for: bool,
     /// The way of its last telling of which a frame was released, in this boot.
     pub route: Option<Route>,
 }
@@ -39,9 +41,12 @@ impl Delivery {
         (self.claim.is_none() && waits) || (fault(Fault::ClaimedTwice) && self.record.state == DeliveryState::Speaking)
     }
 
-    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat.
+    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat; nor one
+    /// that has been told so often in doubt, unless it is asked for.
     pub fn speakable(&self) -> bool {
-        self.waits() && !(self.record.state == DeliveryState::Uncertain && self.record.uncertain == UncertainPolicy::Suppress)
+        let doubtful = self.record.state == DeliveryState::Uncertain;
+        let enough = self.record.attempt >= DOUBTS_MAX && !self.asked_for;
+        self.waits() && !(doubtful && (enough || self.record.uncertain == UncertainPolicy::Suppress))
     }
 
     /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
@@ -89,6 +94,23 @@ impl Delivery {
         }
     }
 
+    /// Whether nobody knows if something of it has been told: it is in doubt, or under way.
+    pub fn doubtful(&self) -> bool {
+        let under_way = |claim: &Claim| claim.doubted || claim.frames || claim.route == Route::HandOff;
+        self.record.state == DeliveryState::Uncertain || self.claim.as_ref().is_some_and(under_way)
+    }
+
+    /// Whether it ended otherwise than by being told.
+    pub fn dropped(&self) -> bool {
+        matches!(self.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
+    }
+
+    /// It takes the place of others, and tells clauses of theirs of which nobody knows whether they were heard.
+    pub fn inherit_doubt(&mut self, attempt: u32) {
+        self.record.state = DeliveryState::Uncertain;
+        self.record.attempt = attempt.max(1);
+    }
+
     /// Claims it (R4), and says what is to be said.
     pub fn grant(&mut self, session: SessionId, boot: BootId, route: Route, language: Language) -> Vec<SpokenClause> {
         assert!(self.waits(), "I17: {} is claimed while it is {:?}", self.record.id, self.state());
@@ -97,6 +119,7 @@ impl Delivery {
         let told = clauses.iter().filter_map(|spoken| spoken.clause).collect();
         self.claim = Some(Claim { session, boot, route, doubted, frames: false, told });
         self.record.state = DeliveryState::Speaking;
+        self.asked_for = false;
         self.tellers.retain(|&teller| teller != session);
         self.tellers.push(session);
         if self.tellers.len() > TELLERS_MAX {
@@ -199,7 +222,9 @@ impl Delivery {
         }
         let verdict = |told: &u32| evidence.iter().rev().find(|known| known.clause == *told).map(|known| known.verdict);
         let cut = claim.told.iter().any(|told| matches!(verdict(told), None | Some(ClauseVerdict::Unheard)));
-        if cut {
+        // A clause that was cut takes nothing from the doubt about another.
+        let doubtful = claim.told.iter().any(|told| verdict(told) == Some(ClauseVerdict::Uncertain));
+        if cut && !doubtful {
             // What an earlier attempt left in doubt is still in doubt.
             self.record.state = before(claim);
             self.record.attempt = self.record.attempt.saturating_add(1);
@@ -228,6 +253,10 @@ fn before(claim: &Claim) -> DeliveryState {
 
 /// After so many cuts or doubts a delivery only rides, or waits to be asked for: trying again would be a nuisance.
 const CUTS_MAX: u32 = 3;
+
+/// After so many tellings of which nobody knows whether they were heard, a delivery stays `Uncertain`, visibly, until it is asked for
+/// or late evidence comes: a line that loses a little all the time would have it told for ever.
+pub const DOUBTS_MAX: u32 = 6;
 
 /// Conversations whose late evidence is awaited: evidence comes within seconds, so only the latest matter.
 const TELLERS_MAX: usize = 8;

@@ -135,6 +135,9 @@ pub(super) struct Intents {
     order: VecDeque<OperationId>,
     /// No forgotten key has a higher occurrence: a base that is not known begins above it, so that no key is used twice.
     floor: u32,
+    /// In which turn of each conversation that is up a base was last asked for, and answered by what there was or by a new
+    /// operation: in that turn it is not asked for again, whoever else of the same party asks meanwhile.
+    turns: BTreeMap<(SessionId, String), TurnId>,
 }
 
 impl Intents {
@@ -142,13 +145,42 @@ impl Intents {
         Self { floor, ..Self::default() }
     }
 
-    /// Judges a request by its tool's policy for duplicates.
-    pub fn judge(&mut self, base: &str, session: SessionId, turn: TurnId, call: &ToolCall, policy: DuplicatePolicy) -> Judgement {
+    /// Judges a request by its tool's policy for duplicates. `again`: it has been judged before, and what it repeated is gone.
+    pub fn judge(
+        &mut self,
+        base: &str,
+        (session, turn): (SessionId, TurnId),
+        call: &ToolCall,
+        policy: DuplicatePolicy,
+        again: bool,
+    ) -> Judgement {
+        let before = self.turns.get(&(session, base.to_owned())).copied().filter(|_| !again);
+        let judgement = self.judged(base, (session, turn), call, policy, before);
+        let (Judgement::Repeats { answer, .. } | Judgement::Told { answer, .. }) = judgement else {
+            self.turns.insert((session, base.to_owned()), turn);
+            return judgement;
+        };
+        // Who is asked to confirm may do so as soon as they have said something.
+        if answer != RepeatAnswer::NeedsConfirmation {
+            self.turns.insert((session, base.to_owned()), turn);
+        }
+        judgement
+    }
+
+    fn judged(
+        &mut self,
+        base: &str,
+        (session, turn): (SessionId, TurnId),
+        call: &ToolCall,
+        policy: DuplicatePolicy,
+        before: Option<TurnId>,
+    ) -> Judgement {
         let Some(known) = self.known.get_mut(base) else { return Judgement::New(self.floor.saturating_add(1)) };
         let next = known.occurrence.max(self.floor).saturating_add(1);
         // A model that asks twice in one turn repeats itself; the caller has not.
+        let another_turn = known.turn != turn && before != Some(turn);
         let answer = match policy {
-            DuplicatePolicy::Confirm if known.turn != turn => {
+            DuplicatePolicy::Confirm if another_turn => {
                 let asked = known.asked.is_some_and(|(of, before)| of == session && before != turn);
                 if asked && call.confirmed {
                     return Judgement::New(next);
@@ -158,7 +190,7 @@ impl Intents {
                 }
                 RepeatAnswer::NeedsConfirmation
             }
-            _ if known.closed && known.turn != turn => return Judgement::New(next),
+            _ if known.closed && another_turn => return Judgement::New(next),
             DuplicatePolicy::Replace if !known.closed && known.arguments != digest('a', &call.arguments) => {
                 return Judgement::Replaces(next, known.operation);
             }
@@ -207,7 +239,8 @@ impl Intents {
     }
 
     /// The acceptance failed: nothing was done.
-    pub fn retract(&mut self, base: &str, operation: OperationId) {
+    pub fn retract(&mut self, base: &str, session: SessionId, operation: OperationId) {
+        self.turns.remove(&(session, base.to_owned()));
         if let Some(known) = self.known.get_mut(base)
             && known.before.as_ref().is_some_and(|before| before.operation == operation)
         {
@@ -219,6 +252,15 @@ impl Intents {
             && let Some(before) = known.before
         {
             self.known.insert(base.to_owned(), *before);
+        }
+    }
+
+    /// A conversation is over: nothing is asked in its turns any more.
+    pub fn session_over(&mut self, session: SessionId) {
+        let theirs: Vec<(SessionId, String)> =
+            self.turns.range((session, String::new())..).map(|(key, _)| key).take_while(|(of, _)| *of == session).cloned().collect();
+        for key in theirs {
+            self.turns.remove(&key);
         }
     }
 
@@ -391,6 +433,28 @@ mod tests {
         }
         assert!(intents.closed(first.id).is_none());
         let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
-        assert_eq!(intents.judge(&base, SessionId(1), TurnId(2), &call, DuplicatePolicy::Reuse), Judgement::New(4));
+        assert_eq!(intents.judge(&base, (SessionId(1), TurnId(2)), &call, DuplicatePolicy::Reuse, false), Judgement::New(4));
+    }
+
+    #[test]
+    fn what_was_asked_in_a_turn_is_not_asked_in_it_again_whoever_asks_meanwhile() {
+        let mut intents = Intents::new(0);
+        let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
+        let (first, second) = (closed(7, 1), OperationRecord { id: OperationId(8), ..closed(7, 2) });
+        let base = split(&first.intent_key).unwrap().0.to_owned();
+        let mut judge = |intents: &mut Intents, session, turn| {
+            intents.judge(&base, (SessionId(session), TurnId(turn)), &call, DuplicatePolicy::Reuse, false)
+        };
+        for (record, session, turn) in [(&first, 1, 1), (&second, 2, 9)] {
+            let occurrence = occurrence(&record.intent_key).unwrap();
+            assert_eq!(judge(&mut intents, session, turn), Judgement::New(occurrence));
+            intents.open(base.clone(), (record.id, record.batch, 0), TurnId(turn), occurrence, &record.arguments);
+            intents.close(record);
+        }
+        let told = Judgement::Told { operation: second.id, batch: second.batch, answer: RepeatAnswer::Reused };
+        assert_eq!(judge(&mut intents, 1, 1), told, "the first caller's model repeats itself");
+        assert_eq!(judge(&mut intents, 1, 2), Judgement::New(3), "the caller asks again");
+        intents.session_over(SessionId(1));
+        assert_eq!(intents.turns.len(), 1);
     }
 }

@@ -219,7 +219,7 @@ impl Ledger {
             return;
         };
         let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
-        match self.intents.judge(&base, ask.session, ask.turn, &ask.call, policy.duplicate) {
+        match self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0) {
             Judgement::Repeats { lane, operation, answer } => self.put(lane, Work::Repeat { ask, operation, answer }, step, effects),
             Judgement::Told { operation, batch, answer } => {
                 self.emit(accepted_again(&ask, (operation, batch), (Standing::Told, None), answer, &self.world), effects);
@@ -310,6 +310,7 @@ impl Ledger {
 
     fn over(&mut self, session: SessionId, step: &mut Step, effects: &mut Vec<Effect>) {
         self.world.sessions.remove(&session);
+        self.intents.session_over(session);
         // Its responses are over with it.
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
         for of in open {
@@ -507,10 +508,10 @@ impl Ledger {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
         }
-        if let Work::Accept { operation, key, .. } = work {
+        if let Work::Accept { ask, operation, key, .. } = work {
             self.by_operation.remove(operation);
             if let Some((base, _)) = split(key) {
-                self.intents.retract(base, *operation);
+                self.intents.retract(base, ask.session, *operation);
             }
             if let Some(lane) = self.lanes.get_mut(&number) {
                 lane.operations = lane.operations.saturating_sub(1);

@@ -31,6 +31,7 @@ mod session;
 mod topics;
 mod work;
 
+pub use delivery::DOUBTS_MAX;
 pub use effect::{
     CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, LedgerMeasure, News, SpokenClause, Write,
 };

@@ -179,7 +179,15 @@ pub(super) fn pieces(text: Localised) -> Vec<Localised> {
     (0..count).map(|_| Localised { es: es.next(), en: en.next() }).collect()
 }
 
-/// One text after the other, in every language that any of them is written in.
+/// The short form that says all of these texts; none where one of its languages would be too long for it: what is cut tells nobody
+/// everything, and the clauses are told instead.
+pub(super) fn short_form(texts: &[Localised]) -> Localised {
+    let whole = join(texts);
+    let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.chars().count() <= SHORT_CHARS_MAX);
+    if fits(&whole.es) && fits(&whole.en) { whole } else { Localised::default() }
+}
+
+/// One text after the other, whole, in every language that any of them is written in.
 pub(super) fn join(texts: &[Localised]) -> Localised {
     let one = |language| {
         let native = |text: &Localised| match language {
@@ -188,7 +196,7 @@ pub(super) fn join(texts: &[Localised]) -> Localised {
         };
         texts.iter().any(native).then(|| {
             let all: Vec<&str> = texts.iter().filter_map(|text| text.text(language)).collect();
-            bounded(&all.join(" "), SHORT_CHARS_MAX)
+            all.join(" ")
         })
     };
     Localised { es: one(Language::Es), en: one(Language::En) }
@@ -340,7 +348,7 @@ const RAW_CHARS_MAX: usize = 8_000;
 /// Longest text of one operation: about a minute of speech.
 pub(super) const TEXT_CHARS_MAX: usize = 900;
 
-/// Longest short form of a batch.
+/// Longest short form of a delivery, in characters: about 40 s of speech.
 const SHORT_CHARS_MAX: usize = 600;
 
 /// A text up to this length is one segment: about 13 s, which is short enough to be told again whole.

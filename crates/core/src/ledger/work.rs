@@ -159,7 +159,11 @@ impl Work {
             Work::Accept { .. } => {}
             Work::Repeat { ask, operation, answer } => match batch.operation(*operation).map(|found| found.record.turn) {
                 Some(turn) if !durable.is_some_and(Batch::closed) || turn == ask.turn => {
-                    then.push(accepted_again(ask, (*operation, batch.record.id), batch.standing(), *answer, world));
+                    let (standing, next) = batch.standing();
+                    if let Some(delivery) = next.and_then(|id| batch.delivery(id)) {
+                        delivery.asked_for = true;
+                    }
+                    then.push(accepted_again(ask, (*operation, batch.record.id), (standing, next), *answer, world));
                 }
                 _ => outcome.bounced = Some(ask.clone()),
             },

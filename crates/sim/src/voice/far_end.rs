@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::SegmentRef;
+use recado_core::conversation::{Mark, SegmentRef};
 use recado_voice::FRAME_MS;
 
 use super::line::Line;
@@ -24,6 +24,10 @@ pub struct FarEnd {
     pub ear: Vec<(u64, SegmentRef)>,
     /// What became of each segment's frames.
     pub counts: BTreeMap<SegmentRef, Count>,
+    /// Whether it sends back the mark behind each segment once that was played, or was thrown away.
+    marks: bool,
+    /// Marks on their way back, and when they arrive.
+    back: VecDeque<(u64, SegmentRef, Mark)>,
     /// Copies of packets that came: who counts packets takes them for others that were lost.
     pub repeated: u64,
     on_the_way: VecDeque<Run>,
@@ -92,9 +96,11 @@ struct Reception {
 }
 
 impl FarEnd {
-    pub(super) fn new(now: u64, line: Line) -> Self {
+    pub(super) fn new(now: u64, line: Line, marks: bool) -> Self {
         Self {
             line,
+            marks,
+            back: VecDeque::new(),
             rtcp: true,
             next_report: now + REPORT_MS,
             lost: 0,
@@ -179,6 +185,40 @@ impl FarEnd {
     pub(super) fn hang_up(&mut self, now: u64) {
         self.advance(now);
         self.gone_at = Some(now);
+        self.back.clear();
+        self.throws_away(now);
+    }
+
+    /// The last frame of a segment has left: the mark behind it comes back when that was played.
+    pub(super) fn mark_behind(&mut self, segment: SegmentRef, now: u64) {
+        if self.marks {
+            let plays = now + self.playout_ms.unwrap_or(self.line.delay_ms + self.line.buffer_ms);
+            self.back.push_back((plays + FRAME_MS + self.line.delay_ms, segment, Mark::Played));
+        }
+    }
+
+    /// A clear leaves the box. On a channel with marks it empties the far end's buffer, and brings the marks in there back.
+    pub(super) fn clear(&mut self, now: u64) {
+        if !self.marks {
+            return;
+        }
+        let arrives = now + self.line.delay_ms;
+        let returns = arrives + self.line.delay_ms;
+        for (at, _, back) in self.back.iter_mut().filter(|(at, ..)| *at > returns) {
+            (*at, *back) = (returns, Mark::Cleared);
+        }
+        self.throws_away(arrives);
+    }
+
+    /// The next mark that has come back by `now`.
+    pub(super) fn mark(&mut self, now: u64) -> Option<(SegmentRef, Mark)> {
+        let (arrives, segment, back) = *self.back.front()?;
+        (arrives <= now).then(|| self.back.pop_front())?;
+        Some((segment, back))
+    }
+
+    /// What it has not played out at `now` is heard by nobody.
+    fn throws_away(&mut self, now: u64) {
         let Self { ear, counts, .. } = self;
         ear.retain(|(plays, segment)| {
             let played = *plays + FRAME_MS <= now;
@@ -194,7 +234,8 @@ impl FarEnd {
     /// When a report arrives next, unless something happens before that.
     pub(super) fn next(&self) -> Option<u64> {
         let to_come = (self.rtcp && self.gone_at.is_none()).then_some(self.next_report + self.line.delay_ms);
-        self.reports.front().map(|(arrives, _)| *arrives).into_iter().chain(to_come).min()
+        let mark = self.back.front().map(|(arrives, ..)| *arrives);
+        self.reports.front().map(|(arrives, _)| *arrives).into_iter().chain(mark).chain(to_come).min()
     }
 
     /// The next report that has arrived by `now`.
@@ -255,7 +296,7 @@ mod tests {
     const SEGMENT: SegmentRef = SegmentRef { playback: PlaybackId(1), index: 0 };
 
     fn far_end(line: Line) -> FarEnd {
-        let mut far_end = FarEnd::new(0, line);
+        let mut far_end = FarEnd::new(0, line, false);
         far_end.expect(SEGMENT, 10);
         far_end
     }

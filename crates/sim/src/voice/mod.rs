@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use recado_core::conversation::{Acoustic, AcousticEdge, AcousticEpoch, Content, PlaybackEvent, Purpose, SegmentRef};
 use recado_core::ids::PlaybackId;
 use recado_core::time::Time;
-use recado_voice::{Command, FRAME_SAMPLES, Mouth};
+use recado_voice::{Command, FRAME_SAMPLES, Mouth, PlaybackCommand};
 
 pub use engine::{Engine, Frames};
 pub use far_end::{Count, FarEnd};
@@ -70,15 +70,15 @@ pub struct Released {
 }
 
 impl Voice {
-    /// The voice of a call that begins at `now`, whose commands take so long to the media path.
-    pub fn new(now: u64, link_ms: u64, line: Line) -> Self {
+    /// The voice of a call that begins at `now`, whose commands take so long to the media path, on a channel with marks or without.
+    pub fn new(now: u64, link_ms: u64, line: Line, marks: bool) -> Self {
         // Close to the wrap now and then.
         let first_sequence = (line::mix(line.seed ^ now) as u16) | if now.is_multiple_of(3) { 0xFF00 } else { 0 };
         Self {
             order: recado_voice::Voice::default(),
             mouth: Mouth::new(first_sequence, true),
             engine: Engine::new(),
-            far_end: FarEnd::new(now, line),
+            far_end: FarEnd::new(now, line, marks),
             link_ms,
             to_mouth: VecDeque::new(),
             told: VecDeque::new(),
@@ -170,6 +170,11 @@ impl Voice {
             let Self { mouth, told, .. } = self;
             mouth.report(report.extended_highest, report.cumulative_lost, Time(now), &mut |event| told.push_back(event));
         }
+        while !self.stalled(now)
+            && let Some((segment, back)) = self.far_end.mark(now)
+        {
+            self.told.push_back(PlaybackEvent::Marked { segment, back, at: Time(now) });
+        }
         released
     }
 
@@ -194,6 +199,12 @@ impl Voice {
     /// Whether anything waits to be said.
     pub fn busy(&self) -> bool {
         !self.order.is_idle() || !self.to_mouth.is_empty() || !self.mouth.is_empty()
+    }
+
+    /// The segment that sounds, or sounded last, and whether its last frame has left.
+    pub fn sounding(&self) -> Option<(SegmentRef, bool)> {
+        let (_, segment) = self.far_end.ear.last()?;
+        Some((*segment, self.count(*segment).released == self.count(*segment).frames))
     }
 
     /// Whether a frame of this playback has left the box.
@@ -251,7 +262,12 @@ impl Voice {
         let Self { mouth, told, .. } = self;
         let mut tell = |event| told.push_back(event);
         match command {
-            Command::Playback(command) => mouth.command(command, Time(now), &mut tell),
+            Command::Playback(command) => {
+                if matches!(command, PlaybackCommand::Clear { .. }) {
+                    self.far_end.clear(now);
+                }
+                mouth.command(command, Time(now), &mut tell);
+            }
             Command::Remote(Remote { sends }) => {
                 mouth.renegotiated(sends, Time(now), &mut tell);
                 self.sends = sends;
@@ -293,6 +309,7 @@ impl Voice {
         let last = frame + 1 == count.frames;
         if last {
             self.heard.push((now, segment));
+            self.far_end.mark_behind(segment, now);
         }
         let (purpose, _) = self.purposes.get(&segment)?;
         Some(Released { segment, purpose: *purpose, frame, last })

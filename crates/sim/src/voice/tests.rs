@@ -14,7 +14,7 @@ struct Heard {
 
 impl Heard {
     fn new(line: Line) -> Self {
-        Self { voice: Voice::new(0, 3, line), now: 0, told: Vec::new(), released: Vec::new() }
+        Self { voice: Voice::new(0, 3, line, false), now: 0, told: Vec::new(), released: Vec::new() }
     }
 
     fn speak(&mut self, playback: u128, index: u32, text: &str) {

@@ -1,6 +1,6 @@
 //! One call: what an input may lead to (I5, I11, I18), and the edges of its clocks.
 
-use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Input, ModelEvent, PlaybackEvent};
+use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, Input, ModelEvent, PlaybackEvent};
 use recado_core::ids::ResponseId;
 use recado_core::ledger;
 
@@ -51,6 +51,11 @@ pub enum May {
 }
 
 impl CallWatch {
+    /// Of a call whose channel gives evidence up to `best`.
+    pub fn of(best: Evidence) -> Self {
+        Self { history: History::of(best), ..Self::default() }
+    }
+
     /// An input goes to the conversation.
     pub fn input(&mut self, input: &Input, findings: &mut Findings) -> May {
         match input {

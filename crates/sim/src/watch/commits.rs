@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ids::{BatchId, BootId, DeliveryId, OperationId};
-use recado_core::ledger::{BatchState, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, Write};
-use recado_core::policy::{ToolPolicy, UncertainPolicy};
+use recado_core::ledger::{BatchState, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
+use recado_core::policy::{DuplicatePolicy, ToolPolicy, UncertainPolicy};
 
 use super::told::Claimed;
 use super::{Moment, Watch};
@@ -26,6 +26,39 @@ pub struct Commits {
     made: BTreeMap<DeliveryId, (BootId, u64)>,
     /// Deliveries that were too old when it was decided not to tell them.
     too_old: BTreeSet<DeliveryId>,
+    /// Operations that have ever been on record as being cancelled.
+    cancelling: BTreeSet<OperationId>,
+    /// Those whose tool is to be asked for that, and since when (ms).
+    to_be_asked: BTreeMap<OperationId, u64>,
+}
+
+impl Commits {
+    /// A cancel request leaves (R6).
+    pub fn asks_to_cancel(&mut self, operation: OperationId, findings: &mut Findings) {
+        findings.check(self.was_cancelling(operation), Invariant::I16, || format!("R6: {operation} is cancelled, which is not on record"));
+        self.to_be_asked.remove(&operation);
+    }
+
+    /// Whether it is, or was, on record that an operation is to be cancelled.
+    pub fn was_cancelling(&self, operation: OperationId) -> bool {
+        self.cancelling.contains(&operation)
+    }
+
+    /// The process died, and is back: what is being cancelled goes on (R6).
+    pub fn restarted(&mut self, store: &MemoryStore, policies: &Policies, now: u64) {
+        self.to_be_asked.clear();
+        for record in store.operations.values() {
+            self.may_be_cancelled(record, policies, now);
+        }
+    }
+
+    fn may_be_cancelled(&mut self, record: &OperationRecord, policies: &Policies, now: u64) {
+        if record.state != OperationState::Cancelling {
+            self.to_be_asked.remove(&record.id);
+        } else if policies.get(&record.tool).is_some_and(|policy| policy.cancellable) {
+            self.to_be_asked.insert(record.id, now);
+        }
+    }
 }
 
 impl Watch {
@@ -78,6 +111,8 @@ impl Watch {
                     let before = self.told.claims.get(delivery).is_some_and(|before| before.doubted || before.frames);
                     let doubted = record.is_some_and(|record| match record.state {
                         DeliveryState::Uncertain => true,
+                        // A hand-off that goes on after a restart.
+                        DeliveryState::Claimed => true,
                         DeliveryState::Speaking => before,
                         _ => false,
                     });
@@ -112,10 +147,12 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        let given_up = record.state == DeliveryState::Suppressed && !self.commits.too_old.contains(&record.id);
+        // Doubt spends an attempt; what is too old, or has a later version, does not.
+        let given_up = record.state == DeliveryState::Suppressed && record.attempt > known.attempt;
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
-            let open = known.state == DeliveryState::Speaking && claim.is_some_and(|c| c.frames || c.doubted || c.boot != at.boot);
+            let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
+            let open = claimed && claim.is_some_and(|c| c.frames || c.doubted || c.boot != at.boot);
             findings.check(open, Invariant::I12, || format!("{record:?} is in doubt, and no frame of it was released: {claim:?}"));
         }
         if record.state == DeliveryState::Uncertain {
@@ -124,6 +161,16 @@ impl Watch {
         if record.state.terminal() && !known.state.terminal() {
             self.told.ended.entry(record.id).or_insert(at.now);
         }
+    }
+
+    /// R6: who can be asked to cancel is asked, also after a restart.
+    pub fn cancels_go_on(&mut self, now: u64, findings: &mut Findings) {
+        if self.unwell(now) {
+            self.commits.to_be_asked.values_mut().for_each(|since| *since = now);
+            return;
+        }
+        let late = self.commits.to_be_asked.iter().find(|(_, since)| now > **since + CANCEL_MAX);
+        findings.check(late.is_none(), Invariant::I16, || format!("R6: nobody is asked to cancel {late:?}"));
     }
 
     /// Whether a delivery may be too old by now.
@@ -163,14 +210,21 @@ impl Watch {
     }
 
     /// A transaction is on record.
-    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], policies: &Policies, findings: &mut Findings) {
+    pub fn committed(&mut self, store: &MemoryStore, writes: &[Write], policies: &Policies, tools: &Tools, findings: &mut Findings) {
         for write in writes {
             match write {
+                Write::UpdateOperation(record) => {
+                    if record.state == OperationState::Cancelling && self.commits.cancelling.insert(record.id) {
+                        self.commits.may_be_cancelled(record, policies, findings.now);
+                    } else if record.state != OperationState::Cancelling {
+                        self.commits.to_be_asked.remove(&record.id);
+                    }
+                }
                 Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
                     if record.state == DeliveryState::Spoken {
                         self.told.spoken(record, findings);
                     }
-                    let proven = self.proven(store, record, policies);
+                    let proven = self.proven(store, record, policies, tools);
                     findings.check(proven, Invariant::I2, || format!("nothing explains the end of {record:?}"));
                 }
                 Write::UpdateBatch(record) if record.state != BatchState::Sealed => {
@@ -190,15 +244,26 @@ impl Watch {
     }
 
     /// I2: whether the way in which a delivery ended follows from its rule.
-    fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, policies: &Policies) -> bool {
+    fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, policies: &Policies, tools: &Tools) -> bool {
+        let all = |holds: &dyn Fn(OperationId) -> bool| record.clauses.iter().all(|clause| holds(clause.operation));
+        let overtaken = |of| newer(store, of, policies) || later(store, of, policies);
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
-                None => record.clauses.iter().all(|clause| newer(store, clause.operation, policies)),
+                None => all(&overtaken),
             },
             DeliveryState::Suppressed => {
-                self.commits.too_old.contains(&record.id) || (record.uncertain == UncertainPolicy::Suppress && record.attempt > 0)
+                let doubted = record.uncertain == UncertainPolicy::Suppress && record.attempt > 0;
+                let by_version = || all(&overtaken) && record.clauses.iter().any(|clause| later(store, clause.operation, policies));
+                self.commits.too_old.contains(&record.id) || doubted || by_version()
             }
+            DeliveryState::Withdrawn => {
+                let taken_back = |of: OperationId| tools.retracted.values().any(|operation| *operation == of);
+                let heard = |of: OperationId| record.clauses.iter().all(|clause| clause.operation != of || clause.heard.is_some());
+                let replaced = |of| store.operations.get(&of).is_some_and(|own| replaced(store, own, policies));
+                all(&|of| taken_back(of) || heard(of)) || all(&replaced)
+            }
+            DeliveryState::HandedOff => self.told.acknowledged.contains(&record.id),
             _ => true,
         }
     }
@@ -216,14 +281,43 @@ fn operation(store: &MemoryStore, record: &OperationRecord, tools: &Tools, findi
     }
 }
 
+/// Whether a newer request took the place of an operation that came to nothing.
+fn replaced(store: &MemoryStore, own: &OperationRecord, policies: &Policies) -> bool {
+    let replaces = policies.get(&own.tool).is_some_and(|policy| policy.duplicate == DuplicatePolicy::Replace);
+    let base = |record: &OperationRecord| record.intent_key.0.rsplit_once('|').map(|(base, _)| base.to_owned());
+    let newer = |other: &OperationRecord| other.id != own.id && base(other) == base(own);
+    let undone = matches!(own.state, OperationState::Cancelled | OperationState::Compensated);
+    replaces && undone && store.operations.values().any(newer)
+}
+
+/// Whether a later version of an operation's result is known, on its topic, for the same party.
+fn later(store: &MemoryStore, of: OperationId, policies: &Policies) -> bool {
+    let version = |record: &OperationRecord| {
+        let field = policies.get(&record.tool).and_then(|policy| policy.version_field.as_ref())?;
+        record.result.as_ref()?.get(field)?.as_i64()
+    };
+    let own = store.operations.get(&of).and_then(version);
+    own.is_some() && on_topic(store, of, policies).any(|other| version(other) > own)
+}
+
 /// Whether something else was asked for on the topic of an operation, for the same party.
 fn newer(store: &MemoryStore, of: OperationId, policies: &Policies) -> bool {
-    let Some(own) = store.operations.get(&of) else { return false };
+    on_topic(store, of, policies).next().is_some()
+}
+
+/// What else the same party asked for on the topic of an operation.
+fn on_topic<'a>(store: &'a MemoryStore, of: OperationId, policies: &'a Policies) -> impl Iterator<Item = &'a OperationRecord> {
     let topic = |tool: &str| policies.get(tool).and_then(|policy| policy.topic.as_deref());
-    let same = |other: &&OperationRecord| match &own.party {
+    let own = store.operations.get(&of);
+    let same = move |other: &OperationRecord, own: &OperationRecord| match &own.party {
         Some(party) => other.party.as_ref() == Some(party),
         None => other.session == own.session,
     };
-    let on = topic(&own.tool);
-    on.is_some() && store.operations.values().any(|other| other.batch != own.batch && same(&other) && topic(&other.tool) == on)
+    let on = own.and_then(|own| topic(&own.tool));
+    store.operations.values().filter(move |other| {
+        own.is_some_and(|own| other.batch != own.batch && same(other, own) && on.is_some() && topic(&other.tool) == on)
+    })
 }
+
+/// Who can be asked to cancel is asked within so long (ms).
+const CANCEL_MAX: u64 = 1_000;

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use recado_core::conversation::{Effect, Generation, HeardText, PlaybackEvent, SegmentRef, Standing};
+use recado_core::conversation::{Effect, Evidence, Generation, HeardText, Mark, PlaybackEvent, SegmentRef, Standing};
 use recado_core::ids::PlaybackId;
 
 use super::FAR_BUFFER;
@@ -24,6 +24,8 @@ pub struct History {
     lossy: bool,
     /// Whether a machine hears.
     machine: bool,
+    /// Whether the channel has marks: then they are its evidence, and reports are none.
+    marks: bool,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
 }
@@ -48,6 +50,11 @@ enum Due {
 }
 
 impl History {
+    /// Of a call whose channel gives evidence up to `best`.
+    pub(super) fn of(best: Evidence) -> Self {
+        Self { marks: best == Evidence::Marked, ..Self::default() }
+    }
+
     /// A machine heard what was said, and will hear the rest: none of it counts.
     pub(super) fn machine_heard(&mut self) {
         (self.machine, self.sent) = (true, BTreeMap::new());
@@ -79,6 +86,13 @@ impl History {
                 }
                 self.playing.retain(|segment, _| segment.playback != playback);
             }
+            PlaybackEvent::Marked { segment, back, .. } => {
+                // One that comes back too soon puts its segment in doubt.
+                self.playing.remove(&segment);
+                let sent = self.sent.remove(&segment);
+                self.due.extend(sent.filter(|_| back == Mark::Played).map(|_| Due::Whole(segment)));
+            }
+            PlaybackEvent::Report { .. } if self.marks => {}
             PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => {
                 self.lossy |= cumulative_lost != 0;
                 let (lossy, due) = (self.lossy, &mut self.due);

@@ -58,7 +58,7 @@ impl Watch {
         findings.check(over.is_none(), Invariant::HangUp, || format!("the agent hangs up over {over:?}"));
     }
 
-    fn unwell(&self, now: u64) -> bool {
+    pub(super) fn unwell(&self, now: u64) -> bool {
         self.unwell.is_some_and(|at| now <= at + UNWELL)
     }
 }

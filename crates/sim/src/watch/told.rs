@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
 use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, SpokenClause};
+use recado_core::ledger::{
+    Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, SpokenClause,
+};
 use recado_core::policy::CanInterrupt;
 
 use super::{Moment, may_be_told};
@@ -34,6 +36,10 @@ pub struct Told {
     announcements: BTreeMap<PlaybackId, DeliveryId>,
     /// The latest claim of each delivery.
     pub(super) claims: BTreeMap<DeliveryId, Claimed>,
+    /// Deliveries that another way has received: once each, whatever comes again under the same name.
+    received: BTreeSet<DeliveryId>,
+    /// Deliveries whose hand-off was acknowledged.
+    pub(super) acknowledged: BTreeSet<DeliveryId>,
 }
 
 #[derive(Debug)]
@@ -51,7 +57,7 @@ pub(super) struct Claimed {
     pub stale: bool,
     /// Whether it was in doubt before.
     pub doubted: bool,
-    /// Whether a frame has been released.
+    /// Whether a frame has been released, or another way may have received it.
     pub frames: bool,
 }
 
@@ -77,8 +83,21 @@ impl Told {
         }
         let speaking = store.deliveries.get(&delivery).is_some_and(|record| record.state == DeliveryState::Speaking);
         findings.check(speaking, Invariant::I16, || format!("R4: {delivery} is spoken before its claim is durable"));
-        let owner = store.claims.get(&delivery).map(|(session, owner, _)| (*session, *owner));
-        findings.check(owner == Some((call.session, boot)), Invariant::I17, || format!("{} speaks, the claim is {owner:?}", call.session));
+        let claim = store.claims.get(&delivery).copied();
+        let ours = claim.is_some_and(|(session, owner, route)| (session, owner) == (call.session, boot) && route != Route::HandOff);
+        findings.check(ours, Invariant::I17, || format!("{} speaks, the claim is {claim:?}", call.session));
+    }
+
+    /// Another way has received a delivery; `acknowledged` says whether the box will know.
+    pub fn handed_off(&mut self, delivery: DeliveryId, acknowledged: bool, findings: &mut Findings) {
+        if acknowledged {
+            self.acknowledged.insert(delivery);
+        } else if let Some(claim) = self.claims.get_mut(&delivery) {
+            claim.frames = true;
+        }
+        if self.received.insert(delivery) {
+            self.told_whole(delivery, findings, || "by another way".to_owned());
+        }
     }
 
     /// A frame has left the box.
@@ -88,6 +107,8 @@ impl Told {
             let ready = closing.and_then(|closing| self.made.get(&closing.id));
             let before = ready.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
             findings.check(before, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready since {ready:?}"));
+            let theirs = store.batches.get(&batch).is_some_and(|batch| batch.session == call.session || batch.party == call.party);
+            findings.check(theirs, Invariant::I14, || format!("{:?} hears news of {batch}", call.party));
         }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
         let Some(record) = store.deliveries.get(&delivery) else {
@@ -100,8 +121,11 @@ impl Told {
         let grace = 2 * link_ms + FRAME;
         let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
         findings.check(!ended, Invariant::I10, || format!("a frame of {delivery}, which is {:?}", record.state));
-        findings.check(may_be_told(call, record), Invariant::I14, || format!("{:?} hears what belongs to {:?}", call.party, record.party));
-        let claimed = store.claims.get(&delivery).is_some_and(|(session, ..)| *session == call.session);
+        let lately = call.lowered_at.is_some_and(|since| at.now <= since + grace);
+        let hears = lately || may_be_told(call, record);
+        findings.check(hears, Invariant::I14, || format!("{:?} ({:?}) hears {record:?}", call.party, call.identity));
+        let claim = store.claims.get(&delivery);
+        let claimed = claim.is_some_and(|(session, _, route)| *session == call.session && *route != Route::HandOff);
         findings
             .check(claimed || self.ended.contains_key(&delivery), Invariant::I17, || format!("R4: a frame of {delivery} without a claim"));
         if let Some(claim) = self.claims.get_mut(&delivery)
@@ -130,12 +154,16 @@ impl Told {
         let whole = heard.contains(&SpokenClause::SHORT) || (0_u32..).zip(&record.clauses).all(|(at, _)| heard.contains(&at));
         if whole {
             heard.clear();
-            let times = self.whole.entry(record.id).or_default();
-            *times += 1;
-            let once = *times == 1 || self.doubted.contains(&record.id);
-            findings.check(once, Invariant::I1, || format!("heard {times} times, without doubt: {record:?}"));
-            self.doubted.remove(&record.id);
+            self.told_whole(record.id, findings, || format!("{record:?}"));
         }
+    }
+
+    fn told_whole(&mut self, delivery: DeliveryId, findings: &mut Findings, what: impl FnOnce() -> String) {
+        let times = self.whole.entry(delivery).or_default();
+        *times += 1;
+        let once = *times == 1 || self.doubted.contains(&delivery);
+        findings.check(once, Invariant::I1, || format!("{delivery} is told {times} times, without doubt: {}", what()));
+        self.doubted.remove(&delivery);
     }
 
     /// I6: what counts as heard was heard.
@@ -152,16 +180,28 @@ impl Told {
     }
 
     /// Copies of packets that came after a clause hide some of its loss from whoever counts: what no far end can tell counts as heard.
+    /// A clear may have thrown away what lay in the far end's buffer.
     pub fn listen_again(&mut self, calls: &[Call]) {
-        for sounded in self.clauses.values_mut().flatten().filter(|sounded| !sounded.heard) {
-            let call = calls.iter().find(|call| call.session == sounded.session && !call.voicemail);
-            sounded.heard = call.is_some_and(|call| call.voice.hears(sounded.segment));
+        for sounded in self.clauses.values_mut().flatten() {
+            if let Some(call) = calls.iter().find(|call| call.session == sounded.session) {
+                sounded.heard = !call.voicemail && call.voice.hears(sounded.segment);
+            }
         }
     }
 
-    /// It was a machine that heard what was said in a call: nobody did.
-    pub fn machine_heard(&mut self, call: &Call) {
+    /// A clear came to the far end before it had played a segment: nobody heard that to its end.
+    pub fn thrown_away(&mut self, call: &Call, segment: SegmentRef) {
+        if let Some((Purpose::Clause { delivery, .. }, _)) = call.voice.purposes.get(&segment) {
+            self.doubted.insert(*delivery);
+        }
+    }
+
+    /// It was a machine that heard what was said in a call: nobody did. What had been credited before that was known stays so.
+    pub fn machine_heard(&mut self, store: &MemoryStore, call: &Call) {
         for ((delivery, _), sounded) in &mut self.clauses {
+            if store.deliveries.get(delivery).is_some_and(|record| record.state.terminal()) {
+                continue;
+            }
             let before = sounded.len();
             sounded.retain(|sounded| sounded.session != call.session);
             if sounded.len() < before {
@@ -186,7 +226,14 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
     let told = || (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
     let truthful = fits(text, told().map(|operation| (operation, operation.state)));
     let otherwise = || {
-        let beside = |operation: &OperationRecord| matches!(operation.contradiction, Some(Contradiction::Succeeded(_)));
+        let beside = |operation: &OperationRecord| {
+            let says = match &operation.contradiction {
+                Some(Contradiction::Succeeded(_)) => format!("Hecho lo de {}:", operation.tool),
+                Some(Contradiction::Undone) => format!("Deshecho lo de {}.", operation.tool),
+                Some(Contradiction::Failed(_)) | None => return false,
+            };
+            text.contains(&says)
+        };
         OTHERWISE.iter().any(|words| text.contains(words)) && told().any(beside)
     };
     findings.check(truthful || otherwise(), Invariant::I4, || {
@@ -197,21 +244,24 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
 
 /// Whether a text, as [`crate::drive::policies`] has it said, is true of operations in these states.
 fn fits<'a>(text: &str, told: impl Iterator<Item = (&'a OperationRecord, OperationState)>) -> bool {
-    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 2]> = BTreeMap::new();
+    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 4]> = BTreeMap::new();
     for (operation, state) in told {
-        let [done, not] = ended.entry(&operation.tool).or_default();
+        let [done, not, cancelled, undone] = ended.entry(&operation.tool).or_default();
         match state {
             OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
             OperationState::Failed | OperationState::Unknown => not.insert(operation.id),
+            OperationState::Cancelled => cancelled.insert(operation.id),
+            OperationState::Compensated => undone.insert(operation.id),
             _ => false,
         };
     }
     let says = |words: String| text.matches(&words).count();
-    ended.iter().all(|(tool, [done, not])| {
+    ended.iter().all(|(tool, [done, not, cancelled, undone])| {
         let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
         // That it was not known is told of what turns out to have failed meanwhile: a correction follows.
         let others = says(format!("No ha podido ser lo de {tool}.")) + says(format!("No sé cómo quedó lo de {tool}."));
-        claims <= done.len() && others >= not.len()
+        let (no_effect, taken_back) = (says(format!("Cancelado lo de {tool}.")), says(format!("Deshecho lo de {tool}.")));
+        claims <= done.len() && others >= not.len() && no_effect <= cancelled.len() && taken_back <= undone.len()
     })
 }
 
