@@ -276,14 +276,7 @@ impl Batch {
         short_form(&self.operations.iter().flat_map(one).collect::<Vec<_>>())
     }
 
-    fn compose(
-        &self,
-        kind: DeliveryKind,
-        clauses: Vec<ClauseRecord>,
-        world: &World,
-        step: &mut Step,
-        sequence: &mut u64,
-    ) -> Delivery {
+    fn compose(&self, kind: DeliveryKind, clauses: Vec<ClauseRecord>, world: &World, step: &mut Step, sequence: &mut u64) -> Delivery {
         assert!(!clauses.is_empty(), "a delivery of {} says something", self.record.id);
         let short = self.short(&clauses, world);
         let manner = Manner::of(self.operations.iter().map(|operation| world.policy(&operation.record.tool)));
