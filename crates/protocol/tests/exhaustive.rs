@@ -14,7 +14,7 @@ fn every_law_holds_in_every_state() {
     for (name, scope) in ALL {
         let checker = Model::<Specification>::new(scope).checker().spawn_bfs().join();
         println!("{name}: {} states, {} transitions, depth {}", checker.unique_state_count(), checker.state_count(), checker.max_depth());
-        for (law, path) in checker.discoveries() {
+        if let Some((law, path)) = checker.discoveries().into_iter().next() {
             panic!("{name}: {law}: {:?}", path.into_actions());
         }
         assert!(checker.is_done() && checker.unique_state_count() > 1_000, "{name} is explored to its end");

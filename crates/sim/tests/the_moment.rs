@@ -3,7 +3,7 @@
 use recado_core::conversation::{Cause, Effect, Identity, Input, ModelEvent, Purpose, Standing};
 use recado_core::gate::{Blocker, DeliveryDecision};
 use recado_core::ids::{BatchId, DeliveryId, OperationId};
-use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryState, News};
+use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryState, LedgerMeasure, News};
 use recado_core::policy::{Audience, CanInterrupt, Priority, RidePosition};
 use recado_core::time::{Time, Wall};
 use recado_core::timers::Timer;
@@ -327,6 +327,7 @@ fn what_waits_for_too_long_rides_on_what_is_being_said() {
         let closing = said(&rig, call).iter().position(|text| text.starts_with("Hecho")).unwrap();
         let last = said(&rig, call).iter().rposition(|text| *text == LONG).unwrap();
         assert_eq!(closing < last, rides && ride == RidePosition::First, "{:?}", said(&rig, call));
+        assert_eq!(rig.measured.contains(&LedgerMeasure::NextTurnResync), rides);
         assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
     }
 }
