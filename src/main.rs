@@ -10,6 +10,7 @@ use recado::demo::{self, Options};
 use recado::{app, simulate, telemetry, traces};
 use recado_core::DeliveryId;
 use recado_core::policy::Language;
+use recado_trace::plain;
 
 /// A telephone agent in a box that accepts work, keeps talking, and tells each result once.
 #[derive(Debug, Parser)]
@@ -130,7 +131,7 @@ fn main() -> ExitCode {
         Command::Replay { files } => {
             let replayed = traces::show::replay_files(&files);
             print(&replayed.text);
-            replayed.errors.iter().for_each(|error| eprintln!("{error}"));
+            replayed.errors.iter().for_each(|error| eprintln!("{}", plain(&error.to_string())));
             if replayed.same && replayed.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
         }
         Command::Demo { language, wav, keep } => ended(demo::run(&Options { language, wav, keep })),
@@ -168,7 +169,7 @@ fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
 
 /// Prints, to a reader that may have seen enough.
 fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let _ = std::io::stdout().write_all(plain(text).as_bytes());
 }
 
 fn sources(configured: Configured) -> Sources {
@@ -187,7 +188,7 @@ fn ended<T>(result: Result<T, impl std::fmt::Display>) -> ExitCode {
     match result {
         Ok(_) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{error}");
+            eprintln!("{}", plain(&error.to_string()));
             ExitCode::FAILURE
         }
     }

@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::ledger::{AttemptOutcome, CallbackAnswer, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId};
+use recado_core::ledger::{
+    AttemptOutcome, CallbackAnswer, CancelOutcome, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId,
+};
 use recado_core::{OperationId, SessionId};
 use tokio::sync::{mpsc, oneshot, watch as watch_channel};
 use tracing::{debug, error, info, warn};
@@ -160,6 +162,10 @@ impl LedgerTask {
                     if oldest < STORE_STUCK {
                         pulse.beat();
                     }
+                    // The check that runs beside the calls has found what the writer has not met yet.
+                    if let Some(reason) = anew.borrow().as_deref() {
+                        running.store.must_restart(reason);
+                    }
                     match running.store.restart_wanted() {
                         None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
                         Some(reason) => {
@@ -279,9 +285,17 @@ fn trace_input(input: &Input) {
                 info!(operation_id = %operation, attempt, error, ?executed, retryable, "attempt failed");
             }
         },
-        Input::CancelAttempted { operation, request, outcome } => {
-            info!(operation_id = %operation, request, ?outcome, "cancel request ended");
-        }
+        // What a tool answers is its own and its caller's: it is not logged.
+        Input::CancelAttempted { operation, request, outcome } => match outcome {
+            CancelOutcome::Failed { error, retryable, .. } => {
+                info!(operation_id = %operation, request, error, retryable, "cancel request failed");
+            }
+            CancelOutcome::Recalled => info!(operation_id = %operation, request, "the attempt had not left, and was recalled"),
+            CancelOutcome::Cancelled => info!(operation_id = %operation, request, "the tool has cancelled it"),
+            CancelOutcome::Compensated => info!(operation_id = %operation, request, "the tool has undone it"),
+            CancelOutcome::TooLate { .. } => info!(operation_id = %operation, request, "too late to cancel"),
+            CancelOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked to cancel it"),
+        },
         Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
         Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
         Input::Retract { operation, .. } => info!(operation_id = %operation, "result taken back"),
@@ -349,7 +363,7 @@ mod tests {
 
     impl ToolPort for Counted {
         fn attempt(&self, _: Dispatch, sent: Sent) -> AttemptFuture {
-            sent.mark();
+            assert!(sent.mark());
             self.0.fetch_add(1, Ordering::SeqCst);
             Box::pin(async { AttemptOutcome::Succeeded(json!({})) })
         }

@@ -7,13 +7,13 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
 use super::run::{AppError, endpoint, seed};
 use super::switchboard::RETRY_AFTER_S;
 use super::watch;
-use crate::admin::{self, AdminError, HealthState, Impact};
+use crate::admin::{self, AdminError, HealthState, Impact, StoreHealth};
 use crate::cognition::tools;
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
@@ -39,7 +39,7 @@ pub async fn open_store(
             move || Store::open(&path, &options)
         });
         let outcome = tokio::select! {
-            outcome = opening => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
+            outcome = patiently(opening, refusing.is_none()) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
@@ -47,6 +47,7 @@ pub async fn open_store(
             Ok(opened) => break Some(opened),
             Err(error) => told(&error, &path),
         };
+        health.store(StoreHealth { writable: false, commit_ms: 0.0, commits_failed: 0 });
         health.raise("store", Impact::Refuses, problem.clone());
         if problem != said || seldom.happened(Instant::now()).is_some() {
             error!(problem, "the store can't be opened: calls are refused until it can");
@@ -74,6 +75,20 @@ pub async fn open_store(
         }
     }
     Ok(opened)
+}
+
+/// Waits for the store to be opened. While a service manager waits `for_ready`, it is asked for more time: a box that it ended for
+/// slowness would begin the check or the change of a large store from the start each time.
+async fn patiently<T>(mut opening: JoinHandle<T>, for_ready: bool) -> Result<T, JoinError> {
+    loop {
+        tokio::select! {
+            outcome = &mut opening => return outcome,
+            () = tokio::time::sleep(MORE_TIME_EVERY), if for_ready => {
+                // Only where a service manager listens.
+                let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(MORE_TIME_US)]);
+            }
+        }
+    }
 }
 
 /// What health says of it: what is wrong, and how it is mended.
@@ -116,6 +131,10 @@ impl Refusing {
         let _ = tokio::time::timeout(HTTP_ENDS, self.http).await;
     }
 }
+
+/// How often a service manager is asked for more time, and for how much (µs): some requests may be late on a busy machine.
+const MORE_TIME_EVERY: Duration = Duration::from_secs(10);
+const MORE_TIME_US: u32 = 60_000_000;
 
 /// The store of a box that has just been started may only need a moment: another instance that ends.
 const RETRY_FIRST: Duration = Duration::from_secs(1);

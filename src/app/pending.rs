@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use recado_trace::plain;
+
 use crate::config::Config;
 use crate::coordination::{ReadError, Reader};
 use crate::telemetry::utc;
@@ -14,7 +16,7 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
     let store = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
     let pending = Reader::open(&store)?.pending()?;
     if as_json {
-        return serde_json::to_string_pretty(&pending).map(|text| text + "\n").map_err(|error| ReadError::Io(error.to_string()));
+        return serde_json::to_string_pretty(&pending).map(|text| plain(&text) + "\n").map_err(|error| ReadError::Io(error.to_string()));
     }
     let mut text = format!("In {}:\n", store.display());
     for delivery in &pending.deliveries {
@@ -33,5 +35,5 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
     if deliveries > pending.deliveries.len() as u64 || operations > pending.operations.len() as u64 {
         let _ = writeln!(text, "… {deliveries} deliveries wait and {operations} operations run in all.");
     }
-    Ok(text)
+    Ok(plain(&text))
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -80,9 +81,15 @@ pub enum AppError {
 pub fn run(config: &Config, file: &str) -> Result<(), AppError> {
     let system = |what| move |error| AppError::System { what, error };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build().map_err(system("threads"))?;
+    // From here on a signal to stop is heeded, however early it comes, and also while the store is opened anew.
+    let told = {
+        let _context = runtime.enter();
+        told_to_stop()
+    };
+    let mut stop = std::pin::pin!(told);
     let mut suspect = false;
     let ended = loop {
-        match runtime.block_on(serve(config, file, suspect)) {
+        match runtime.block_on(serve(config, file, suspect, stop.as_mut())) {
             Ok(Ended::ToOpenTheStoreAnew) => suspect = true,
             Ok(Ended::Told) => break Ok(()),
             Err(error) => break Err(error),
@@ -101,10 +108,8 @@ enum Ended {
     ToOpenTheStoreAnew,
 }
 
-async fn serve(config: &Config, file: &str, suspect: bool) -> Result<Ended, AppError> {
+async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut impl Future<Output = ()>>) -> Result<Ended, AppError> {
     let started = Instant::now();
-    // From here on a signal to stop is heeded, however early it comes.
-    let mut stop = std::pin::pin!(told_to_stop());
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
     let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;

@@ -14,12 +14,14 @@ use crate::coordination::{damaged_stores, find_damage, is_backup_due, make_backu
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
 pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: watch::Sender<Option<String>>) {
     let (mut checked, mut made): (Option<Instant>, _) = (None, Instant::now());
+    let mut failed: Option<Instant> = None;
     loop {
-        let check = checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
+        let rested = failed.is_none_or(|failed| failed.elapsed() >= RETRY_EVERY);
+        let check = rested && checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
         let (store, running_for) = (path.clone(), made.elapsed());
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
-            let due = backups > 0 && is_backup_due(&store, wall(), running_for);
+            let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
             // What is damaged is not to take the place of a good copy.
             let damage = if check || due { find_damage(&store) } else { Ok(None) };
             let backup = (due && matches!(damage, Ok(None))).then(|| make_backup(&store, backups));
@@ -36,11 +38,14 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
                     Impact::Refuses,
                     format!("the store is damaged ({what}): it is opened anew when the calls are over"),
                 );
-                anew.send_replace(Some(what));
+                anew.send_replace(Some(format!("the store is damaged ({what})")));
                 return;
             }
             // The writer meets the same fault, and health says so.
-            Err(error) => warn!(%error, "the store could not be checked"),
+            Err(error) => {
+                failed = Some(Instant::now());
+                warn!(%error, "the store could not be checked");
+            }
         }
         match backup {
             Some(Ok(file)) => {
@@ -49,6 +54,7 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
                 health.clear("backup");
             }
             Some(Err(error)) => {
+                failed = Some(Instant::now());
                 warn!(%error, "no backup of the store could be made");
                 health.raise("backup", Impact::Degrades, error.to_string());
             }
@@ -77,6 +83,9 @@ fn show_damage(health: &HealthState, damaged: &[PathBuf]) {
 
 /// A disk damages what lies still, too.
 const CHECK_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A check or a backup that failed is not tried again before: each reads the whole store.
+const RETRY_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Whether a backup is due, and whether somebody has seen to the damage.
 const LOOK_EVERY: Duration = Duration::from_secs(60);

@@ -44,7 +44,7 @@ pub fn beats() -> tokio::time::Interval {
 }
 
 /// Ticks that are not caught up with after a pause.
-fn every(period: Duration) -> tokio::time::Interval {
+pub fn every(period: Duration) -> tokio::time::Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_fails_degrades_the_box_and_says_why_until_it_works() {
+    fn a_store_that_fails_has_new_calls_refused_and_says_why_until_it_works() {
         let health = HealthState::new(Instant::now());
         let well = StoreStats { open: true, writable: true, reserve_held: true, flush_last_us: 1_500, ..StoreStats::default() };
         let report = |stats: StoreStats, failure: Option<&str>| {
@@ -174,9 +174,11 @@ mod tests {
         };
         assert_eq!((report(well, None).status, report(well, None).store.commit_ms), (Status::Ok, 1.5));
         let failing = report(StoreStats { writable: false, commits_failed: 3, ..well }, Some("the disk is full"));
-        assert_eq!((failing.status, failing.store.writable, failing.store.commits_failed), (Status::Degraded, false, 3));
-        assert_eq!(failing.problems, ["store: the disk is full: check the disk (df, dmesg); new operations are refused"]);
-        assert_eq!(report(StoreStats { open: false, ..well }, None).status, Status::Degraded);
+        assert_eq!((failing.status, failing.store.writable, failing.store.commits_failed), (Status::Refusing, false, 3));
+        let refused = ["store: the disk is full: check the disk (df, dmesg); new calls and operations are refused"];
+        assert_eq!(failing.problems, refused);
+        assert_eq!(report(StoreStats { open: false, ..well }, None).status, Status::Refusing);
+        assert_eq!(report(StoreStats { full: true, ..well }, None).status, Status::Refusing);
         assert_eq!(report(StoreStats { reserve_held: false, ..well }, None).status, Status::Degraded);
         assert_eq!(report(well, None).problems, Vec::<String>::new());
         store_health(&health, &well, None, Duration::from_secs(4));

@@ -323,7 +323,7 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
         ),
         (
             "[hand_off]\nurl = \"https://crm.example/\"\n".to_owned(),
-            "recado.toml:1:2: hand_off: `secret_file` is missing; write instead: secret_file = …",
+            "recado.toml:1:2: hand_off: `secret_file` is missing; write instead: secret_file = \"…\"",
         ),
     ] {
         assert_eq!(said_of(&toml), said, "{toml}");

@@ -6,6 +6,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use recado_core::ledger::CLOSED_OPERATIONS_MAX;
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
@@ -13,6 +14,7 @@ use super::connection;
 use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
+use super::{recovery, schema};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -36,7 +38,9 @@ pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
         fs::metadata(&newest).and_then(|found| found.modified()).ok().and_then(|time| time.duration_since(SystemTime::UNIX_EPOCH).ok());
     match made.and_then(|made| i64::try_from(made.as_millis()).ok()) {
         Some(made_ms) if now.synchronised => {
-            now.unix_ms.saturating_sub(made_ms) >= i64::try_from(BACKUP_EVERY.as_millis()).unwrap_or(i64::MAX)
+            let every_ms = i64::try_from(BACKUP_EVERY.as_millis()).unwrap_or(i64::MAX);
+            // One from the future was made by a clock that was wrong.
+            !(0..every_ms).contains(&now.unix_ms.saturating_sub(made_ms))
         }
         _ => running_for >= BACKUP_EVERY,
     }
@@ -55,7 +59,7 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
     // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
     drop(fs::remove_file(&temporary));
     drop(private_file(&temporary).map_err(about)?);
-    let number = numbered(path).first().map_or(1, |(number, _)| number + 1);
+    let number = numbered(path).first().map_or(1, |(number, _)| number.saturating_add(1));
     let target = sibling(path, &format!("{INFIX}{number}"));
     let made = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
         verify(&temporary).map_err(|what| BackupError::Damaged { what })?;
@@ -93,16 +97,26 @@ pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> 
     Ok(None)
 }
 
-/// Whether a backup is whole, ours, and not newer than this program.
+/// Whether a backup is whole, ours, not newer than this program, and can be read back as a store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
     files::inspect(file).map_err(|error| error.to_string())?;
-    let opened = connection::open_unchanging(file)
-        .and_then(|connection| connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get::<_, String>(0)));
-    match opened {
-        Ok(verdict) if verdict == "ok" => Ok(()),
-        Ok(verdict) => Err(verdict),
-        Err(error) => Err(error.to_string()),
+    let about = |error: rusqlite::Error| error.to_string();
+    let connection = connection::open_unchanging(file).map_err(about)?;
+    let whose: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(about)?;
+    let version = schema::version(&connection).map_err(about)?;
+    if whose != schema::APPLICATION_ID || version < 1 {
+        return Err("it is empty, or no store of recado".to_owned());
     }
+    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(about)?;
+    if verdict != "ok" {
+        return Err(verdict);
+    }
+    // An older schema is read when it has been changed.
+    if version == schema::VERSION {
+        let closed = u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX);
+        recovery::load(&connection, closed).map_err(|error| error.to_string())?;
+    }
+    Ok(())
 }
 
 fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {

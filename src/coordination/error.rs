@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
-/// Why the store could not be opened. The files are as they were.
+/// Why the store could not be opened. The files are as they were, but where a damaged store was being set aside: the next try goes
+/// on with that, and loses nothing of it.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process has the store: stop it, or give this one a store of its own.
@@ -79,7 +80,8 @@ pub enum OpenError {
         /// How many there are.
         number: usize,
     },
-    /// A row does not read back as a record: the file was edited by hand, or by a newer program.
+    /// A row does not read back as a record: the file was edited by hand, or by a newer program. [`super::Store::open`] sets such a
+    /// store aside like a damaged one; this is said where what takes its place, an older backup, has such a row too.
     #[error("{table} {id} in {} can't be read ({reason}): restore a copy, or ask for help with the file", path.display())]
     Unreadable {
         /// The store.
@@ -138,6 +140,9 @@ pub enum CommitError {
     /// The file is damaged: restart, so that the check decides what is to be done.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
+    /// The file is not trusted any more, and this would begin something new: it is opened anew when the calls are over.
+    #[error("the store has to be opened anew: {0}")]
+    Restart(String),
     /// The disk did not do what it was told. If power is cut before it works again, the commit may be found after the restart.
     #[error("the disk failed: {0}")]
     Io(String),
@@ -156,6 +161,7 @@ impl CommitError {
             Self::Constraint(_) | Self::Missing(_) | Self::Value(_) => "refused",
             Self::Locked => "locked",
             Self::Corrupt(_) => "corrupt",
+            Self::Restart(_) => "restart",
             Self::Io(_) => "io",
             Self::Closed => "closed",
         }
@@ -163,7 +169,7 @@ impl CommitError {
 
     /// Whether only this commit is concerned, and the rest of its group can go on.
     pub(super) fn concerns_one_commit(&self) -> bool {
-        matches!(self, Self::Constraint(_) | Self::Missing(_) | Self::Value(_))
+        matches!(self, Self::Constraint(_) | Self::Missing(_) | Self::Value(_) | Self::Restart(_))
     }
 }
 

@@ -144,9 +144,10 @@ pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
     ours.filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
 }
 
-/// Takes other users' access.
-pub(super) fn make_private(file: &Path) -> io::Result<()> {
-    fs::set_permissions(file, fs::Permissions::from_mode(FILE_MODE))
+/// Takes other users' access to a file, or to a directory, which stays one that its owner may enter.
+pub(super) fn make_private(path: &Path) -> io::Result<()> {
+    let mode = if fs::metadata(path)?.is_dir() { DIRECTORY_MODE } else { FILE_MODE };
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))
 }
 
 /// A new file, or an emptied one, that nobody else may read.

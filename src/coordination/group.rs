@@ -24,7 +24,7 @@ pub(super) struct Committer {
     retention: Option<Retention>,
     stats: Arc<Stats>,
     reopen_after: Duration,
-    /// Commits that failed with the disk: each may be found in the file when it is open again.
+    /// Transactions that were answered as failed with the disk: each may be found in the file when it is open again.
     doubtful: Vec<Vec<Write>>,
     // Dropped last: the store is ours until its connection is closed.
     _lock: Lock,
@@ -66,24 +66,40 @@ impl Committer {
     /// Commits the group and says for each what became of it. `Ok` means durable.
     pub(super) fn commit(&mut self, group: &[(CommitId, Vec<Write>)]) -> Vec<Result<(), CommitError>> {
         self.tend();
+        let begun = Instant::now();
         let mut outcome = self.attempt(group);
-        if outcome == Err(CommitError::Full) && self.reserve.release() {
+        if matches!(outcome, Err(Failed { reason: CommitError::Full, .. })) && self.reserve.release() {
             outcome = self.attempt(group);
         }
-        match &outcome {
-            Err(reason @ CommitError::Io(_)) if matches!(self.connection, State::Open(_)) => {
-                let reason = reason.clone();
-                tracing::error!(%reason, "a commit failed: the store is opened again");
-                self.doubtful.extend(group.iter().map(|(_, writes)| writes.clone()));
-                self.reopen(reason);
-            }
-            Err(CommitError::Corrupt(what)) => self.stats.must_restart(&format!("the store is damaged ({what})")),
-            _ => {}
-        }
-        let outcomes = outcome.unwrap_or_else(|reason| vec![Err(reason); group.len()]);
+        let outcomes = outcome.unwrap_or_else(|failed| self.failed(failed, group, begun));
         self.stats.answered(&outcomes);
         self.stats.reserve(self.reserve.held(), self.reserve.spent());
         outcomes
+    }
+
+    /// What a group is answered whose transaction failed. Where the disk did, the file is opened again, and says what it holds.
+    fn failed(&mut self, failed: Failed, group: &[(CommitId, Vec<Write>)], begun: Instant) -> Vec<Result<(), CommitError>> {
+        let Failed { reason, applied } = failed;
+        match &reason {
+            CommitError::Io(_) if matches!(self.connection, State::Open(_)) => {
+                tracing::error!(%reason, "a commit failed: the store is opened again");
+                let Some((outcomes, moves)) = applied else {
+                    self.reopen(reason.clone(), None);
+                    return vec![Err(reason); group.len()];
+                };
+                let applied = group.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+                let writes = applied.flat_map(|((_, writes), _)| writes.clone()).collect();
+                if self.reopen(reason.clone(), Some(writes)) {
+                    tracing::info!("what had failed is in the store after all, and durable");
+                    self.stats.committed(begun.elapsed());
+                    self.stats.moved(&moves);
+                    return outcomes;
+                }
+            }
+            CommitError::Corrupt(what) => self.stats.must_restart(&format!("the store is damaged ({what})")),
+            _ => {}
+        }
+        vec![Err(reason); group.len()]
     }
 
     /// What is done from time to time: makes the reserve again when there is room.
@@ -101,11 +117,13 @@ impl Committer {
             if let Err(reason @ CommitError::Io(_)) = &tried
                 && matches!(self.connection, State::Open(_))
             {
-                self.reopen(reason.clone());
+                self.reopen(reason.clone(), None);
             }
             self.stats.writable(tried.is_ok());
         }
+        // Nothing is taken from a file that is not trusted.
         if self.stats.is_well()
+            && self.stats.restart_wanted().is_none()
             && let (Some(retention), State::Open(connection)) = (&mut self.retention, &self.connection)
         {
             match retention.step(connection) {
@@ -117,29 +135,22 @@ impl Committer {
         self.stats.is_well()
     }
 
-    /// One transaction. An error means that nothing of it was kept.
-    fn attempt(&mut self, group: &[(CommitId, Vec<Write>)]) -> Result<Vec<Result<(), CommitError>>, CommitError> {
-        let spent = self.reserve.spent();
+    /// One transaction. After an error nothing of it is kept, unless it was the last step that failed with the disk.
+    fn attempt(&mut self, group: &[(CommitId, Vec<Write>)]) -> Result<Vec<Result<(), CommitError>>, Failed> {
+        let bars = Bars { full: self.reserve.spent(), restart: self.stats.restart_wanted() };
         let connection = self.connection()?;
-        connection.execute_batch("BEGIN IMMEDIATE")?;
-        let outcome = apply_each(connection, group, spent).and_then(|outcomes| {
-            let begun = Instant::now();
-            connection.execute_batch("COMMIT")?;
-            Ok((outcomes, begun.elapsed()))
-        });
-        match outcome {
-            Ok(((outcomes, moves), took)) => {
-                if outcomes.iter().any(Result::is_ok) {
-                    self.stats.committed(took);
-                    self.stats.moved(&moves);
-                }
-                Ok(outcomes)
-            }
-            Err(reason) => {
-                roll_back(connection);
-                Err(reason)
-            }
+        connection.execute_batch("BEGIN IMMEDIATE").map_err(CommitError::from)?;
+        let (outcomes, moves) = apply_each(connection, group, &bars).inspect_err(|_| roll_back(connection))?;
+        let begun = Instant::now();
+        if let Err(error) = connection.execute_batch("COMMIT") {
+            roll_back(connection);
+            return Err(Failed { reason: error.into(), applied: Some((outcomes, moves)) });
         }
+        if outcomes.iter().any(Result::is_ok) {
+            self.stats.committed(begun.elapsed());
+            self.stats.moved(&moves);
+        }
+        Ok(outcomes)
     }
 
     fn connection(&mut self) -> Result<&Connection, CommitError> {
@@ -148,7 +159,7 @@ impl Committer {
             if since.elapsed() < self.reopen_after {
                 return Err(reason);
             }
-            self.reopen(reason);
+            self.reopen(reason, None);
         }
         match &self.connection {
             State::Open(connection) => Ok(connection),
@@ -156,12 +167,12 @@ impl Committer {
         }
     }
 
-    /// Closes the file and opens it again, after the disk has failed.
+    /// Closes the file and opens it again, after the disk has failed. Says whether it holds what is `unanswered`, durably.
     ///
     /// The kernel may have dropped what it could not write and call the next flush a success, so nothing in memory is trusted:
     /// the file is read and checked anew. What the log holds may have been dropped too, and would hide all that is written
     /// behind it from the recovery of a power cut: it is written once more, into the file itself, and the log begins anew.
-    fn reopen(&mut self, reason: CommitError) {
+    fn reopen(&mut self, reason: CommitError, unanswered: Option<Vec<Write>>) -> bool {
         // Closed first: the new connection must not share the old one's view of the log.
         self.connection = State::Failed { since: Instant::now(), reason };
         let reopened = connection::open(&self.path, true, false, 0).map_err(CommitError::from).and_then(|connection| {
@@ -169,16 +180,18 @@ impl Committer {
             connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
             let found =
                 self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || rows::hold(&connection, writes)?))?;
-            Ok((connection, found))
+            let kept = unanswered.as_ref().map_or(Ok(false), |writes| rows::hold(&connection, writes))?;
+            Ok((connection, found, kept))
         });
-        match reopened {
-            Ok((connection, found)) => {
+        let kept = match reopened {
+            Ok((connection, found, kept)) => {
                 tracing::info!("the store is open again, and checked");
                 self.connection = State::Open(connection);
                 self.doubtful.clear();
                 if found {
                     self.stats.must_restart("a commit that had failed is in the store after all");
                 }
+                kept
             }
             Err(reason) => {
                 tracing::error!(%reason, "the store can't be opened again yet");
@@ -186,9 +199,12 @@ impl Committer {
                     self.stats.must_restart(&format!("the store is damaged ({what})"));
                 }
                 self.connection = State::Failed { since: Instant::now(), reason };
+                self.doubtful.extend(unanswered.filter(|writes| !writes.is_empty()));
+                false
             }
-        }
+        };
         self.stats.open(matches!(self.connection, State::Open(_)));
+        kept
     }
 }
 
@@ -204,11 +220,11 @@ impl From<OpenError> for CommitError {
 }
 
 /// Applies each commit behind a savepoint, and says what deliveries change their state. An error concerns the whole group.
-fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], spent: bool) -> Result<Applied, CommitError> {
+fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], bars: &Bars) -> Result<Applied, CommitError> {
     let (mut outcomes, mut moves) = (Vec::with_capacity(group.len()), Vec::new());
     for (_, writes) in group {
-        if spent && writes.iter().any(|write| matches!(write, Write::CreateOperation(_))) {
-            outcomes.push(Err(CommitError::Full));
+        if let Some(reason) = bars.refuse(writes) {
+            outcomes.push(Err(reason));
             continue;
         }
         connection.prepare_cached("SAVEPOINT one")?.execute([])?;
@@ -229,6 +245,38 @@ fn apply_each(connection: &Connection, group: &[(CommitId, Vec<Write>)], spent: 
         connection.prepare_cached("RELEASE one")?.execute([])?;
     }
     Ok((outcomes, moves))
+}
+
+/// A transaction that failed.
+struct Failed {
+    reason: CommitError,
+    /// What it would have come to, where only its last step failed: the file may hold it.
+    applied: Option<Applied>,
+}
+
+impl From<CommitError> for Failed {
+    fn from(reason: CommitError) -> Self {
+        Self { reason, applied: None }
+    }
+}
+
+/// What keeps new work out, while what was promised is still recorded.
+struct Bars {
+    /// The disk is full.
+    full: bool,
+    /// Why the file is to be opened anew: another may take its place, and nobody is to be promised what that one will not hold.
+    restart: Option<String>,
+}
+
+impl Bars {
+    fn refuse(&self, writes: &[Write]) -> Option<CommitError> {
+        let creates = writes.iter().any(|write| matches!(write, Write::CreateOperation(_)));
+        let begins = creates || writes.iter().any(|write| matches!(write, Write::Claim { .. }));
+        match &self.restart {
+            Some(reason) if begins => Some(CommitError::Restart(reason.clone())),
+            _ => (self.full && creates).then_some(CommitError::Full),
+        }
+    }
 }
 
 /// What became of each commit of a group, and the deliveries that it moved: from the first state, none where it is new, to the

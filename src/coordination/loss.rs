@@ -14,7 +14,8 @@ use rusqlite::{Connection, params};
 
 use super::connection;
 use super::error::CommitError;
-use super::files::sibling;
+use super::files::{directory, sibling};
+use super::reserve::{self, free_bytes};
 use super::rows::{self, RowError};
 use super::secret::CallbackSecret;
 use super::set_aside::{PARTS, SetAside};
@@ -25,7 +26,7 @@ use super::store::Options;
 pub struct Loss {
     /// Where the damaged store is.
     pub set_aside: PathBuf,
-    /// What the check said.
+    /// What the check said, and what could not be read.
     pub reason: String,
     /// The backup that took its place; none where an empty store did.
     pub restored: Option<PathBuf>,
@@ -42,27 +43,46 @@ pub(super) struct Evidence {
     operations: Vec<OperationRecord>,
     /// Callbacks of what was sent before the damage are signed with it.
     pub secret: Option<[u8; CallbackSecret::BYTES]>,
+    /// Why nothing could be read, where nothing could.
+    missing: Option<String>,
 }
 
-/// Reads what can be read, from a copy: the file itself is left as it is.
+/// Reads what can be read, from a copy: the file itself is left as it is. Where there is no room for one, nothing is read, and that is
+/// said: the copy must not take what the store needs.
 pub(super) fn read_evidence(set_aside: &Path, beside: &Path) -> Evidence {
     let copy = sibling(beside, EXAMINED);
     let remove = || PARTS.iter().for_each(|part| drop(fs::remove_file(sibling(&copy, part))));
     remove();
-    // The index of the log is made anew.
-    let copied = ["", "-wal"].iter().all(|part| {
-        let from = sibling(set_aside, part);
-        !from.exists() || fs::copy(&from, sibling(&copy, part)).is_ok()
+    let evidence = copy_to_read(set_aside, &copy).and_then(|()| read(&copy)).unwrap_or_else(|reason| {
+        tracing::warn!(reason, "of the damaged store nothing could be read");
+        Evidence { missing: Some(reason), ..Evidence::default() }
     });
-    let mut evidence = Evidence::default();
-    if copied && let Ok(connection) = connection::open_damaged(&copy) {
-        evidence.batches = all_readable(&connection, "batch", |sql| rows::batches(&connection, sql, []), |batch| batch.id);
-        evidence.operations =
-            all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id);
-        evidence.secret = connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok();
-    }
     remove();
     evidence
+}
+
+fn copy_to_read(set_aside: &Path, copy: &Path) -> Result<(), String> {
+    // The index of the log is made anew.
+    let parts = ["", "-wal"].map(|part| (sibling(set_aside, part), sibling(copy, part)));
+    let needed = parts.iter().filter_map(|(from, _)| fs::metadata(from).ok()).map(|found| found.len()).sum::<u64>() + 2 * reserve::BYTES;
+    if free_bytes(directory(copy)).is_ok_and(|free| free < needed) {
+        return Err(format!("there is no room for a copy to read, which needs {} MiB", needed.div_ceil(1 << 20)));
+    }
+    for (from, to) in parts.iter().filter(|(from, _)| from.exists()) {
+        fs::copy(from, to).map_err(|error| format!("it could not be copied: {error}"))?;
+    }
+    Ok(())
+}
+
+fn read(copy: &Path) -> Result<Evidence, String> {
+    let connection = connection::open_damaged(copy).map_err(|error| error.to_string())?;
+    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(|error| error.to_string())?;
+    Ok(Evidence {
+        batches: all_readable(&connection, "batch", |sql| rows::batches(&connection, sql, []), |batch| batch.id),
+        operations: all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id),
+        secret: connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok(),
+        missing: None,
+    })
 }
 
 /// Puts the loss on record, with what follows from it, in one transaction. The store is open, and no one else's.
@@ -80,10 +100,18 @@ pub(super) fn record(
     for batch in evidence.batches.iter().filter(|batch| batch.state != BatchState::Closed) {
         unknown += adopt(&transaction, batch, evidence)?;
     }
+    let has_secret = evidence.secret.is_some() || transaction.prepare("SELECT 1 FROM box")?.exists([])?;
+    let mut reason = set_aside.reason.clone();
+    if let Some(missing) = &evidence.missing {
+        reason += &format!("; nothing could be read from it ({missing})");
+    }
+    if !has_secret {
+        reason += "; the secret of callbacks is lost with it: callbacks of what was sent before are refused";
+    }
     let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let values = params![
         options.boot.to_string(),
-        set_aside.reason,
+        reason,
         name(&set_aside.path),
         restored.as_deref().map(name),
         unknown as i64,
@@ -95,7 +123,7 @@ pub(super) fn record(
     transaction.commit()?;
     let loss = Loss {
         set_aside: set_aside.path.clone(),
-        reason: set_aside.reason.clone(),
+        reason,
         restored,
         operations_unknown: unknown as u64,
         deliveries_uncertain: uncertain as u64,
@@ -144,6 +172,10 @@ fn all_readable<T, I: Ord>(
             let after = at.map_or_else(String::new, |at| format!("WHERE sequence {next} {at}"));
             let place = format!("SELECT sequence FROM {table} {after} ORDER BY sequence {order} LIMIT 1");
             let Ok(sequence) = connection.query_row(&place, [], |row| row.get::<_, i64>(0)) else { break };
+            // A damaged tree need not be in order, and would lead round and round.
+            if at.is_some_and(|at| if order == "ASC" { sequence <= at } else { sequence >= at }) {
+                break;
+            }
             match read(&format!("SELECT * FROM {table} WHERE sequence = {sequence}")) {
                 Ok(rows) => found.extend(rows),
                 // This row is not to be read; the next one may be.

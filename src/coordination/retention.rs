@@ -97,14 +97,18 @@ pub(super) fn floors(connection: &Connection) -> rusqlite::Result<(u64, u64)> {
     Ok((u64::try_from(occurrence).unwrap_or_default(), u64::try_from(sequence).unwrap_or_default()))
 }
 
-/// Operations after `?1` that were accepted before `?2`, by their own synchronised time or by that of one accepted after them.
+/// Operations after `?1` that were accepted before `?2`, by their own synchronised time or by that of one accepted after them:
+/// the last such one among those that a step looks at, or the next one, however many of an unset clock are before it.
 const OLD: &str = "
     SELECT sequence, batch_id FROM operation
     WHERE sequence > ?1
-      AND sequence <= (
-        SELECT max(sequence) FROM (SELECT sequence, accepted_unix_ms, accepted_synchronised FROM operation
-                                   WHERE sequence > ?1 ORDER BY sequence LIMIT ?3)
-        WHERE accepted_synchronised AND accepted_unix_ms < ?2)
+      AND sequence <= coalesce(
+        (SELECT max(sequence) FROM (SELECT sequence, accepted_unix_ms, accepted_synchronised FROM operation
+                                    WHERE sequence > ?1 ORDER BY sequence LIMIT ?3)
+         WHERE accepted_synchronised AND accepted_unix_ms < ?2),
+        (SELECT sequence FROM (SELECT sequence, accepted_unix_ms FROM operation
+                               WHERE sequence > ?1 AND accepted_synchronised ORDER BY sequence LIMIT 1)
+         WHERE accepted_unix_ms < ?2))
     ORDER BY sequence LIMIT ?3";
 
 /// Whether batch `?1` is over, and all of it was before `?2`. One that another delivery refers to stays as long as that.

@@ -1,5 +1,6 @@
 //! Records and rows: how a [`Write`] becomes SQL, and how a row reads back.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::str::FromStr;
 
@@ -47,24 +48,32 @@ pub(super) fn apply(connection: &Connection, write: &Write) -> Result<Option<Mov
     Ok(None)
 }
 
-/// Whether the store is as these writes leave it.
+/// Whether the store is as these writes leave it, one after the other: of each row the last one counts.
 pub(super) fn hold(connection: &Connection, writes: &[Write]) -> Result<bool, CommitError> {
-    let claimed = |delivery: &DeliveryId| claims(connection, "SELECT * FROM claim WHERE delivery_id = ?", [delivery.to_string()]);
-    for write in writes {
+    let claimed = |delivery: &str| claims(connection, "SELECT * FROM claim WHERE delivery_id = ?", [delivery]);
+    let mut seen = BTreeSet::new();
+    for write in writes.iter().rev() {
+        let (table, id) = match write {
+            Write::CreateOperation(record) | Write::UpdateOperation(record) => ("operation", record.id.to_string()),
+            Write::CreateBatch(record) | Write::UpdateBatch(record) => ("batch", record.id.to_string()),
+            Write::CreateDelivery(record) | Write::UpdateDelivery(record) => ("delivery", record.id.to_string()),
+            Write::Claim { delivery, .. } | Write::Unclaim { delivery } => ("claim", delivery.to_string()),
+        };
+        if !seen.insert((table, id.clone())) {
+            continue;
+        }
         let holds = match write {
             Write::CreateOperation(record) | Write::UpdateOperation(record) => {
-                let sql = "SELECT * FROM operation WHERE operation_id = ?";
-                operations(connection, sql, [record.id.to_string()])?.contains(record)
+                operations(connection, "SELECT * FROM operation WHERE operation_id = ?", [id])?.contains(record)
             }
             Write::CreateBatch(record) | Write::UpdateBatch(record) => {
-                batches(connection, "SELECT * FROM batch WHERE batch_id = ?", [record.id.to_string()])?.contains(record)
+                batches(connection, "SELECT * FROM batch WHERE batch_id = ?", [id])?.contains(record)
             }
             Write::CreateDelivery(record) | Write::UpdateDelivery(record) => {
-                let sql = "SELECT * FROM delivery WHERE delivery_id = ?";
-                deliveries(connection, sql, [record.id.to_string()])?.contains(record)
+                deliveries(connection, "SELECT * FROM delivery WHERE delivery_id = ?", [id])?.contains(record)
             }
-            Write::Claim { delivery, session, boot, route } => claimed(delivery)?.contains(&(*delivery, *session, *boot, *route)),
-            Write::Unclaim { delivery } => claimed(delivery)?.is_empty(),
+            Write::Claim { delivery, session, boot, route } => claimed(&id)?.contains(&(*delivery, *session, *boot, *route)),
+            Write::Unclaim { .. } => claimed(&id)?.is_empty(),
         };
         if !holds {
             return Ok(false);
@@ -138,9 +147,10 @@ pub(super) fn oldest_waiting(connection: &Connection) -> Result<Option<Wall>, Ro
 }
 
 /// Why rows could not be read.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(super) enum RowError {
     /// A row does not read back as a record.
+    #[error("{table} {id} can't be read: {reason}")]
     Unreadable {
         /// The table.
         table: &'static str,
@@ -150,7 +160,8 @@ pub(super) enum RowError {
         reason: String,
     },
     /// The engine failed.
-    Engine(rusqlite::Error),
+    #[error(transparent)]
+    Engine(#[from] rusqlite::Error),
 }
 
 impl From<RowError> for CommitError {
@@ -159,12 +170,6 @@ impl From<RowError> for CommitError {
             RowError::Engine(error) => error.into(),
             RowError::Unreadable { table, id, reason } => Self::Corrupt(format!("{table} {id}: {reason}")),
         }
-    }
-}
-
-impl From<rusqlite::Error> for RowError {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Engine(error)
     }
 }
 

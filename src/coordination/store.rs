@@ -69,7 +69,7 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`, creating it (directory 0700, file 0600) where it is missing, and reads back what matters.
     ///
-    /// A damaged store is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
+    /// A damaged store, or one with a row that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
     /// that leaves in doubt is on record when this returns ([`Store::loss`]).
     ///
     /// # Errors
@@ -81,6 +81,10 @@ impl Store {
             Some(set_aside) => Err(set_aside),
             None => match Opened::open(path, options, None) {
                 Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
+                // As after damage: a backup may be whole, and the rest of the file is evidence.
+                Err(OpenError::Unreadable { table, id, reason, .. }) => {
+                    Err(set_aside::set_aside(path, options.boot, &format!("{table} {id} can't be read: {reason}"))?)
+                }
                 other => Ok(other?),
             },
         };

@@ -82,8 +82,13 @@ impl Writer {
         self.stats.deliveries()
     }
 
+    /// Somebody else has found that the store has to be opened anew: from now on nothing new is begun on it.
+    pub fn must_restart(&self, reason: &str) {
+        self.stats.must_restart(reason);
+    }
+
     /// Why the process has to open the store anew, if it has to: the file is damaged, or holds what had been answered with an
-    /// error. Until then nothing new may be promised.
+    /// error. Until then commits that create an operation or claim a delivery are refused ([`CommitError::Restart`]).
     pub fn restart_wanted(&self) -> Option<String> {
         self.stats.restart_wanted()
     }

@@ -8,10 +8,10 @@
 //!
 //! | rate | numerator: one for each | denominator: one for each |
 //! | --- | --- | --- |
-//! | `duplicate_side_effect_rate` | effect known to have happened twice | operation that finished |
-//! | `duplicate_delivery_rate` | closing told again after doubt | closing that was heard |
-//! | `stale_delivery_rate` | closing told after it was stale | closing that was heard |
-//! | `next_turn_resync_rate` | closing that rode on a response | closing that was heard |
+//! | `duplicate_side_effect_rate` | effect known to have happened twice | operation that was settled, in whatever boot it was accepted |
+//! | `duplicate_delivery_rate` | telling, begun after doubt, of a closing | closing that was heard |
+//! | `stale_delivery_rate` | telling, begun after it was stale, of a closing | closing that was heard |
+//! | `next_turn_resync_rate` | closing that was heard and had ridden on a response | closing that was heard |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -118,7 +118,7 @@ impl Measures {
             speech_stop_to_acceptance_audio: register.time(ACCEPTANCE, "End of the caller's speech to the first acceptance audio"),
             barge_in_to_playback_stop: register.time(BARGE_IN, "Caller's speech suspected to our voice stopped"),
             operation_accept_to_start: register.time(ACCEPT_TO_START, "Operation accepted to its first attempt"),
-            operation_duration: register.time(OPERATION, "First attempt of an operation to its end"),
+            operation_duration: register.time(OPERATION, "Operation accepted to its end"),
             operation_complete_to_delivery_ready: register.time(COMPLETE_TO_READY, "Operation complete to its delivery ready"),
             delivery_ready_to_first_audio: register.time(READY_TO_AUDIO, "Delivery ready to its first audio: the wait for room"),
             generated_to_played_gap: register.time(PLAYED_GAP, "Audio generated to audio played"),
@@ -200,8 +200,6 @@ impl Measures {
             MeasureName::DeliveryReadyToFirstAudioMs => instruments.delivery_ready_to_first_audio.record(value),
             MeasureName::GeneratedToPlayedGapMs => instruments.generated_to_played_gap.record(value),
             MeasureName::CancelledResponseUnheardMs => instruments.cancelled_response_unheard.record(value),
-            MeasureName::NextTurnResync => instruments.next_turn_resync.happened(measure.value),
-            MeasureName::StaleDelivery => instruments.stale_delivery.happened(measure.value),
         }
     }
 
@@ -209,14 +207,14 @@ impl Measures {
         let instruments = &*self.0;
         match *measure {
             LedgerMeasure::AcceptToStartMs(ms) => instruments.operation_accept_to_start.record(ms as f64),
-            LedgerMeasure::OperationDurationMs(ms) => {
-                instruments.operation_duration.record(ms as f64);
-                instruments.duplicate_side_effect.could_have();
-            }
+            LedgerMeasure::OperationDurationMs(ms) => instruments.operation_duration.record(ms as f64),
+            LedgerMeasure::OperationSettled => instruments.duplicate_side_effect.could_have(),
             LedgerMeasure::CompleteToDeliveryReadyMs(ms) => instruments.operation_complete_to_delivery_ready.record(ms as f64),
             LedgerMeasure::RepeatedResult => instruments.repeated_results.increment(1),
             LedgerMeasure::DuplicateSideEffect => instruments.duplicate_side_effect.happened(1),
             LedgerMeasure::DuplicateDelivery => instruments.duplicate_delivery.happened(1),
+            LedgerMeasure::StaleDelivery => instruments.stale_delivery.happened(1),
+            LedgerMeasure::NextTurnResync => instruments.next_turn_resync.happened(1),
             LedgerMeasure::Spoken => {
                 instruments.duplicate_delivery.could_have();
                 instruments.stale_delivery.could_have();
@@ -409,14 +407,14 @@ mod tests {
         let measures = Measures::new().unwrap();
         for _ in 0..4 {
             measures.record(LedgerMeasure::Spoken);
-            measures.record(LedgerMeasure::OperationDurationMs(10));
+            measures.record(LedgerMeasure::OperationSettled);
         }
         measures.record(LedgerMeasure::DuplicateDelivery);
         measures.record(LedgerMeasure::DuplicateSideEffect);
         measures.record(LedgerMeasure::DuplicateSideEffect);
-        measures.record(conversation(MeasureName::NextTurnResync, 1));
-        measures.record(conversation(MeasureName::NextTurnResync, 1));
-        measures.record(conversation(MeasureName::NextTurnResync, 1));
+        for _ in 0..3 {
+            measures.record(LedgerMeasure::NextTurnResync);
+        }
         let text = measures.render();
         assert_eq!(value(&text, "recado_duplicate_delivery_rate"), 0.25);
         assert_eq!(value(&text, "recado_duplicate_side_effect_rate"), 0.5);
@@ -429,7 +427,7 @@ mod tests {
     #[test]
     fn a_stale_closing_is_seen_even_where_none_was_heard() {
         let measures = Measures::new().unwrap();
-        measures.record(conversation(MeasureName::StaleDelivery, 1));
+        measures.record(LedgerMeasure::StaleDelivery);
         assert_eq!(value(&measures.render(), "recado_stale_delivery_rate"), 1.0);
     }
 

@@ -76,7 +76,7 @@ pub(super) enum Message {
 impl Message {
     fn bytes(&self) -> usize {
         match self {
-            // A box begins once, and with what its store holds: that always finds room.
+            // Without its beginning nothing of a trace can be read: it takes room in the queue by its number only.
             Self::Begin { .. } => 0,
             Self::Input { taken, .. } => taken.bytes(),
         }
@@ -287,6 +287,9 @@ impl Desk {
         if flushed {
             self.works();
             self.tidy();
+        } else if self.failing && failed.is_empty() && self.shelf.takes_a_file().is_ok() {
+            // Nothing may be there to be written for long; whether there is room again is seen all the same.
+            self.works();
         }
         failed.into_iter().for_each(|(id, error)| self.give_up(id, &error));
     }
@@ -387,6 +390,9 @@ impl Book {
     }
 }
 
+/// What shows that there is room again: a block of the disk.
+const PROBE_BYTES: usize = 4_096;
+
 impl Shelf {
     fn open(kept: &Kept) -> io::Result<Self> {
         let directory = kept.directory.clone();
@@ -409,8 +415,9 @@ impl Shelf {
     }
 
     fn next_number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
+        let number = self.next;
+        self.next = number.saturating_add(1);
+        number
     }
 
     fn create(&mut self, number: u64, name: &str, part: u32) -> io::Result<File> {
@@ -418,6 +425,14 @@ impl Shelf {
         let opened = OpenOptions::new().write(true).create_new(true).mode(0o600).open(self.directory.join(&file))?;
         self.books.push_back(Book { number, file, bytes: 0 });
         Ok(opened)
+    }
+
+    /// Whether a file could be kept now: one is written, and removed.
+    fn takes_a_file(&self) -> io::Result<()> {
+        let probe = self.directory.join("probe");
+        let written = std::fs::write(&probe, [0; PROBE_BYTES]);
+        std::fs::remove_file(&probe)?;
+        written
     }
 
     fn grew(&mut self, number: u64, bytes: u64) {

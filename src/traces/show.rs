@@ -10,7 +10,7 @@ use recado_trace::life::{Event, life};
 use recado_trace::read::Ends;
 use recado_trace::replay::{Difference, ReplayError};
 use recado_trace::story::Story;
-use recado_trace::{Fact, Mode, SubjectKind, Trace, Verdict, replay};
+use recado_trace::{Fact, Mode, SubjectKind, Trace, Verdict, plain, replay};
 use serde_json::{Value, json};
 
 use super::library::{Library, ReadError, join, read_file};
@@ -127,6 +127,7 @@ pub fn replay_files(files: &[PathBuf]) -> Replayed {
             Err(error) => replayed.errors.push(ShowError::Replay { path: path.to_owned(), error }),
         }
     }
+    replayed.text = plain(&replayed.text);
     replayed
 }
 
@@ -179,9 +180,9 @@ fn one(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked, look
         return Err(ShowError::NoDelivery { delivery, directory: path.to_owned() });
     }
     if asked.json {
-        return Ok(serde_json::to_string_pretty(&as_json(&trace, &story, asked.delivery))? + "\n");
+        return Ok(plain(&serde_json::to_string_pretty(&as_json(&trace, &story, asked.delivery))?) + "\n");
     }
-    let mut text = format!(
+    let text = format!(
         "{}\nwith {}, from {} on, for {} s; recado {}, {}{}\n",
         story.session,
         story.party.as_deref().unwrap_or("an anonymous caller"),
@@ -194,6 +195,8 @@ fn one(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked, look
         },
         state(&trace),
     );
+    // The drawing below has its own colours, and shows what comes from outside as plain text.
+    let mut text = plain(&text);
     text.push('\n');
     text += &draw::story(&story, asked.delivery, look);
     if let Some(delivery) = asked.delivery {
@@ -226,7 +229,7 @@ fn ledger(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked) -
         let lives: Vec<Value> = lives.iter().map(|(delivery, events)| json!({ "delivery": delivery, "life": events })).collect();
         let whole =
             json!({ "boot": trace.header.boot, "version": trace.header.version, "inputs": trace.entries.len(), "deliveries": lives });
-        return Ok(serde_json::to_string_pretty(&whole)? + "\n");
+        return Ok(plain(&serde_json::to_string_pretty(&whole)?) + "\n");
     }
     let mut text = format!(
         "The ledger of {}, from {} on: {} inputs; recado {}{}\n",
@@ -239,7 +242,7 @@ fn ledger(path: &Path, trace: Trace, library: Option<&Library>, asked: &Asked) -
     for (delivery, events) in lives {
         let _ = write!(text, "\n{}", draw::life(delivery, &events, moment));
     }
-    Ok(text)
+    Ok(plain(&text))
 }
 
 fn lives(directory: &Path, library: &Library, delivery: DeliveryId, as_json: bool) -> Result<String, ShowError> {
@@ -269,7 +272,7 @@ fn list(directory: &Path, library: &Library, as_json: bool) -> Result<String, Sh
             })
             .collect();
         let unreadable: Vec<String> = library.unreadable.iter().map(ToString::to_string).collect();
-        return Ok(serde_json::to_string_pretty(&json!({ "conversations": all, "unreadable": unreadable }))? + "\n");
+        return Ok(plain(&serde_json::to_string_pretty(&json!({ "conversations": all, "unreadable": unreadable }))?) + "\n");
     }
     let mut text = format!("In {}:\n", directory.display());
     for (book, session) in &conversations {
@@ -283,7 +286,7 @@ fn list(directory: &Path, library: &Library, as_json: bool) -> Result<String, Sh
     library.unreadable.iter().for_each(|error| {
         let _ = writeln!(text, "{error}");
     });
-    Ok(text)
+    Ok(plain(&text))
 }
 
 /// What is to be known of a trace that is not whole.

@@ -37,7 +37,7 @@ impl Refusing {
         let tcp = TcpListener::bind(("127.0.0.1", 0)).and_then(|socket| socket.local_addr()).expect("a port");
         let socket = stage.path(&format!("notify-{}", udp.port()));
         let manager = UnixDatagram::bind(&socket).expect("a socket");
-        manager.set_read_timeout(Some(Duration::from_secs(30))).expect("set");
+        manager.set_read_timeout(Some(TOLD_WITHIN)).expect("set");
         let mut box_command = command(&stage.config());
         box_command.args(["--set", &format!("sip.listen={udp}"), "--set", &format!("http.listen={tcp}")]);
         let child = box_command.env("NOTIFY_SOCKET", &socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
@@ -78,7 +78,7 @@ impl Refusing {
         let mut buffer = [0; 2_048];
         loop {
             let length = self.manager.recv(&mut buffer).unwrap_or_else(|error| panic!("not told {text}: {error}"));
-            let told = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            let told = String::from_utf8_lossy(&buffer[..length]).trim().to_owned();
             if told.contains(text) {
                 return told;
             }
@@ -91,8 +91,13 @@ impl Refusing {
         patiently(&format!("{what}: the box to be well"), || self.health().filter(|health| health["status"] != "refusing"));
         patiently(&format!("{what}: a call to be taken"), || Phone::try_dial(self.sip, "ana").ok()).hang_up();
         assert!(self.child.try_wait().expect("a child").is_none(), "{what}: it has ended");
-        let stopped = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
-        assert!(stopped.success() && patiently("its end", || self.child.try_wait().expect("a child")).success(), "{what}");
+        self.is_told_to_stop();
+        assert!(patiently("its end", || self.child.try_wait().expect("a child")).success(), "{what}");
+    }
+
+    fn is_told_to_stop(&self) {
+        let told = Command::new("kill").arg(self.child.id().to_string()).status().expect("kill runs");
+        assert!(told.success());
     }
 }
 
@@ -243,14 +248,44 @@ fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_
 #[test]
 fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_process() {
     let stage = Stage::set(&["job"]);
-    let store = store_of(&stage);
+    let boxed = meets_damage_in_a_call(&stage);
+    boxed.told("STATUS=opening the store anew");
+    boxed.recovers("a store that was damaged in a call");
+    assert_eq!(damaged_stores(&store_of(&stage)).len(), 1);
+}
+
+#[test]
+fn a_box_that_is_told_to_stop_while_it_closes_its_store_to_open_it_anew_stops() {
+    let stage = Stage::set(&["job"]);
+    let mut boxed = meets_damage_in_a_call(&stage);
+    // A request that never ends is waited for: the signal comes while the box still closes what it had.
+    let mut slow = TcpStream::connect(boxed.http).expect("connected");
+    std::io::Write::write_all(&mut slow, b"GET /health HTTP/1.1\r\nHost: ").expect("written");
+    boxed.told("STATUS=opening the store anew");
+    boxed.is_told_to_stop();
+    assert!(patiently("its end", || boxed.child.try_wait().expect("a child")).success());
+}
+
+#[test]
+fn a_service_manager_is_asked_for_time_while_the_store_is_opened() {
+    let stage = Stage::set(&[]);
+    make_store(&store_of(&stage));
+    let boxed = Refusing::start(&stage);
+    let told = std::iter::repeat_with(|| boxed.told("=")).find(|told| told != "WATCHDOG=1");
+    assert_eq!(told.as_deref(), Some("EXTEND_TIMEOUT_USEC=60000000"), "before it says that it is ready");
+    boxed.recovers("a store that took its time");
+}
+
+/// A box whose store is damaged while a call is up, which then ends.
+fn meets_damage_in_a_call(stage: &Stage) -> Refusing {
+    let store = store_of(stage);
     let (mut filled, _) = Store::open(&store, &Options::new(BootId(1), Wall::default())).expect("opens");
     for chunk in (0..4_000u128).collect::<Vec<_>>().chunks(64) {
         let lives: Vec<_> = chunk.iter().map(|number| (CommitId(0), over(*number))).collect();
         assert!(filled.commit(&lives).iter().all(Result::is_ok));
     }
     drop(filled);
-    let boxed = Refusing::start(&stage);
+    let boxed = Refusing::start(stage);
     boxed.told("STATUS=taking calls");
     let phone = Phone::dial(boxed.sip, "ana");
     phone.hears(WORDS, 1);
@@ -265,17 +300,20 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
     drop(looking);
     // Whoever calls asks for work, until a damaged page is met.
     let health = patiently("the damage to be met", || {
-        drop(Phone::try_dial(boxed.sip, "bob"));
+        if let Ok(bob) = Phone::try_dial(boxed.sip, "bob") {
+            bob.hang_up();
+        }
         boxed.health().filter(|health| health["status"] == "refusing")
     });
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("damaged")), "{health}");
     let frames = phone.heard().frames.len();
     patiently("the call to go on", || (phone.heard().frames.len() > frames + 25).then_some(()));
     phone.hang_up();
-    boxed.told("STATUS=opening the store anew");
-    boxed.recovers("a store that was damaged in a call");
-    assert_eq!(damaged_stores(&store).len(), 1);
+    boxed
 }
+
+/// Longer than calls may go on over a store that is to be opened anew.
+const TOLD_WITHIN: Duration = Duration::from_secs(90);
 
 /// An operation that is over.
 fn over(number: u128) -> Vec<Write> {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recado::coordination::{Loss, OpenError, Options, Recovered, Store, backups, make_backup};
+use recado::coordination::{CommitError, Loss, OpenError, Options, Recovered, Store, backups, is_backup_due, make_backup};
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchState, DeliveryState, OperationRecord, OperationState, Write};
 use rusqlite::Connection;
@@ -124,6 +124,35 @@ fn without_a_backup_an_empty_store_takes_its_place_with_what_was_asked_for_as_fa
 }
 
 #[test]
+fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=300 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+    }
+    drop(store);
+    let looking = Connection::open(&path).expect("a database");
+    let sql = "SELECT pageno FROM dbstat WHERE name = 'operation' AND pagetype = 'leaf' ORDER BY path";
+    let leaves: Vec<usize> = looking
+        .prepare(sql)
+        .and_then(|mut leaves| leaves.query_map([], |row| row.get::<_, u32>(0).map(|page| page as usize))?.collect())
+        .expect("leaves");
+    drop(looking);
+    let mut bytes = fs::read(&path).expect("there");
+    // The first row of a leaf in the middle says that it is the third of all (SQLite's file format, section 1.6).
+    let at = (leaves[leaves.len() * 3 / 4] - 1) * 4096;
+    let cell = at + usize::from(u16::from_be_bytes([bytes[at + 8], bytes[at + 9]]));
+    let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
+    assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
+    bytes[row..row + 2].copy_from_slice(&[0x80, 3]);
+    fs::write(&path, &bytes).expect("written");
+    let (store, recovered) = open(&path, 2);
+    assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 299), "{:?}", store.loss());
+    assert_eq!(recovered.operations.len(), 299, "all but the one that is damaged");
+}
+
+#[test]
 fn a_header_of_garbage_is_a_damaged_store_where_one_has_been() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = damaged(directory.path(), true);
@@ -159,6 +188,49 @@ fn a_backup_that_is_damaged_itself_is_passed_over() {
     garble(&path, 1);
     let (store, recovered) = open(&path, 3);
     judge(store.loss(), &recovered, Some(&good));
+}
+
+#[test]
+fn a_backup_that_is_empty_or_of_another_program_is_passed_over() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = damaged(directory.path(), true);
+    let good = backups(&path)[0].clone();
+    fs::write(path.with_file_name("state.db.backup-7"), b"").expect("written");
+    let other = Connection::open(path.with_file_name("state.db.backup-8")).expect("a database");
+    other.execute_batch("CREATE TABLE theirs (x)").expect("a table");
+    drop(other);
+    garble(&path, 1);
+    let (store, recovered) = open(&path, 3);
+    judge(store.loss(), &recovered, Some(&good));
+}
+
+#[test]
+fn what_is_lost_with_a_file_of_which_nothing_can_be_read_is_said() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = damaged(directory.path(), false);
+    garble(&path, 0);
+    let (store, _) = open(&path, 3);
+    let loss = store.loss().expect("a loss");
+    assert!(loss.reason.contains("nothing could be read") && loss.reason.contains("callbacks"), "{loss:?}");
+}
+
+#[test]
+fn a_backup_from_the_future_is_as_good_as_none_and_a_number_has_an_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    let made = make_backup(&path, 3).expect("a backup");
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+    let now_ms = i64::try_from(since.as_millis()).expect("it fits") + 1_000;
+    let due = |now_ms| is_backup_due(&path, wall(now_ms), std::time::Duration::ZERO);
+    assert!(!due(now_ms) && due(now_ms + 86_400_000));
+    let ahead = now + std::time::Duration::from_secs(400 * 86_400);
+    fs::File::options().write(true).open(&made).and_then(|file| file.set_modified(ahead)).expect("ours");
+    assert!(due(now_ms), "a clock that was wrong once stops all backups");
+    fs::rename(&made, path.with_file_name(format!("state.db.backup-{}", u64::MAX))).expect("renamed");
+    make_backup(&path, 3).expect("a backup");
 }
 
 #[test]
@@ -227,6 +299,11 @@ fn damage_that_shows_while_the_box_runs_asks_for_a_restart() {
     let refused = (0..1_500).find_map(|number| commit(&mut store, succeeded(number)).err()).expect("a damaged page is met");
     assert!(refused.to_string().contains("damaged"), "{refused}");
     assert!(store.restart_wanted().is_some_and(|reason| reason.contains("damaged")));
+    // What may take the place of this file will not know of it.
+    for begins in [accepted(2_000), vec![claim(2_000, 1)]] {
+        let refused = commit(&mut store, begins).expect_err("nothing is begun on it");
+        assert!(matches!(&refused, CommitError::Restart(reason) if reason.contains("damaged")), "{refused}");
+    }
     drop((store, looking));
     let suspect = Options { suspect: true, ..Options::new(BootId(2), wall(1)) };
     let (store, _) = Store::open(&path, &suspect).expect("opens");

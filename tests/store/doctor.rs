@@ -116,6 +116,10 @@ fn what_can_be_mended_is_mended() {
     bytes[4096..].fill(0xa5);
     fs::write(&path, bytes).expect("written");
 
+    let beside = file(".copies");
+    fs::create_dir(&beside).expect("made");
+    fs::set_permissions(&beside, fs::Permissions::from_mode(0o755)).expect("ours");
+
     let ill = examine(&path, now());
     assert!(!ill.reserve && ill.in_use_by.is_none());
     assert!(ill.readable_by_others.contains(&path));
@@ -127,6 +131,7 @@ fn what_can_be_mended_is_mended() {
     for what in ["removed", "private", &backup.display().to_string(), "made the reserve"] {
         assert!(done.contains(what), "{what} is missing: {done}");
     }
+    assert_eq!(fs::metadata(&beside).expect("there").permissions().mode() & 0o777, 0o700, "a directory can be entered");
     let well = examine(&path, now());
     assert!(well.reserve && well.readable_by_others.is_empty() && well.leftovers.is_empty());
     assert_eq!(contents(&well).integrity, "ok");

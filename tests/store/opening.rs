@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use recado::coordination::{OpenError, Options, ReadError, Reader, Recovered, Store};
+use recado::coordination::{OpenError, Options, ReadError, Reader, Recovered, Store, make_backup};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
@@ -159,19 +159,25 @@ fn another_programs_database_is_refused_and_left_alone() {
 }
 
 #[test]
-fn a_row_edited_by_hand_is_named() {
+fn a_row_that_does_not_read_back_is_damage_and_is_named() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());
     let (mut store, _) = open(&path, 1);
     assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    let good = make_backup(&path, 3).expect("a backup");
+    assert_eq!(commit(&mut store, accepted(2)), Ok(()));
     drop(store);
     let edited = Connection::open(&path).expect("a database");
-    edited.execute_batch("DROP TRIGGER operation_identity_is_kept; UPDATE operation SET turn_id = 'trn_1'").expect("an edit");
+    let edit = "DROP TRIGGER operation_identity_is_kept; UPDATE operation SET turn_id = 'trn_1' WHERE sequence = 1";
+    edited.execute_batch(edit).expect("an edit");
     drop(edited);
-    match refused(&path) {
-        OpenError::Unreadable { table: "operation", id, .. } => assert_eq!(id, operation(1, 1).id.to_string()),
-        other => panic!("{other}"),
-    }
+    assert!(make_backup(&path, 3).is_err_and(|error| error.to_string().contains("can't be read")), "such a copy is no good one");
+    let (store, recovered) = open(&path, 2);
+    let loss = store.loss().expect("a loss");
+    assert!(loss.reason.contains(&operation(1, 1).id.to_string()), "{loss:?}");
+    assert_eq!(loss.restored, Some(good));
+    let found: Vec<u128> = recovered.operations.iter().map(|operation| operation.id.0).collect();
+    assert_eq!(found, [1, 2], "from the backup, and from what can be read");
 }
 
 #[test]

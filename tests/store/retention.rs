@@ -126,6 +126,33 @@ fn what_was_accepted_while_the_clock_was_wrong_is_as_old_as_what_came_after_it()
 }
 
 #[test]
+fn a_long_run_of_operations_of_a_wrong_clock_is_removed_too() {
+    for run in [63, 64, 65, 200] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1, later);
+        for number in 1..=run {
+            let mut writes = over(number);
+            for write in &mut writes {
+                if let Write::CreateOperation(record) | Write::UpdateOperation(record) = write {
+                    record.accepted = Wall { unix_ms: 40 * DAY_MS, synchronised: false };
+                }
+            }
+            assert_eq!(commit(&mut store, writes), Ok(()));
+        }
+        for _ in 0..10 {
+            assert!(store.look_after());
+        }
+        assert_eq!(commit(&mut store, over(run + 1)), Ok(()), "the first that says how old they are");
+        for _ in 0..10 {
+            assert!(store.look_after());
+        }
+        drop(store);
+        assert_eq!(kept(&path, 2), [0; 0], "of a run of {run}");
+    }
+}
+
+#[test]
 fn a_closing_that_another_one_names_goes_after_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());

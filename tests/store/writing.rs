@@ -127,6 +127,23 @@ fn a_full_queue_answers_at_once_and_what_was_taken_is_still_answered_once() {
 }
 
 #[test]
+fn a_store_that_is_not_trusted_records_what_was_promised_and_begins_nothing() {
+    let (_directory, writer, answered) = started();
+    let outcome = |number: u64, writes| {
+        assert_eq!(writer.commit(CommitId(number), writes), Ok(()));
+        answered.recv().expect("an answer").outcome
+    };
+    assert_eq!(outcome(1, accepted(1)), Ok(()));
+    assert_eq!(outcome(2, [accepted(2), succeeded(2)].concat()), Ok(()));
+    writer.must_restart("the store is damaged");
+    assert_eq!(outcome(3, succeeded(1)), Ok(()), "what runs may end");
+    let bars = Err(CommitError::Restart("the store is damaged".to_owned()));
+    assert_eq!(outcome(4, accepted(3)), bars);
+    assert_eq!(outcome(5, vec![claim(2, 1)]), bars);
+    assert_eq!(writer.restart_wanted().as_deref(), Some("the store is damaged"));
+}
+
+#[test]
 fn an_answer_is_an_input_of_the_ledger() {
     let durable = Answer { commit: CommitId(7), outcome: Ok(()) };
     assert_eq!(Input::from(durable), Input::Durable(CommitId(7)));

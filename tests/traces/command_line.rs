@@ -36,6 +36,26 @@ fn without_arguments_the_conversations_are_listed() {
 }
 
 #[test]
+fn what_a_caller_calls_itself_is_shown_and_never_obeyed() {
+    let recorded = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/called-again.trace")).unwrap();
+    let (before, from) = recorded.split_once(r#""party":"party_"#).unwrap();
+    let (_, after) = from.split_once('"').unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let hostile = format!(r#"{before}"party":"box/\u001b]0;owned\u0007\u009b2J\u202eana"{after}"#);
+    std::fs::write(folder.path().join("00000001-hostile.trace"), hostile).unwrap();
+    let directory = folder.path().to_str().unwrap();
+    let file = folder.path().join("00000001-hostile.trace");
+    for arguments in [&["trace"][..], &["trace", "--json"], &["trace", "--last"], &["trace", "--last", "--json"]] {
+        let output = recado(&[arguments, &["--directory", directory][..]].concat());
+        let shown = text(&output.stdout);
+        assert!(output.status.success() && shown.contains(r"box/\u001b]0;owned\u0007\u009b2J\u202eana"), "{arguments:?}: {shown}");
+        assert!(!shown.chars().any(|letter| letter == '\u{202e}' || (letter.is_control() && letter != '\n')), "{arguments:?}: {shown:?}");
+    }
+    let output = recado(&["replay", file.to_str().unwrap()]);
+    assert!(!text(&output.stdout).chars().any(|letter| letter.is_control() && letter != '\n'), "{output:?}");
+}
+
+#[test]
 fn a_conversation_is_drawn_by_name_as_the_last_and_by_file() {
     let (_folder, directory) = library();
     let directory = directory.to_str().unwrap();
@@ -57,7 +77,7 @@ fn a_conversation_is_drawn_by_name_as_the_last_and_by_file() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!((json["session"].as_str(), json["whole"].as_bool()), (Some(session), Some(true)));
     let decision = &json["decisions"][0]["decision"];
-    assert!(decision["snapshot"]["min_quiet_ms"].is_u64() && decision["delivery"] == json["deliveries"][0]["delivery"], "{decision}");
+    assert!(decision["snapshot"]["window_open"].is_boolean() && decision["delivery"] == json["deliveries"][0]["delivery"], "{decision}");
 }
 
 #[test]
@@ -110,10 +130,10 @@ fn what_is_not_there_or_no_trace_is_said_in_a_sentence() {
 #[test]
 fn a_replay_that_differs_shows_what_was_decided_then_and_what_is_today_and_exits_with_1() {
     let folder = tempfile::tempdir().unwrap();
-    let recorded = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/called-again.trace")).unwrap();
-    // The caller's telephone took more milliseconds of quiet then: the gate answers otherwise today.
+    let recorded = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces/killed-in-a-call.trace")).unwrap();
+    // An announcement needs more quiet: the gate answers otherwise.
     let changed = folder.path().join("changed.trace");
-    std::fs::write(&changed, recorded.replacen("\"min_quiet_ms\":650,\"say", "\"min_quiet_ms\":950,\"say", 1)).unwrap();
+    std::fs::write(&changed, recorded.replacen("\"min_quiet\":650,", "\"min_quiet\":950,", 1)).unwrap();
     let same = recado(&["replay", "called-again.trace", "called-again-ledger.trace"]);
     assert!(same.status.success() && text(&same.stdout).matches("decides the same about").count() == 2, "{same:?}");
     let differs = recado(&["replay", changed.to_str().unwrap()]);

@@ -9,17 +9,19 @@ use recado::demo::{Asked, Ear};
 use recado::surface::speech::espeak::EspeakNg;
 use recado::surface::speech::{Synthesiser, Utterance};
 use recado_core::ids::DeliveryId;
-use recado_core::ledger::{DeliveryState, OperationState};
+use recado_core::ledger::{DeliveryState, OperationRecord, OperationState};
 use recado_core::policy::Language;
 
 use crate::reports::told;
-use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, sentences};
+use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, doubt, sentences};
 
 /// One life of the box, from its start to its end.
 #[derive(Default)]
 pub struct Life {
     /// What was asked for in it, by its number.
     pub asks: Option<usize>,
+    /// How many of those must be on record, so far did it get.
+    pub owes: usize,
     /// What the caller said in it, on the same timeline as what it heard.
     pub said: Vec<i16>,
     /// What the caller heard in it.
@@ -60,9 +62,11 @@ pub struct Verdict {
     pub faults: Vec<String>,
     pub operations: usize,
     pub effects: usize,
+    /// Operations of which nobody knows whether they were done.
+    pub not_known: usize,
     /// Closings that were heard whole, each repetition counted.
     pub heard: usize,
-    /// Those that were heard again, each after the hedge.
+    /// Those that were heard again, each right after the hedge.
     pub hedged: usize,
     /// Deliveries that were being spoken when a life ended.
     pub uncertain: usize,
@@ -74,6 +78,7 @@ impl Verdict {
         self.faults.extend(other.faults);
         self.operations += other.operations;
         self.effects += other.effects;
+        self.not_known += other.not_known;
         self.heard += other.heard;
         self.hedged += other.hedged;
         self.uncertain += other.uncertain;
@@ -83,10 +88,10 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { faults, operations, effects, heard, hedged, uncertain } = self;
+        let Self { faults, operations, effects, not_known, heard, hedged, uncertain } = self;
         write!(
             f,
-            "{operations} operations, {effects} effects, {heard} closings heard, {hedged} of them again with a hedge; {uncertain} uncertain"
+            "{operations} operations, {effects} effects, {not_known} not known, {heard} closings heard, {hedged} of them again with a hedge; {uncertain} uncertain"
         )?;
         match faults.len() {
             0 => write!(f, ": kept"),
@@ -100,28 +105,36 @@ pub async fn judge(lives: &[Life], history: &History, asked: &[Asked]) -> Verdic
     let mut verdict = Verdict { operations: history.operations.len(), effects: asked.len(), ..Verdict::default() };
     effects(history, asked, &mut verdict);
     records(lives, history, &mut verdict);
-    for life in lives.iter().filter_map(|life| life.asks) {
-        for (at, sentence) in sentences(life).into_iter().enumerate() {
-            let operation = history.operations.iter().find(|operation| operation.arguments["told"] == sentence);
-            // What was in doubt is told as a correction. The first two are one batch: cut before any of it was heard, it is told
-            // again in one piece, which begins as the first alone does.
-            let mut wordings = vec![sentence.to_owned(), format!("A correction: {sentence}")];
-            if at == 1 {
-                wordings.push(sentences(life)[..2].join(" "));
-            }
-            closing(lives, sentence, &wordings, operation.map(|operation| operation.state), &mut verdict).await;
-        }
+    for asks in lives.iter().filter_map(|life| life.asks) {
+        let of = |sentence: &str| history.operations.iter().find(|operation| operation.arguments["told"] == sentence);
+        let [table, transfer, invoice] = sentences(asks);
+        let doubt = doubt(asks);
+        let [table_told, transfer_told] = [wordings(table, None), wordings(transfer, Some(table))];
+        let doubt_told = wordings(doubt, Some(table));
+        let beside = [transfer_told.as_slice(), &doubt_told].concat();
+        closing(lives, Closing { of: of(table), done: &table_told, not_known: &[], beside: &beside }, &mut verdict).await;
+        closing(lives, Closing { of: of(transfer), done: &transfer_told, not_known: &doubt_told, beside: &table_told }, &mut verdict).await;
+        closing(lives, Closing { of: of(invoice), done: &wordings(invoice, None), not_known: &[], beside: &[] }, &mut verdict).await;
     }
     for life in lives {
         let Some(asks) = life.asks else { continue };
-        let accepted = !life.ear.find(&phrase(ACCEPTED).await).is_empty();
-        let recorded =
-            history.operations.iter().any(|operation| sentences(asks).iter().any(|sentence| operation.arguments["told"] == *sentence));
-        if accepted && !recorded {
+        let is_asked = |operation: &&OperationRecord| sentences(asks).iter().any(|sentence| operation.arguments["told"] == *sentence);
+        let recorded = history.operations.iter().filter(is_asked).count();
+        if recorded == 0 && !life.ear.find(&phrase(ACCEPTED).await).is_empty() {
             verdict.faults.push(format!("an acceptance was heard in life {asks}, and nothing is on record"));
+        }
+        if recorded < life.owes {
+            verdict.faults.push(format!("{recorded} operations of life {asks} are on record, which got as far as {}", life.owes));
         }
     }
     verdict
+}
+
+/// What a closing may be heard as: alone; as a correction, where it was in doubt; or in one piece with the sentence before it in
+/// the batch, where that was cut before any of it was heard. Such a piece begins as that sentence alone does.
+fn wordings(sentence: &str, after: Option<&str>) -> Vec<String> {
+    let in_one_piece = after.map(|before| format!("{before} {sentence}"));
+    [sentence.to_owned(), format!("A correction: {sentence}")].into_iter().chain(in_one_piece).collect()
 }
 
 /// Side effects: one key for each intent, one request for each key that may not be repeated, and each on record.
@@ -140,12 +153,18 @@ fn effects(history: &History, asked: &[Asked], verdict: &mut Verdict) {
         verdict.faults.push(format!("{sentence:?} had {keys} effects"));
     }
     for operation in &history.operations {
+        let (id, state) = (operation.id, operation.state);
         let is_known = asked.iter().any(|one| one.arguments == operation.arguments);
-        if operation.state == OperationState::Succeeded && !is_known {
-            verdict.faults.push(format!("operation {} succeeded, and its tool knows nothing of it", operation.id));
+        match state {
+            OperationState::Succeeded if is_known => {}
+            OperationState::Succeeded => verdict.faults.push(format!("operation {id} succeeded, and its tool knows nothing of it")),
+            // Its request was about to leave: nobody but the tool knows whether it did, and the tool never reports.
+            OperationState::Unknown if operation.tool == NOT_IDEMPOTENT && !is_known => verdict.not_known += 1,
+            _ if is_known => verdict.faults.push(format!("operation {id} is left {state:?}, and its tool has reported that it is done")),
+            _ => verdict.faults.push(format!("operation {id} of {} is left {state:?}, and was never asked for", operation.tool)),
         }
-        if !matches!(operation.state, OperationState::Succeeded | OperationState::Unknown | OperationState::Failed) {
-            verdict.faults.push(format!("operation {} is left {:?}", operation.id, operation.state));
+        if history.operations.iter().any(|other| other.id != id && other.arguments == operation.arguments) {
+            verdict.faults.push(format!("operation {id} is on record under another id too"));
         }
     }
 }
@@ -178,37 +197,105 @@ fn records(lives: &[Life], history: &History, verdict: &mut Verdict) {
     }
 }
 
-/// What the ear holds of one closing's sentence, in any of its wordings.
-async fn closing(lives: &[Life], sentence: &str, wordings: &[String], operation: Option<OperationState>, verdict: &mut Verdict) {
-    let hedge = phrase(HEDGE).await;
-    let (mut heard, mut whole) = (0, 0);
-    for (number, life) in lives.iter().enumerate() {
-        let mut places = Vec::new();
-        for wording in wordings {
-            let phrase = phrase(wording).await;
-            places.extend(life.ear.find(&phrase).iter().map(|heard| (heard.at_ms, life.is_talked_over(heard.at_ms, phrase.len()))));
-        }
-        places.sort_unstable();
-        for (at, talked_over) in places {
-            if whole > 0 && life.ear.find(&hedge).iter().any(|hedge| hedge.at_ms < at) {
-                verdict.hedged += 1;
-            } else if whole > 0 {
-                verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
-            }
-            heard += 1;
-            whole += usize::from(!talked_over);
-        }
+/// What one operation of a batch may be told as.
+struct Closing<'a> {
+    /// Its record, where there is one.
+    of: Option<&'a OperationRecord>,
+    /// How it sounds that it is done.
+    done: &'a [String],
+    /// How it sounds that this is not known.
+    not_known: &'a [String],
+    /// What else its batch is told as.
+    beside: &'a [String],
+}
+
+/// Where a phrase was heard whole (ms since the call began).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    from_ms: u64,
+    to_ms: u64,
+    is_talked_over: bool,
+}
+
+impl Place {
+    /// Whether the next thing that is said begins at `from_ms`.
+    fn is_right_before(&self, from_ms: u64) -> bool {
+        self.from_ms < from_ms && self.to_ms.abs_diff(from_ms) <= APART_MS
     }
-    verdict.heard += heard;
-    match operation {
-        None if heard > 0 => verdict.faults.push(format!("{sentence:?} was heard, and is not on record")),
-        Some(OperationState::Succeeded) if heard == 0 => verdict.faults.push(format!("{sentence:?} is done, and was never heard whole")),
-        Some(state) if state != OperationState::Succeeded && heard > 0 => {
-            verdict.faults.push(format!("{sentence:?} was heard, and its operation is {state:?}"));
+}
+
+async fn places(life: &Life, wordings: &[String]) -> Vec<Place> {
+    let mut places = Vec::new();
+    for wording in wordings {
+        let phrase = phrase(wording).await;
+        places.extend(life.ear.find(&phrase).iter().map(|heard| Place {
+            from_ms: heard.at_ms,
+            to_ms: heard.at_ms + phrase.len() as u64 / 8,
+            is_talked_over: life.is_talked_over(heard.at_ms, phrase.len()),
+        }));
+    }
+    places.sort_unstable();
+    places
+}
+
+/// What the ear holds of one closing, against what is on record.
+async fn closing(lives: &[Life], closing: Closing<'_>, verdict: &mut Verdict) {
+    let done = times_heard(lives, closing.done, closing.beside, verdict).await;
+    let not_known = times_heard(lives, closing.not_known, closing.beside, verdict).await;
+    let Some(sentence) = closing.done.first() else { return };
+    let Some(operation) = closing.of else {
+        if done + not_known > 0 {
+            verdict.faults.push(format!("{sentence:?}, or that it is not known, was heard, and is not on record"));
+        }
+        return;
+    };
+    match operation.state {
+        OperationState::Succeeded if done == 0 => verdict.faults.push(format!("{sentence:?} is done, and was never heard whole")),
+        OperationState::Succeeded => {}
+        state if done > 0 => verdict.faults.push(format!("{sentence:?} was heard, and its operation is {state:?}")),
+        OperationState::Unknown if not_known == 0 => {
+            verdict.faults.push(format!("whether {sentence:?} is not known, and that was never heard whole"));
         }
         _ => {}
     }
 }
+
+/// How often a closing was heard, in any of its wordings; each time after it was heard whole, a word of doubt must come right
+/// before it, or before what is told with it.
+async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], verdict: &mut Verdict) -> usize {
+    let (mut heard, mut whole) = (0, 0);
+    for (number, life) in lives.iter().enumerate() {
+        let own = places(life, wordings).await;
+        if own.is_empty() {
+            continue;
+        }
+        let (hedges, beside) = (places(life, &[HEDGE.to_owned()]).await, places(life, beside).await);
+        for place in own {
+            if whole > 0 && is_hedged(place.from_ms, &hedges, &beside) {
+                verdict.hedged += 1;
+            } else if whole > 0 {
+                let (sentence, at) = (&wordings[0], place.from_ms);
+                verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
+            }
+            heard += 1;
+            whole += usize::from(!place.is_talked_over);
+        }
+    }
+    verdict.heard += heard;
+    heard
+}
+
+/// Whether the hedge is what was said before `from_ms`, or before what is told together with it.
+fn is_hedged(mut from_ms: u64, hedges: &[Place], beside: &[Place]) -> bool {
+    while !hedges.iter().any(|hedge| hedge.is_right_before(from_ms)) {
+        let Some(before) = beside.iter().find(|other| other.is_right_before(from_ms)) else { return false };
+        from_ms = before.from_ms;
+    }
+    true
+}
+
+/// Between two clauses of one delivery is the silence that ends each phrase, which is counted to it, and little more.
+const APART_MS: u64 = 500;
 
 /// How `text` sounds when the box says it.
 async fn phrase(text: &str) -> Arc<[i16]> {
@@ -225,6 +312,8 @@ async fn phrase(text: &str) -> Arc<[i16]> {
 
 #[cfg(test)]
 mod tests {
+    use recado_core::ids::{BatchId, IntentKey, OperationId, SessionId, TurnId};
+    use recado_core::time::Wall;
     use serde_json::json;
 
     use super::*;
@@ -234,6 +323,27 @@ mod tests {
         let arguments = json!({ "told": sentence });
         let (operation, url, token) = (String::new(), String::new(), String::new());
         Asked { tool: tool.into(), arguments, operation, requests, cancels: 0, url, token }
+    }
+
+    fn operation(tool: &str, sentence: &str, state: OperationState) -> OperationRecord {
+        OperationRecord {
+            id: OperationId(1),
+            intent_key: IntentKey("key".into()),
+            batch: BatchId(1),
+            ordinal: 0,
+            party: None,
+            session: SessionId(1),
+            turn: TurnId(1),
+            tool: tool.into(),
+            arguments: json!({ "told": sentence }),
+            state,
+            attempt: 1,
+            maybe_executed: false,
+            result: None,
+            error: None,
+            contradiction: None,
+            accepted: Wall::default(),
+        }
     }
 
     #[tokio::test]
@@ -249,13 +359,14 @@ mod tests {
             }
             Life { ear: Ear { samples }, ..Life::default() }
         };
-        let wordings = [first.to_owned()];
-        let faults = async |lives: &[Life], state| {
+        let (told, doubtful, other) = (wordings(first, None), wordings(doubt(0), None), wordings(second, None));
+        let faults = async |lives: &[Life], state: Option<OperationState>| {
             let mut verdict = Verdict::default();
-            closing(lives, first, &wordings, state, &mut verdict).await;
+            let record = state.map(|state| operation("table", first, state));
+            closing(lives, Closing { of: record.as_ref(), done: &told, not_known: &doubtful, beside: &other }, &mut verdict).await;
             (verdict.faults.len(), verdict.heard, verdict.hedged)
         };
-        let done = Some(OperationState::Succeeded);
+        let (done, not_known) = (Some(OperationState::Succeeded), Some(OperationState::Unknown));
         let (once, other) = (heard(&[second, first]).await, heard(&[second]).await);
         assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
         let (once, again) = (heard(&[first]).await, heard(&[first]).await);
@@ -264,9 +375,50 @@ mod tests {
         assert_eq!(faults(&[cut, heard(&[first]).await], done).await, (0, 2, 0), "cut, and told again");
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
         assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
+        let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, second, first]).await);
+        assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1), "hedged with what is told before it");
+        let (once, of_another) = (heard(&[first]).await, heard(&[HEDGE, ACCEPTED, first]).await);
+        assert_eq!(faults(&[once, of_another], done).await, (1, 2, 0), "the hedge was of something else");
+        assert_eq!(faults(&[heard(&[HEDGE, first, first]).await], done).await, (1, 2, 0), "the hedge was of the first time");
         assert_eq!(faults(&[heard(&[second]).await], done).await, (1, 0, 0), "lost");
-        assert_eq!(faults(&[heard(&[first]).await], Some(OperationState::Unknown)).await, (1, 1, 0), "not known to be done");
+        assert_eq!(faults(&[heard(&[first]).await], not_known).await, (1, 1, 0), "not known to be done");
+        assert_eq!(faults(&[heard(&[second]).await], not_known).await, (1, 0, 0), "not known, and not told");
+        assert_eq!(faults(&[heard(&[doubt(0)]).await], not_known).await, (0, 1, 0));
+        assert_eq!(faults(&[heard(&[doubt(0), doubt(0)]).await], not_known).await, (1, 2, 0), "told twice that it is not known");
+        assert_eq!(faults(&[heard(&[doubt(0)]).await], done).await, (1, 1, 0), "done, and told as not known");
         assert_eq!(faults(&[heard(&[first]).await], None).await, (1, 1, 0), "never accepted");
+    }
+
+    #[tokio::test]
+    async fn the_judge_wants_on_record_what_a_life_got_as_far_as() {
+        if !speech_is_there() {
+            return;
+        }
+        let life = |owes| [Life { asks: Some(0), owes, ..Life::default() }];
+        let nothing = History { operations: Vec::new(), deliveries: Vec::new() };
+        assert!(judge(&life(0), &nothing, &[]).await.faults.is_empty());
+        assert_eq!(judge(&life(1), &nothing, &[]).await.faults.len(), 1);
+    }
+
+    #[test]
+    fn the_judge_takes_not_known_only_of_what_may_not_be_repeated_and_was_never_reported() {
+        let [first, second, _] = sentences(0);
+        let of = |tool: &str, state, asked: &[Asked]| {
+            let sentence = if tool == NOT_IDEMPOTENT { second } else { first };
+            let history = History { operations: vec![operation(tool, sentence, state)], deliveries: Vec::new() };
+            let mut verdict = Verdict::default();
+            effects(&history, asked, &mut verdict);
+            (verdict.faults.len(), verdict.not_known)
+        };
+        let table = [asked("table", first, 1)];
+        assert_eq!(of("table", OperationState::Succeeded, &table), (0, 0));
+        assert_eq!(of("table", OperationState::Succeeded, &[]), (1, 0));
+        assert_eq!(of("table", OperationState::Unknown, &table), (1, 0));
+        assert_eq!(of("table", OperationState::Unknown, &[]), (1, 0));
+        assert_eq!(of("table", OperationState::Failed, &table), (1, 0));
+        assert_eq!(of(NOT_IDEMPOTENT, OperationState::Unknown, &[]), (0, 1));
+        assert_eq!(of(NOT_IDEMPOTENT, OperationState::Unknown, &[asked(NOT_IDEMPOTENT, second, 1)]), (1, 0));
+        assert_eq!(of(NOT_IDEMPOTENT, OperationState::Failed, &[]), (1, 0));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The tools' side of the story: each reports what it has done after a while, until the box has taken it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use recado::demo::{Asked, Tools};
@@ -8,8 +10,10 @@ use tokio::task::JoinHandle;
 
 /// Reports, for each thing that the tools are asked, that it is done: some time after it was first asked, until the box says 200.
 /// What is reported is the same each time; every third one is reported once more.
-pub fn reported(tools: Tools, after_ms: [u64; 8]) -> JoinHandle<()> {
-    tokio::spawn(async move {
+pub fn reported(tools: Tools, after_ms: [u64; 8]) -> Reports {
+    let taken = Arc::new(AtomicBool::new(true));
+    let all_taken = Arc::clone(&taken);
+    let task = tokio::spawn(async move {
         let mut known: Vec<Known> = Vec::new();
         loop {
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -25,8 +29,33 @@ pub fn reported(tools: Tools, after_ms: [u64; 8]) -> JoinHandle<()> {
                     known.left -= 1;
                 }
             }
+            all_taken.store(known.iter().all(|known| known.left == 0), Ordering::Relaxed);
         }
-    })
+    });
+    Reports { task, taken }
+}
+
+/// Reports under way, until dropped.
+pub struct Reports {
+    task: JoinHandle<()>,
+    /// Whether the box has taken all of them.
+    taken: Arc<AtomicBool>,
+}
+
+impl Reports {
+    /// Waits until the box has taken every report, or for so long that something must be wrong.
+    pub async fn are_taken(&self) {
+        let begun = Instant::now();
+        while !self.taken.load(Ordering::Relaxed) && begun.elapsed() < TAKEN_WITHIN {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+impl Drop for Reports {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// What was asked for, and when it is reported.
@@ -45,3 +74,6 @@ pub fn told(asked: &Asked) -> &str {
 fn report() -> Value {
     json!({ "status": "succeeded", "result": { "done": true } })
 }
+
+/// A report is due within seconds of the request, and is taken at once by a box that is up.
+const TAKEN_WITHIN: Duration = Duration::from_secs(30);

@@ -68,10 +68,13 @@ impl Stage {
 
     /// What the box will say and call in the next life: what is asked for in life `asks`, or nothing new.
     pub fn next_life(&self, asks: Option<usize>) {
-        let mut dialogue = "[greeting]\nsay.en = \"Hello.\"\n[otherwise]\nsay.en = \"Go ahead.\"\n".to_owned();
-        if let Some([table, transfer, invoice]) = asks.map(sentences) {
+        // Long enough to be heard by a caller on a machine that has much else to do.
+        let mut dialogue = "[greeting]\nsay.en = \"Hello, what can I do for you today?\"\n[otherwise]\nsay.en = \"Go ahead.\"\n".to_owned();
+        if let Some(life) = asks {
+            let ([table, transfer, invoice], doubt) = (sentences(life), doubt(life));
             dialogue += &format!(
-                "[[turn]]\ncall = [{{ tool = \"table\", arguments.told = {table:?} }}, {{ tool = {NOT_IDEMPOTENT:?}, arguments.told = {transfer:?} }}]\n\
+                "[[turn]]\ncall = [{{ tool = \"table\", arguments.told = {table:?} }}, \
+                 {{ tool = {NOT_IDEMPOTENT:?}, arguments.told = {transfer:?}, arguments.doubt = {doubt:?} }}]\n\
                  [[turn]]\nsay.en = \"I see.\"\n[[turn]]\ncall = {{ tool = \"invoice\", arguments.told = {invoice:?} }}\n"
             );
         }
@@ -94,6 +97,9 @@ impl Stage {
                 tools.address,
                 tool != NOT_IDEMPOTENT
             );
+            if tool == NOT_IDEMPOTENT {
+                settings += "say_unknown.en = \"{{ arguments.doubt }}\"\n";
+            }
         }
         settings
     }
@@ -154,6 +160,11 @@ pub fn sentences(life: usize) -> [&'static str; 3] {
     SENTENCES[life % SENTENCES.len()]
 }
 
+/// What the closing says where nobody knows whether the second of them was done.
+pub fn doubt(life: usize) -> &'static str {
+    DOUBTS[life % DOUBTS.len()]
+}
+
 /// Lives in which something new can be asked for.
 pub const LIVES_MAX: usize = SENTENCES.len();
 
@@ -162,6 +173,13 @@ const SENTENCES: [[&str; 3]; 4] = [
     ["The doctor sees you on Monday.", "We paid the water bill.", "Your parcel waits at the station."],
     ["Two cinema seats are yours.", "The rent for the garage is settled.", "A plumber comes this afternoon."],
     ["The train leaves at seven sharp.", "Your brother got his birthday gift.", "The library keeps that novel."],
+];
+
+const DOUBTS: [&str; SENTENCES.len()] = [
+    "Please ask at home whether they got paid.",
+    "Nobody knows about that water.",
+    "Look at your bank statement tomorrow.",
+    "Perhaps he has nothing to unwrap.",
 ];
 
 pub const ACCEPTED: &str = "I'm on it, please go on.";

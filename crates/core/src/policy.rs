@@ -75,7 +75,7 @@ pub enum RidePosition {
 }
 
 /// What is done with a delivery of which nobody knows whether it was heard.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UncertainPolicy {
     /// Told again with a hedge: "I may have told you already: …".

@@ -149,14 +149,4 @@ mod tests {
         assert_eq!(timers.ms(Timer::MinQuiet), 900);
         assert_eq!(timers.ms(Timer::ClaimMax), Timer::ClaimMax.default_ms());
     }
-
-    #[test]
-    fn every_blocker_that_time_ends_names_its_timers() {
-        for blocker in Blocker::ALL {
-            match ends(*blocker) {
-                End::Timers(timers) => assert!(!timers.is_empty(), "{blocker:?}"),
-                End::Outside(what) => assert!(!what.is_empty(), "{blocker:?}"),
-            }
-        }
-    }
 }

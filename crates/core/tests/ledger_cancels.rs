@@ -286,3 +286,52 @@ fn a_tool_that_acts_after_it_said_that_it_had_cancelled_is_reported() {
     let correction = rig.waiting();
     assert_eq!(texts(&rig.tell(CALL, correction.id)), ["Una corrección: Incidencia 7 abierta."]);
 }
+
+#[test]
+fn a_wish_that_concerns_several_batches_gets_one_answer() {
+    let mut rig = called();
+    let ended = rig.order("pay", 1);
+    rig.done(ended);
+    let runs = rig.order("ticket", 2);
+    rig.prompt = false;
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    let answers = |rig: &Rig| rig.news.iter().filter(|(_, news)| matches!(news, News::Cancelling(_))).count();
+    assert_eq!(answers(&rig), 0, "not before all of it is on record");
+    rig.durable();
+    assert_eq!(answers(&rig), 1);
+    let answer = rig.cancellation();
+    assert_eq!((answer.cancelling, answer.ended), (vec![runs], vec![ended]));
+    assert_eq!(answer.say, "Intento cancelarlo; te digo cómo queda.");
+}
+
+#[test]
+fn every_wish_to_cancel_is_answered() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    cancel(&mut rig, "ticket");
+    let answers = |rig: &Rig| rig.news.iter().filter(|(_, news)| matches!(news, News::Cancelling(_))).count();
+    cancel(&mut rig, "ticket");
+    assert_eq!((answers(&rig), rig.cancellation().cancelling), (2, vec![operation]), "being cancelled already");
+    rig.prompt = false;
+    rig.done(operation);
+    cancel(&mut rig, "pay");
+    rig.durable();
+    assert_eq!((answers(&rig), rig.cancellation().say.as_str()), (3, "No hay nada en marcha que cancelar."), "busy with another tool");
+    cancel(&mut rig, "unheard of");
+    assert_eq!(answers(&rig), 4, "no tool of that name");
+}
+
+#[test]
+fn a_wish_that_can_not_be_put_on_record_is_refused_truthfully() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.prompt = false;
+    cancel(&mut rig, "ticket");
+    rig.fail();
+    let answer = rig.cancellation();
+    assert_eq!((answer.cancelling, answer.refused), (vec![], vec![operation]));
+    assert_eq!(answer.say, "Ahora mismo no puedo cancelarlo; sigue en marcha.");
+    rig.prompt = true;
+    rig.pass(60_000);
+    assert_eq!((rig.operation(operation), rig.cancels.len()), (OperationState::Running, 0), "as it was told");
+}

@@ -97,6 +97,25 @@ fn a_closing_in_doubt_is_repeated_plainly_or_not_at_all_where_the_policy_says_so
 }
 
 #[test]
+fn a_closing_told_in_doubt_so_often_stays_visible_until_it_is_asked_for() {
+    let (mut rig, delivery) = ready(|_| {});
+    for _ in 0..DOUBTS_MAX {
+        speak(&mut rig, delivery, &[(0, UNCERTAIN)]);
+    }
+    assert_eq!((rig.delivery(delivery), rig.waiting().attempt), (DeliveryState::Uncertain, DOUBTS_MAX));
+    let offered = |rig: &Rig| rig.told(CALL, delivery).iter().filter(|what| **what == "offered").count();
+    assert_eq!(offered(&rig), DOUBTS_MAX as usize, "nobody is told for ever what nobody confirms");
+    rig.claim(CALL, delivery);
+    assert_eq!(rig.delivery(delivery), DeliveryState::Uncertain, "nor by a claim that was under way");
+    // Who asks again is told.
+    rig.ask(CALL, 2, 2, "pay", json!({ "number": "1" }));
+    assert_eq!(offered(&rig), DOUBTS_MAX as usize + 1);
+    let told = rig.tell(CALL, delivery);
+    assert_eq!(texts(&told), ["Puede que ya te lo haya dicho:", "Pagado 7."]);
+    assert_eq!(rig.delivery(delivery), DeliveryState::Spoken);
+}
+
+#[test]
 fn doubt_outlives_a_claim_that_is_given_back_or_cut() {
     let (mut rig, delivery) = ready(|_| {});
     speak(&mut rig, delivery, &[(0, UNCERTAIN)]);

@@ -221,7 +221,8 @@ fn a_result_that_is_taken_back_stops_its_telling_and_leaves_what_else_was_to_be_
     assert_eq!(rig.told(CALL, closing).last(), Some(&"withdrawn"), "I10");
     let rest = rig.waiting();
     assert_eq!((rig.delivery(closing), rest.kind), (DeliveryState::Superseded, DeliveryKind::Correction));
-    assert_eq!(texts(&rig.tell(CALL, rest.id)), ["Incidencia 7 abierta."]);
+    let left = ["Puede que ya te lo haya dicho: Incidencia 7 abierta."];
+    assert_eq!(texts(&rig.tell(CALL, rest.id)), left, "it was under way: nobody knows what was heard");
     let late = rig.retract(ticket);
     assert_eq!(rig.answer(late), Some(CallbackAnswer::Over), "what has been told can't be taken back");
 }
@@ -250,4 +251,18 @@ fn results_that_are_taken_back_together_leave_one_successor_that_exists() {
     let rest = rig.waiting();
     assert_eq!(rig.store.deliveries[&closing].superseded_by, Some(rest.id));
     assert_eq!(rest.clauses.iter().map(|clause| clause.operation).collect::<Vec<_>>(), [operations[2]]);
+}
+
+#[test]
+fn nobody_hears_how_far_something_is_that_they_want_cancelled() {
+    let mut rig = called(|policy| policy.progress = ProgressPolicy::Say);
+    let operation = rig.order("pay", 1);
+    rig.progress(operation, json!({ "percent": 10 }));
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    assert_eq!(rig.operation(operation), OperationState::Cancelling);
+    assert!(matches!(rig.news.last(), Some((CALL, News::Withdrawn { .. }))), "{:?}", rig.news.last());
+    let told = rig.updates(CALL).len();
+    rig.pass(20_000);
+    let request = rig.progress(operation, json!({ "percent": 50 }));
+    assert_eq!((rig.answer(request), rig.updates(CALL).len()), (Some(CallbackAnswer::Noted), told));
 }

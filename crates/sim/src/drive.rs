@@ -91,9 +91,8 @@ impl Rig {
     pub fn input(&mut self, call: usize, input: Input) {
         match input {
             Input::Identified(identity) => {
-                if identity < std::mem::replace(&mut self.calls[call].identity, identity) {
-                    self.calls[call].lowered_at = Some(self.now);
-                }
+                let lowered = identity < std::mem::replace(&mut self.calls[call].identity, identity);
+                self.calls[call].lowered_at = if lowered { Some(self.now) } else { self.calls[call].lowered_at };
             }
             Input::Voicemail if !self.calls[call].voicemail => {
                 self.calls[call].voicemail = true;
@@ -210,21 +209,21 @@ impl Rig {
     pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
         self.findings.now = self.now;
         self.tools.called_back(operation, &result, &mut self.findings);
-        self.from_outside(operation, |request| ledger::Input::Callback { request, operation, result })
+        self.arrives_from_outside(operation, |request| ledger::Input::Callback { request, operation, result })
     }
 
     /// A tool says how far it is.
     pub fn progress(&mut self, operation: OperationId, progress: serde_json::Value) -> RequestId {
-        self.from_outside(operation, |request| ledger::Input::Progress { request, operation, progress })
+        self.arrives_from_outside(operation, |request| ledger::Input::Progress { request, operation, progress })
     }
 
     /// Who gave a result takes it back.
     pub fn retract(&mut self, operation: OperationId) -> RequestId {
         self.tools.retracted.insert(RequestId(self.requests + 1), operation);
-        self.from_outside(operation, |request| ledger::Input::Retract { request, operation })
+        self.arrives_from_outside(operation, |request| ledger::Input::Retract { request, operation })
     }
 
-    fn from_outside(&mut self, operation: OperationId, input: impl FnOnce(RequestId) -> ledger::Input) -> RequestId {
+    fn arrives_from_outside(&mut self, operation: OperationId, input: impl FnOnce(RequestId) -> ledger::Input) -> RequestId {
         self.requests += 1;
         let request = RequestId(self.requests);
         self.requested.insert(request, operation);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use recado_core::conversation::{Cause, Content, Identity, Input, ModelEvent};
 use recado_core::ids::BatchId;
-use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DeliveryRecord, OperationResult};
+use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DOUBTS_MAX, DeliveryRecord, DeliveryState, OperationResult};
 use recado_core::policy::{Audience, Language};
 use serde_json::json;
 
@@ -128,7 +128,9 @@ impl World {
     fn open_batches(&self) -> Vec<&BatchRecord> {
         let deaf: BTreeSet<BatchId> = self.unended().filter(|record| !self.has_ears(record)).map(|record| record.batch).collect();
         let open = self.rig.store.batches.values().filter(|batch| batch.state != BatchState::Closed);
-        open.filter(|batch| !deaf.contains(&batch.id)).collect()
+        let doubtful =
+            |batch: &BatchRecord| self.rig.store.deliveries.values().any(|record| record.batch == batch.id && told_in_doubt(record));
+        open.filter(|batch| !deaf.contains(&batch.id) && !doubtful(batch)).collect()
     }
 
     fn open_deliveries(&self) -> Vec<&DeliveryRecord> {
@@ -136,8 +138,13 @@ impl World {
     }
 
     fn unended(&self) -> impl Iterator<Item = &DeliveryRecord> {
-        self.rig.store.deliveries.values().filter(|record| !record.state.terminal())
+        self.rig.store.deliveries.values().filter(|record| !record.state.terminal() && !told_in_doubt(record))
     }
+}
+
+/// Whether it is visible as uncertain for good: told so often in doubt that it is told no more unless it is asked for.
+fn told_in_doubt(record: &DeliveryRecord) -> bool {
+    record.state == DeliveryState::Uncertain && record.attempt >= DOUBTS_MAX
 }
 
 /// How long it may take, with every closing cut as often as it can be (s).

@@ -48,6 +48,8 @@ pub struct Rig {
     pub tools: Tools,
     /// What those who sent a result were answered.
     pub answers: BTreeMap<RequestId, CallbackAnswer>,
+    /// What the ledger measured.
+    pub measured: Vec<ledger::LedgerMeasure>,
     /// How long an event takes from the media path to the conversation, and a command back (ms).
     pub link_ms: u64,
     /// The network of calls to come.
@@ -108,6 +110,7 @@ impl Rig {
             dispatched: Vec::new(),
             tools: Tools::default(),
             answers: BTreeMap::new(),
+            measured: Vec::new(),
             link_ms: 0,
             line: Line::default(),
             watch: Watch::default(),
@@ -379,7 +382,7 @@ impl Rig {
                         self.queue.push_back(Todo::Call(at, Input::News(news)));
                     }
                 }
-                ledger::Effect::Measured(_) => {}
+                ledger::Effect::Measured(measure) => self.measured.push(measure),
             }
         }
     }

@@ -248,16 +248,9 @@ impl World {
     }
 
     fn model(&mut self, call: usize, action: &Action) {
-        match action {
-            Action::Cancel { tool, .. } => {
-                let tool = tool.map(|tool| name_of(tool).to_owned());
-                return self.rig.input(call, Input::Model(ModelEvent::CancelIntent { tool }));
-            }
-            Action::Noise { .. } => {
-                let turn = self.rig.turn(call);
-                return self.rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
-            }
-            _ => {}
+        if matches!(action, Action::Noise { .. }) {
+            let turn = self.rig.turn(call);
+            return self.rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
         }
         let of = match action {
             Action::Clause { of, .. } | Action::Ask { of, .. } | Action::Complete { of, .. } | Action::Fail { of, .. } => *of,
@@ -284,6 +277,10 @@ impl World {
             Action::Collect { digits, .. } => {
                 let wish = ModelEvent::CollectDigits { response, digits_max: *digits, end: Some('#'), wait_ms: 3_000 };
                 self.rig.input(call, Input::Model(wish));
+            }
+            Action::Cancel { tool, .. } => {
+                let tool = tool.map(|tool| name_of(tool).to_owned());
+                self.rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool }));
             }
             Action::Complete { .. } => self.rig.complete(call, response),
             Action::Fail { .. } => self.rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() })),

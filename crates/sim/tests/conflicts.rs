@@ -177,7 +177,8 @@ fn explicit_cancel() {
     rig.caller_speaks(call, 600);
     rig.run(1_600);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Running, "a turn alone cancels nothing");
-    rig.input(call, Input::Model(ModelEvent::CancelIntent { tool: Some("mesa".into()) }));
+    let response = rig.last_response(call);
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some("mesa".into()) }));
     rig.run(10);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Cancelling, "R6: durable first");
     rig.reply(call, &["De acuerdo"]);
@@ -187,6 +188,42 @@ fn explicit_cancel() {
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::TooLate);
     assert_eq!(rig.closings_heard().len(), 1, "said truthfully, once");
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
+}
+
+#[test]
+fn a_cancel_intent_of_a_response_that_the_caller_cut_cancels_nothing() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.caller_speaks(call, 600);
+    rig.run(1_600);
+    let cut = rig.last_response(call);
+    rig.say(call, cut, "Le cuento una cosa que es bastante larga");
+    rig.run(800);
+    rig.caller_speaks(call, 600);
+    rig.run(1_600);
+    assert_ne!(rig.last_response(call), cut);
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response: cut, tool: None }));
+    rig.run(100);
+    assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Running);
+}
+
+#[test]
+fn a_model_that_fails_after_a_cancel_intent_is_answered_for_by_what_came_of_it() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.caller_speaks(call, 600);
+    rig.run(1_600);
+    let response = rig.last_response(call);
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+    rig.run(10);
+    rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() }));
+    rig.run(4_000);
+    let said: Vec<_> = rig.calls[call].voice.heard().map(|(_, purpose, text)| (purpose, text)).skip(2).collect();
+    assert!(matches!(said[..], [(Purpose::Cancellation, _)]), "{said:?}");
 }
 
 #[test]

@@ -6,6 +6,7 @@ use recado_core::ids::OperationId;
 use recado_core::ledger::{DeliveryState, OperationState};
 use recado_core::policy::RidePosition;
 use recado_core::time::Time;
+use recado_sim::voice::Count;
 use recado_sim::{Rig, policies};
 use serde_json::json;
 
@@ -33,6 +34,13 @@ fn turn(rig: &mut Rig, call: usize) {
 
 fn said(rig: &Rig, call: usize) -> Vec<&str> {
     rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
+}
+
+/// What became of the frames of the closing's only clause, which is being told for the first time.
+fn closing(rig: &Rig, call: usize) -> Count {
+    let voice = &rig.calls[call].voice;
+    let clause = voice.purposes.iter().find(|(_, (purpose, _))| matches!(purpose, Purpose::Clause { .. }));
+    voice.count(*clause.unwrap().0)
 }
 
 fn told_once(rig: &Rig) {
@@ -219,6 +227,46 @@ fn what_was_on_its_way_when_the_call_was_put_on_hold_is_not_credited_without_a_r
     rig.hold(call, true);
     rig.run(20_000);
     assert_eq!(rig.deliveries(), [DeliveryState::Uncertain]);
+}
+
+#[test]
+fn what_left_before_a_hold_and_is_told_of_after_it_is_not_credited_without_a_report() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.calls[call].voice.far_end.rtcp = false;
+    done(&mut rig, ops[0]);
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
+    let frames = closing(&rig, call).frames;
+    rig.run_until("its last frame is due", |rig| rig.closing_frames(call) == frames - 1);
+    rig.run(19);
+    // The last frame leaves, and the conversation learns of the hold before it learns of that.
+    rig.calls[call].on_hold = true;
+    rig.input(call, Input::Hold(true));
+    rig.run(20_000);
+    assert_eq!(rig.closings_heard().len(), 1, "all of it has left the box");
+    assert_eq!(rig.deliveries(), [DeliveryState::Uncertain]);
+}
+
+#[test]
+fn a_far_end_that_goes_on_reporting_and_gets_nothing_is_not_believed_to_have_heard() {
+    let (mut rig, call, ops) = running();
+    rig.run(6_000);
+    rig.calls[call].voice.far_end.cut_off = true;
+    done(&mut rig, ops[0]);
+    rig.run_until("the closing begins", |rig| rig.closing_frames(call) > 0);
+    let frames = closing(&rig, call).frames;
+    rig.run_until("all of it has been sent", |rig| rig.closing_frames(call) == frames);
+    rig.run(15_500);
+    assert_ne!(rig.deliveries(), [DeliveryState::Spoken]);
+    let doubted = format!("{:?}", rig.calls[call].outputs);
+    assert!(doubted.contains("NotReached"), "{doubted}");
+    // Once it gets something again, it is told until it has been heard.
+    rig.calls[call].voice.far_end.cut_off = false;
+    rig.run(90_000);
+    assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use recado_core::conversation::{Cause, Effect, Identity, Input, ModelEvent, Purpose, Standing};
 use recado_core::gate::{Blocker, DeliveryDecision};
 use recado_core::ids::{BatchId, DeliveryId, OperationId};
-use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryState, News};
+use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryState, LedgerMeasure, News};
 use recado_core::policy::{Audience, CanInterrupt, Priority, RidePosition};
 use recado_core::time::{Time, Wall};
 use recado_core::timers::Timer;
@@ -42,6 +42,13 @@ fn said(rig: &Rig, call: usize) -> Vec<&str> {
 
 fn blocked_by(rig: &Rig, call: usize, blocker: Blocker) -> bool {
     rig.calls[call].decisions.iter().any(|decision| decision.blocker == Some(blocker))
+}
+
+/// From the beginning of the last frame of a clause to the first one of the next (ms), where nothing was said between them.
+fn gaps(rig: &Rig, call: usize) -> Vec<u64> {
+    let ear = &rig.calls[call].voice.far_end.ear;
+    let clause = |at: usize| matches!(rig.calls[call].voice.purposes[&ear[at].1].0, Purpose::Clause { .. });
+    (1..ear.len()).filter(|at| clause(*at) && clause(at - 1) && ear[*at].1 != ear[at - 1].1).map(|at| ear[at].0 - ear[at - 1].0).collect()
 }
 
 /// The model asks for a PIN of four keys.
@@ -129,6 +136,29 @@ fn a_first_key_cuts_what_asks_for_it_and_noise_ends_no_collecting() {
 }
 
 #[test]
+fn the_floor_is_held_until_each_of_its_holders_has_given_it_back() {
+    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    asks_for_pin(&mut rig, call);
+    rig.calls[call].floor_held = true;
+    rig.input(call, Input::FloorHeld(true));
+    done(&mut rig, ops[0]);
+    "1234".chars().for_each(|key| rig.input(call, Input::Digit(key)));
+    assert_eq!(digits(&rig, call), Some(("1234", true)), "the other holder takes no keys away");
+    rig.reply(call, &["Gracias"]);
+    rig.run(10_000);
+    assert!(rig.closings_heard().is_empty(), "the keys have come, and the other one still holds it");
+    asks_for_pin(&mut rig, call);
+    rig.calls[call].floor_held = false;
+    rig.input(call, Input::FloorHeld(false));
+    rig.run(2_000);
+    assert!(rig.closings_heard().is_empty(), "the other one has given it back, and keys are collected");
+    rig.input(call, Input::Digit('#'));
+    rig.reply(call, &["Gracias"]);
+    rig.run(20_000);
+    assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
+}
+
+#[test]
 fn a_hang_up_ends_the_collecting() {
     let (mut rig, call, ops) = running(&["mesa"], |_| {});
     asks_for_pin(&mut rig, call);
@@ -210,16 +240,22 @@ fn several_that_are_ready_share_one_window_urgent_first_then_the_oldest() {
     rig.hold(call, false);
     rig.run(30_000);
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya.", "Hecho lo de taxi: ya.", "Hecho lo de pago: ya."]);
-    let gaps = |rig: &Rig| -> Vec<u64> {
-        let ear = &rig.calls[call].voice.far_end.ear;
-        let clause = |at: usize| matches!(rig.calls[call].voice.purposes[&ear[at].1].0, Purpose::Clause { .. });
-        (1..ear.len())
-            .filter(|at| clause(*at) && clause(at - 1) && ear[*at].1 != ear[at - 1].1)
-            .map(|at| ear[at].0 - ear[at - 1].0)
-            .collect()
-    };
-    assert_eq!(gaps(&rig).len(), 2);
-    assert!(gaps(&rig).iter().all(|gap| *gap < 650), "no new min_quiet between them: {:?}", gaps(&rig));
+    let gaps = gaps(&rig, call);
+    assert_eq!(gaps.len(), 2);
+    assert!(gaps.iter().all(|gap| *gap < 650), "no new min_quiet between them: {gaps:?}");
+}
+
+#[test]
+fn a_window_that_is_over_keeps_later_ones_from_nobody() {
+    let (mut rig, call, ops) = running(&["mesa", "taxi", "pago"], |_| {});
+    done(&mut rig, ops[0]);
+    rig.run(30_000);
+    done(&mut rig, ops[1]);
+    done(&mut rig, ops[2]);
+    rig.run(10_000);
+    assert_eq!(rig.closings_heard().len(), 3);
+    let gaps = gaps(&rig, call);
+    assert!(gaps[0] > 20_000 && gaps[1] < 650, "{gaps:?}");
 }
 
 #[test]
@@ -254,12 +290,7 @@ fn a_window_is_shared_only_for_so_long() {
     }
     let again = rig.quiet_call(Some("ana"));
     rig.run(20_000);
-    let ear = &rig.calls[again].voice.far_end.ear;
-    let clause = |at: usize| matches!(rig.calls[again].voice.purposes[&ear[at].1].0, Purpose::Clause { .. });
-    let gaps: Vec<u64> = (1..ear.len())
-        .filter(|at| clause(*at) && clause(at - 1) && ear[*at].1 != ear[at - 1].1)
-        .map(|at| ear[at].0 - ear[at - 1].0)
-        .collect();
+    let gaps = gaps(&rig, again);
     assert!(!gaps.is_empty() && gaps.iter().all(|gap| *gap >= 650), "{gaps:?}");
 }
 
@@ -296,13 +327,36 @@ fn what_waits_for_too_long_rides_on_what_is_being_said() {
         let closing = said(&rig, call).iter().position(|text| text.starts_with("Hecho")).unwrap();
         let last = said(&rig, call).iter().rposition(|text| *text == LONG).unwrap();
         assert_eq!(closing < last, rides && ride == RidePosition::First, "{:?}", said(&rig, call));
-        let resync = rig.calls[call].outputs.iter().filter(|output| format!("{output:?}").contains("NextTurnResync")).count();
-        assert_eq!(resync, usize::from(rides));
+        assert_eq!(rig.measured.contains(&LedgerMeasure::NextTurnResync), rides);
         assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
     }
 }
 
 /// News of progress, as the ledger tells it.
+#[test]
+fn a_claim_that_is_given_back_does_not_begin_the_wait_anew() {
+    let (mut rig, call, ops) = running(&["mesa"], |policy| policy.max_wait_ms = 8_000);
+    rig.hold(call, true);
+    done(&mut rig, ops[0]);
+    let ready = rig.now;
+    rig.run(100);
+    rig.store.delay_ms = 3_000;
+    rig.hold(call, false);
+    rig.run_until("it is claimed", |rig| rig.store.in_flight() > 0);
+    rig.store.delay_ms = 3;
+    // The claim is granted while something else is being said, and goes back.
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    for _ in 0..4 {
+        rig.say(call, response, LONG);
+        rig.run(2_000);
+    }
+    rig.complete(call, response);
+    let rides = rig.calls[call].decisions.iter().find(|decision| decision.answer == DeliveryDecision::AttachToNextResponse);
+    let waited_ms = rides.map(|decision| decision.at.since(Time(ready)));
+    assert!(waited_ms.is_some_and(|waited_ms| (8_000..8_100).contains(&waited_ms)), "{waited_ms:?}");
+}
+
 fn progress(rig: &mut Rig, call: usize, batch: BatchId, text: &str) -> DeliveryId {
     news(rig, call, DeliveryKind::Progress, batch, text)
 }
@@ -324,6 +378,7 @@ fn news(rig: &mut Rig, call: usize, kind: DeliveryKind, batch: BatchId, text: &s
         ready_at: Some(Time(rig.now)),
         ready_wall: Wall::default(),
         stale_after_ms: None,
+        attempt: 0,
         ride_only: false,
         operations: Vec::new(),
     };

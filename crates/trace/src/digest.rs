@@ -4,7 +4,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::line::Mode;
-use crate::place::{Holds, visit};
+use crate::place::{Holds, change_data, visit};
 use crate::redact::blank;
 use crate::subject::SubjectKind;
 
@@ -27,12 +27,13 @@ pub fn digest(mode: Mode, of: SubjectKind, mut effects: Value) -> (String, Vec<S
 
 /// What redaction leaves of effects.
 fn shape(of: SubjectKind, effects: &mut Value) {
-    visit(effects, "", &mut |holds, _, value| match (holds, &*value) {
+    visit(effects, &mut |holds, value| match (holds, &*value) {
         (Holds::Words, Value::String(text)) => {
             *value = Value::String(if of == SubjectKind::Ledger { String::new() } else { blank(text) });
         }
-        (Holds::Data, Value::String(text)) => *value = Value::String(blank(text)),
-        (Holds::Data, Value::Number(_)) => *value = Value::from(0),
+        (Holds::Data | Holds::Result, _) => change_data(value, &mut |value| {
+            *value = value.as_str().map_or_else(|| Value::from(0), |text| Value::String(blank(text)));
+        }),
         (Holds::Party, Value::String(_)) => *value = Value::String("party".to_owned()),
         (Holds::IntentKey, Value::String(key)) => {
             let occurrence = key.rsplit_once('|').map_or("", |(_, occurrence)| occurrence);

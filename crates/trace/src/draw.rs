@@ -11,6 +11,7 @@ use recado_core::time::Time;
 
 use crate::lanes::{Axis, Span};
 use crate::life::{Event, name};
+use crate::plain::plain;
 use crate::story::{DeliveryStory, End, Phase, Story};
 
 /// How it is drawn.
@@ -162,7 +163,7 @@ impl Page {
         }
         let _ = writeln!(self.text, "\nOperations");
         for operation in &story.operations {
-            let tool = operation.tool.as_deref().unwrap_or("(the ledger's trace of this boot is gone)");
+            let tool = operation.tool.as_deref().map_or_else(|| "(the ledger's trace of this boot is gone)".to_owned(), plain);
             let states: Vec<String> =
                 operation.states.iter().map(|span| format!("{} {}", seconds(span.from.since(story.from), 1), name(span.what))).collect();
             let _ = writeln!(self.text, "  {}  {tool}: {}", operation.operation, states.join(", "));

@@ -14,6 +14,7 @@ mod lanes;
 pub mod life;
 pub mod line;
 mod place;
+mod plain;
 mod pseudonym;
 pub mod read;
 pub mod record;
@@ -24,6 +25,7 @@ pub mod subject;
 
 pub use fact::Fact;
 pub use line::{Mode, Moment};
+pub use plain::plain;
 pub use read::{Trace, TraceError};
 pub use record::{Scribe, Taken};
 pub use redact::Redactor;

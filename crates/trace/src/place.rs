@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What a text is.
+/// What a value is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holds {
     /// A word of the code or of the configuration: a state, a route, a tool's name.
@@ -11,20 +11,28 @@ pub(crate) enum Holds {
     Party,
     /// An intent key, which is made of a party and of arguments.
     IntentKey,
-    /// What goes to a tool and comes from it.
+    /// What goes to a tool and comes from it. Nothing in it is judged by the names of its fields, which are the tool's own.
     Data,
+    /// What a tool answers with: [`Self::Data`] that may hold a version.
+    Result,
     /// What is said. Whatever is not known to be something else is taken for this.
     Words,
     /// The tools' policies: configuration, left as it is.
     Policies,
 }
 
-/// What the field `name` holds.
-pub(crate) fn holds(name: &str) -> Holds {
+/// What the field `name` of `parent` holds. `value` tells two kinds of fields of one name apart.
+fn holds(parent: &str, name: &str, value: &Value) -> Holds {
     match name {
         "party" => Holds::Party,
         "intent_key" => Holds::IntentKey,
-        "arguments" | "result" | "contradiction" | "digits" | "error" | "Succeeded" | "succeeded" | "Failed" | "failed" => Holds::Data,
+        // A callback's result says first whether it succeeded; that of a record or of a cancel is the tool's own.
+        "result" if parent == "Callback" => Holds::Known,
+        "result" | "Succeeded" | "succeeded" => Holds::Result,
+        "progress" if parent == "Progress" => Holds::Data,
+        // An attempt that failed has fields of ours, such as `executed`; a result that says so is a text of the tool.
+        "Failed" | "failed" if value.is_object() => Holds::Known,
+        "arguments" | "digits" | "error" | "Failed" | "failed" => Holds::Data,
         "policies" => Holds::Policies,
         _ if KNOWN.contains(&name) => Holds::Known,
         _ => Holds::Words,
@@ -38,33 +46,36 @@ pub(crate) fn is_identifier(text: &str) -> bool {
     })
 }
 
-/// Visits every text and number below `value`, with what it holds and the field that it stands in. `name` is that of `value`.
-pub(crate) fn visit(value: &mut Value, name: &str, change: &mut impl FnMut(Holds, &str, &mut Value)) {
-    let holds = holds(name);
+/// Visits every text below `value`, with what it holds; what tools are asked and answer is visited as a whole.
+pub(crate) fn visit(value: &mut Value, change: &mut impl FnMut(Holds, &mut Value)) {
+    visit_field(value, "", "", change);
+}
+
+fn visit_field(value: &mut Value, parent: &str, name: &str, change: &mut impl FnMut(Holds, &mut Value)) {
+    let holds = holds(parent, name, value);
     match value {
-        Value::Object(_) | Value::Array(_) if matches!(holds, Holds::Policies) => {}
-        // `Failed` with fields of its own is no text of a tool.
-        Value::Object(_) | Value::Array(_) if holds == Holds::Data && name != "Failed" => data(value, name, change),
-        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| visit(field, name, change)),
-        Value::Array(items) => items.iter_mut().for_each(|item| visit(item, name, change)),
-        Value::String(text) if holds != Holds::Data && is_identifier(text) => {}
-        Value::String(_) => change(holds, name, value),
-        Value::Number(_) if holds == Holds::Data => change(holds, name, value),
+        _ if matches!(holds, Holds::Data | Holds::Result) => change(holds, value),
+        Value::Object(_) | Value::Array(_) if holds == Holds::Policies => {}
+        Value::Object(fields) => fields.iter_mut().for_each(|(field, value)| visit_field(value, name, field, change)),
+        Value::Array(items) => items.iter_mut().for_each(|item| visit_field(item, parent, name, change)),
+        Value::String(text) if is_identifier(text) => {}
+        Value::String(_) => change(holds, value),
         Value::Number(_) | Value::Bool(_) | Value::Null => {}
     }
 }
 
-fn data(value: &mut Value, name: &str, change: &mut impl FnMut(Holds, &str, &mut Value)) {
+/// Changes every text and number of what a tool is asked or answers.
+pub(crate) fn change_data(value: &mut Value, change: &mut impl FnMut(&mut Value)) {
     match value {
-        Value::Object(fields) => fields.iter_mut().for_each(|(name, field)| data(field, name, change)),
-        Value::Array(items) => items.iter_mut().for_each(|item| data(item, name, change)),
-        Value::String(_) | Value::Number(_) => change(Holds::Data, name, value),
+        Value::Object(fields) => fields.values_mut().for_each(|field| change_data(field, change)),
+        Value::Array(items) => items.iter_mut().for_each(|item| change_data(item, change)),
+        Value::String(_) | Value::Number(_) => change(value),
         Value::Bool(_) | Value::Null => {}
     }
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 33] = [
+const KNOWN: [&str; 35] = [
     "",
     "tool",
     "call_id",
@@ -75,6 +86,8 @@ const KNOWN: [&str; 33] = [
     "ride",
     "uncertain",
     "executed",
+    "received",
+    "contradiction",
     "route",
     "verdict",
     "kind",

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | words that are said, whatever is not known to be something else | the same text with `x` and `0` for letters and digits |
 //! | digits that the caller pressed | `0`; `*` and `#` stay |
-//! | arguments, results and errors of tools | other letters and digits (pseudonyms under the box's key), the same length; field names, `true`, `false`, `null` and the policies' `version_field`s stay |
+//! | arguments, results and errors of tools | other letters and digits (pseudonyms under the box's key), the same length; field names, `true`, `false`, `null` and the versions of results stay |
 //! | parties | a pseudonym |
 //! | identifiers, times, states, the names of tools and prompts, the tools' policies | stay |
 //!
@@ -21,7 +21,7 @@ use recado_core::ledger::{OperationRecord, intent_key, occurrence};
 use recado_core::policy::ToolPolicy;
 use serde_json::Value;
 
-use crate::place::{Holds, visit};
+use crate::place::{Holds, change_data, visit};
 pub use crate::pseudonym::Key;
 
 /// Makes inputs unreadable.
@@ -32,8 +32,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// A redactor with the box's key. `versions` are the fields of results that the policies tell newer from older results by:
-    /// the order of what they hold decides, so they stay.
+    /// A redactor with the box's key. `versions` are the policies' `version_field`s, which tell newer from older results: the
+    /// order of the whole numbers that results hold there decides, so they stay.
     pub fn new(key: Key, versions: BTreeSet<String>) -> Self {
         Self { key, versions }
     }
@@ -45,14 +45,33 @@ impl Redactor {
 
     /// Redacts an input, or what a machine began with.
     pub fn redact(&self, value: &mut Value) {
-        visit(value, "", &mut |holds, name, value| match (holds, &*value) {
-            (Holds::Data, _) if self.versions.contains(name) => {}
+        visit(value, &mut |holds, value| match (holds, &*value) {
             (Holds::Words, Value::String(text)) => *value = Value::String(blank(text)),
-            (Holds::Data, Value::String(text)) => *value = Value::String(self.key.text(text)),
-            (Holds::Data, Value::Number(number)) => *value = self.key.number(number),
+            (Holds::Data, _) => self.data(value),
+            (Holds::Result, _) => self.result(value),
             (Holds::Party | Holds::IntentKey, Value::String(name)) => *value = Value::String(self.key.party(name)),
             _ => {}
         });
+    }
+
+    fn data(&self, value: &mut Value) {
+        change_data(value, &mut |value| match &*value {
+            Value::String(text) => *value = Value::String(self.key.text(text)),
+            Value::Number(number) => *value = self.key.number(number),
+            _ => {}
+        });
+    }
+
+    /// An answer does not name its tool: a whole number stays where any of the policies looks for one.
+    fn result(&self, result: &mut Value) {
+        let version = |path: &String| path.split('.').try_fold(&*result, |value, field| value.get(field))?.as_i64();
+        let versions: Vec<(&String, i64)> = self.versions.iter().filter_map(|path| Some((path, version(path)?))).collect();
+        self.data(result);
+        for (path, version) in versions {
+            if let Some(place) = path.split('.').try_fold(&mut *result, |value, field| value.get_mut(field)) {
+                *place = version.into();
+            }
+        }
     }
 
     /// The key that a redacted operation has: what was asked for again is recognised by the redacted request too.
@@ -96,7 +115,7 @@ mod tests {
     use super::*;
 
     fn redacted(mut value: Value) -> Value {
-        Redactor::new(Key::derive(&[1; 32]), BTreeSet::from(["revision".to_owned()])).redact(&mut value);
+        Redactor::new(Key::derive(&[1; 32]), BTreeSet::from(["revision".to_owned(), "meta.version".to_owned()])).redact(&mut value);
         value
     }
 
@@ -121,19 +140,40 @@ mod tests {
     #[test]
     fn arguments_and_results_get_pseudonyms_whatever_they_look_like() {
         let secret = json!({"Accept": {"party": "box/34612345678", "call": {"tool": "pay", "arguments": {
-            "to": "Ana", "state": "ses_00000000000000000000000000000001", "amount": 120, "sure": true, "revision": 41}}}});
+            "to": "Ana", "state": "ses_00000000000000000000000000000001", "amount": 120, "sure": true, "revision": 4711}}}});
         let text = redacted(secret.clone()).to_string();
-        for word in ["34612345678", "Ana", "ses_0000", "120"] {
+        for word in ["34612345678", "Ana", "ses_0000", "120", "4711"] {
             assert!(!text.contains(word), "{word} in {text}");
         }
-        assert!(text.contains("pay") && text.contains("true") && text.contains("41"), "{text}");
+        assert!(text.contains("pay") && text.contains("true"), "{text}");
         let again = redacted(secret);
         assert_eq!(again.to_string(), text, "the same becomes the same");
     }
 
     #[test]
+    fn versions_stay_in_results_where_the_policies_look_for_them_and_nowhere_else() {
+        let result = json!({"revision": 4_711, "meta": {"version": 4_712, "revision": 4_713}, "version": 4_714, "meta.version": 4_715,
+            "list": [{"revision": 4_716}]});
+        for input in [
+            json!({"Attempted": {"outcome": {"Succeeded": result}}}),
+            json!({"Callback": {"result": {"succeeded": result}}}),
+            json!({"CancelAttempted": {"outcome": {"too_late": {"result": result}}}}),
+            json!({"snapshot": {"operations": [{"result": result}]}}),
+        ] {
+            let text = redacted(input).to_string();
+            let stays = |number: u32| text.contains(&number.to_string());
+            assert!(stays(4_711) && stays(4_712), "{text}");
+            assert!(!(4_713..=4_716).any(stays), "{text}");
+        }
+        let text = redacted(json!({"Attempted": {"outcome": {"Succeeded": {"revision": "Ana", "meta": 4_717}}}})).to_string();
+        assert!(!text.contains("Ana") && !text.contains("4717"), "only a whole number is a version: {text}");
+        let text = redacted(json!({"Progress": {"progress": {"revision": 4_718}}})).to_string();
+        assert!(!text.contains("4718"), "{text}");
+    }
+
+    #[test]
     fn a_failure_of_a_tool_is_its_own_words_and_an_attempts_failure_has_fields() {
-        let said = redacted(json!({"Callback": {"result": {"Failed": "no table for Ana"}}}));
+        let said = redacted(json!({"Callback": {"result": {"failed": "no table for Ana"}}}));
         assert!(!said.to_string().contains("Ana"), "{said}");
         let failed = redacted(
             json!({"Attempted": {"attempt": 1, "outcome": {"Failed": {"error": "HTTP 500", "executed": "maybe", "retryable": true, "retry_after_ms": 7}}}}),

@@ -45,8 +45,6 @@ pub enum PlaybackCommand<A> {
         /// The epoch in which this was decided.
         epoch: AcousticEpoch,
     },
-    /// Stop at the next frame boundary and keep the rest.
-    Pause,
     /// Discard what of this playback has not left the box. Never refused.
     Clear {
         /// The playback.

@@ -96,7 +96,6 @@ impl<A: Audio> Mouth<A> {
                     self.paused_by_hold = true;
                 }
             }
-            PlaybackCommand::Pause => self.pause(at, tell),
             PlaybackCommand::Clear { playback } if fault(Fault::ClearIgnored) => {
                 tell(PlaybackEvent::Cleared { playback, cut: None, at });
             }

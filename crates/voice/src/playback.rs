@@ -111,6 +111,8 @@ impl<A: Audio> Playback<A> {
         match segment.packet {
             Some(packet) if complete && drained => {
                 self.segments.remove(index);
+                // Paused was what has ended now: nothing would ever go on with it.
+                self.paused &= self.head().is_some_and(|head| head.playback == reference.playback);
                 Appended::Ended(packet)
             }
             _ => Appended::Queued,
@@ -347,6 +349,25 @@ mod tests {
         assert_eq!(playback.append(segment(1, 0), audio(0), true), Appended::Ended(2));
         assert_eq!(playback.append(segment(1, 0), audio(9), true), Appended::Unknown);
         assert_eq!(step(&mut playback, 4).unwrap().0.segment, segment(1, 1));
+    }
+
+    #[test]
+    fn a_streamed_segment_that_ends_while_it_is_paused_leaves_the_next_playback_free_to_speak() {
+        let mut playback = Playback::new();
+        playback.speak(segment(1, 0), audio(160), false);
+        step(&mut playback, 1).unwrap();
+        assert_eq!(playback.pause(), Some((segment(1, 0), 20)));
+        assert_eq!(playback.append(segment(1, 0), audio(0), true), Appended::Ended(1));
+        playback.speak(segment(2, 0), audio(160), true);
+        assert_eq!(step(&mut playback, 2).unwrap().0.segment, segment(2, 0));
+        // Where more of the same playback waits it stays paused, until it is told to go on.
+        playback.speak(segment(3, 0), audio(160), false);
+        playback.speak(segment(3, 1), audio(160), true);
+        step(&mut playback, 3).unwrap();
+        playback.pause();
+        assert_eq!(playback.append(segment(3, 0), audio(0), true), Appended::Ended(3));
+        assert!(step(&mut playback, 4).is_none());
+        assert_eq!(playback.resume(), Some(segment(3, 1)));
     }
 
     #[test]

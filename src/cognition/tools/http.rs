@@ -4,7 +4,6 @@
 //! `Idempotency-Key` that is the same for every attempt at the same intent. The answer is judged by [`super::reply`].
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -124,8 +123,8 @@ impl Exchange {
     async fn carry_out(self, request: reqwest::RequestBuilder, sent: &Sent) -> AttemptOutcome {
         let response = match timeout_at(self.deadline, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return failed(transport_fault(&error, &self.url), sent.executed(), true),
-            Err(_) => return failed(self.too_slow(), sent.executed(), true),
+            Ok(Err(error)) => return failed(transport_fault(&error, "the tool", &self.url), sent.end(), true),
+            Err(_) => return failed(self.too_slow(), sent.end(), true),
         };
         let status = response.status();
         match judge(status, self.attempt) {
@@ -195,19 +194,26 @@ impl Exchange {
 }
 
 /// A request body that tells when it is taken: the connection stands and the head is being written, so from here on
-/// the tool may act. Until then nothing that could execute has left the box.
+/// the tool may act. Until then nothing that could execute has left the box; where the attempt has ended by then, its body never does.
 struct MarkedBody {
     bytes: Option<Bytes>,
     sent: Sent,
 }
 
+/// Ends a request of which nothing may leave.
+#[derive(Debug, thiserror::Error)]
+#[error("the attempt ended before it was sent")]
+struct Ended;
+
 impl http_body::Body for MarkedBody {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = Ended;
 
-    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Ended>>> {
         let this = self.get_mut();
-        this.sent.mark();
+        if !this.sent.mark() {
+            return Poll::Ready(Some(Err(Ended)));
+        }
         Poll::Ready(this.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }
 
@@ -242,22 +248,23 @@ pub(super) async fn read(mut response: Response, bytes_max: usize) -> Body {
     }
 }
 
-pub(super) fn transport_fault(error: &reqwest::Error, url: &Url) -> String {
+/// Why `whom` (the tool, the webhook) could not be reached.
+pub(super) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
-    if let Some(reason) = distrust(error) {
+    if let Some(reason) = distrust(error, whom) {
         return reason;
     }
     if error.is_dns() {
-        return format!("the tool's host `{host}` can't be found: its name does not resolve");
+        return format!("{whom}'s host `{host}` can't be found: its name does not resolve");
     }
     if error.is_connect() && error.is_timeout() {
-        return format!("the tool's host `{host}` does not answer to a connection");
+        return format!("{whom}'s host `{host}` does not answer to a connection");
     }
     let cause = innermost(error);
     if error.is_connect() {
-        return format!("no connection to the tool's host `{host}`: {cause}");
+        return format!("no connection to {whom}'s host `{host}`: {cause}");
     }
-    format!("the connection to the tool broke: {cause}")
+    format!("the connection to {whom} broke: {cause}")
 }
 
 fn innermost(error: &dyn std::error::Error) -> String {

@@ -23,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::http::{Body, IDEMPOTENCY_KEY, read, status_words, transport_fault};
 use super::port::cancel_failed;
-use super::reply::{RESULT_BYTES_MAX, reason_given, result_object, retry_after_ms};
+use super::reply::{RESULT_BYTES_MAX, bounded_text, reason_given, result_object, retry_after_ms};
 use super::token::hex;
 
 /// What is needed to ask.
@@ -59,7 +59,7 @@ impl CancelEndpoint {
         let sending = self.client.post(self.url.clone()).headers(self.headers.clone()).header(IDEMPOTENCY_KEY, key).body(body).send();
         let response = match timeout_at(deadline, sending).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return cancel_failed(transport_fault(&error, &self.url), true),
+            Ok(Err(error)) => return cancel_failed(transport_fault(&error, "the tool", &self.url), true),
             Err(_) => return too_slow(),
         };
         let (status, wait) = (response.status(), retry_after_ms(response.headers(), SystemTime::now()));
@@ -81,7 +81,10 @@ fn judge(status: StatusCode, retry_after_ms: Option<u64>, body: &[u8]) -> Cancel
             Ok(Answer { status: Word::Compensated, .. }) => CancelOutcome::Compensated,
             Ok(Answer { status: Word::TooLate, result }) => CancelOutcome::TooLate { result: result.map(result_object) },
             Err(error) => cancel_failed(
-                format!("the tool's answer to the cancel does not say `cancelled`, `compensated` or `too_late` as its `status`: {error}"),
+                format!(
+                    "the tool's answer to the cancel does not say `cancelled`, `compensated` or `too_late` as its `status`: {}",
+                    bounded_text(&error.to_string())
+                ),
                 false,
             ),
         },
@@ -123,5 +126,12 @@ mod tests {
             let outcome = judged(status, body);
             assert!(matches!(&outcome, CancelOutcome::Failed { retryable, .. } if *retryable == again), "{status} {body}: {outcome:?}");
         }
+    }
+
+    #[test]
+    fn what_a_tool_says_instead_is_kept_in_part_only() {
+        let body = format!(r#"{{"status":"{}"}}"#, "o".repeat(100_000));
+        let CancelOutcome::Failed { error, .. } = judge(StatusCode::OK, None, body.as_bytes()) else { panic!() };
+        assert!(error.len() < 1_000 && error.contains("unknown variant"), "{} bytes", error.len());
     }
 }

@@ -208,6 +208,16 @@ async fn a_status_that_fails_says_what_is_known_and_brings_the_tools_words() {
 }
 
 #[tokio::test]
+async fn an_attempt_that_was_ended_reaches_no_tool() {
+    let service = Service::start(|_| (StatusCode::OK, "{}").into_response()).await;
+    let port = HttpTool::new(&tool(&service.url("/")), &mut clients(), None).unwrap();
+    let sent = Sent::default();
+    assert_eq!(sent.end(), Executed::No);
+    expect(&port.attempt(dispatch(1), sent).await, Executed::No, true, None, "ended before it was sent");
+    assert_eq!(service.requests().len(), 0);
+}
+
+#[tokio::test]
 async fn a_redirect_is_not_followed_and_its_target_is_named_without_what_may_be_secret() {
     let service = Service::start(|path| match path {
         "/kept" => (StatusCode::PERMANENT_REDIRECT, [("location", "/kept?key=s3cret")]).into_response(),

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
 
@@ -11,8 +11,8 @@ use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch
 pub trait ToolPort: Send + Sync {
     /// Carries out this attempt, once, within the tool's own time, and says how it went.
     ///
-    /// It marks `sent` before anything that could make the tool act leaves the box: where the future is dropped before
-    /// that, the attempt provably did not execute.
+    /// It marks `sent` before anything that could make the tool act leaves the box, and lets nothing leave where that is refused:
+    /// an attempt that was ended before provably did not execute, whatever still runs of it.
     fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture;
 
     /// Asks the tool to cancel an operation whose attempt has left the box, once, within the tool's own time. It may be asked
@@ -28,21 +28,31 @@ pub type AttemptFuture = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 /// A cancel request under way.
 pub type CancelFuture = Pin<Box<dyn Future<Output = CancelOutcome> + Send>>;
 
-/// Whether an attempt may have left the box.
+/// Whether an attempt has left the box, or has ended before and never will: whichever comes first is so for good.
 #[derive(Debug, Clone, Default)]
-pub struct Sent(Arc<AtomicBool>);
+pub struct Sent(Arc<AtomicU8>);
 
 impl Sent {
-    /// From here on the tool may act.
-    pub fn mark(&self) {
-        self.0.store(true, Ordering::Release);
+    /// From here on the tool may act. Where it is false the attempt has ended, and nothing of it may leave any more.
+    #[must_use]
+    pub fn mark(&self) -> bool {
+        self.decide(SENT) == SENT
     }
 
-    /// What is known of an attempt that ended without an answer.
-    pub fn executed(&self) -> Executed {
-        if self.0.load(Ordering::Acquire) { Executed::Maybe } else { Executed::No }
+    /// Ends an attempt that has no answer: what has not left by now never will. Says what is known of it.
+    pub fn end(&self) -> Executed {
+        if self.decide(ENDED) == SENT { Executed::Maybe } else { Executed::No }
+    }
+
+    /// What it is, from now on.
+    fn decide(&self, wanted: u8) -> u8 {
+        self.0.compare_exchange(WAITING, wanted, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| wanted)
     }
 }
+
+const WAITING: u8 = 0;
+const SENT: u8 = 1;
+const ENDED: u8 = 2;
 
 /// An attempt that failed.
 pub(super) fn failed(error: impl Into<String>, executed: Executed, retryable: bool) -> AttemptOutcome {
@@ -52,4 +62,20 @@ pub(super) fn failed(error: impl Into<String>, executed: Executed, retryable: bo
 /// A cancel request that failed.
 pub(super) fn cancel_failed(error: impl Into<String>, retryable: bool) -> CancelOutcome {
     CancelOutcome::Failed { error: error.into(), retryable, retry_after_ms: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_attempt_is_either_sent_or_ended_whichever_comes_first() {
+        let sent = Sent::default();
+        assert!(sent.mark() && sent.mark(), "a body may be asked for more than once");
+        assert_eq!(sent.end(), Executed::Maybe);
+        let ended = Sent::default();
+        assert_eq!(ended.end(), Executed::No);
+        assert!(!ended.clone().mark());
+        assert_eq!(ended.end(), Executed::No, "what was refused has not left");
+    }
 }

@@ -127,27 +127,30 @@ impl ClientFault {
     }
 }
 
-/// Why the connection could not be trusted, with the remedy, if that is what is at the bottom of `error`.
-pub(super) fn distrust(error: &(dyn Error + 'static)) -> Option<String> {
+/// Why the connection to `whom` (the tool, the webhook) could not be trusted, with the remedy, if that is what is at the bottom
+/// of `error`.
+pub(super) fn distrust(error: &(dyn Error + 'static), whom: &str) -> Option<String> {
     use CertificateError as C;
     let fault = rustls_error(error)?;
     let rustls::Error::InvalidCertificate(certificate) = fault else {
-        return Some(format!("the secure connection to the tool failed: {fault}"));
+        return Some(format!("the secure connection to {whom} failed: {fault}"));
     };
     Some(match certificate {
         C::UnknownIssuer => {
-            "the tool's certificate is signed by an authority that this box does not trust: set the tool's `ca_file` to that authority's certificate".to_owned()
+            format!(
+                "{whom}'s certificate is signed by an authority that this box does not trust: set {whom}'s `ca_file` to that authority's certificate"
+            )
         }
         C::Expired | C::ExpiredContext { .. } => {
-            "the tool's certificate has expired, or this box's clock is wrong: renew the certificate, or check the clock".to_owned()
+            format!("{whom}'s certificate has expired, or this box's clock is wrong: renew the certificate, or check the clock")
         }
         C::NotValidYet | C::NotValidYetContext { .. } => {
-            "the tool's certificate is not valid yet, or this box's clock is in the past: check the clock".to_owned()
+            format!("{whom}'s certificate is not valid yet, or this box's clock is in the past: check the clock")
         }
         C::NotValidForName | C::NotValidForNameContext { .. } => {
-            "the tool's certificate is for another host: use the host name that it is for in the tool's `url`".to_owned()
+            format!("{whom}'s certificate is for another host: use the host name that it is for in {whom}'s `url`")
         }
-        other => format!("the tool's certificate is not accepted: {other}"),
+        other => format!("{whom}'s certificate is not accepted: {other}"),
     })
 }
 

@@ -118,7 +118,7 @@ fn judge(answer: reqwest::Result<reqwest::Response>, url: &Url) -> HandOffOutcom
         }
         Err(error) => {
             let received = if error.is_connect() { Executed::No } else { Executed::Maybe };
-            failed(transport_fault(&error, url), received)
+            failed(transport_fault(&error, "the webhook", url), received)
         }
     }
 }

@@ -65,7 +65,8 @@ async fn only_a_2xx_acknowledges_and_a_refusal_is_told_apart_from_doubt() {
 async fn a_receiver_that_is_not_there_has_received_nothing_and_a_silent_one_perhaps() {
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let outcome = outcome_at(&format!("http://{gone}/"), 5_000).await;
-    assert!(matches!(&outcome, HandOffOutcome::Failed { received: Executed::No, .. }), "{outcome:?}");
+    let HandOffOutcome::Failed { error, received: Executed::No, .. } = &outcome else { panic!("{outcome:?}") };
+    assert!(error.contains("the webhook's host `127.0.0.1`"), "{error}");
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let outcome = outcome_at(&format!("http://{}/", silent.local_addr().unwrap()), 100).await;
     assert!(matches!(&outcome, HandOffOutcome::Failed { received: Executed::Maybe, .. }), "{outcome:?}");

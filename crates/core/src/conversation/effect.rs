@@ -225,10 +225,6 @@ pub enum MeasureName {
     GeneratedToPlayedGapMs,
     /// Generated audio that was kept out of the history, rightly.
     CancelledResponseUnheardMs,
-    /// A closing that found no window of its own and rode on a response (counted).
-    NextTurnResync,
-    /// A closing that was told after it was stale (counted; must stay zero).
-    StaleDelivery,
 }
 
 /// A piece of history: what the caller heard of a segment. A later one about the same segment takes its place.
@@ -270,6 +266,8 @@ pub enum Doubt {
     LossRising,
     /// There is no report on it, and the far end had reported before: it may be gone.
     FellSilent,
+    /// The far end reported after it must have had it, and did not have it.
+    NotReached,
     /// It was sent in two generations: no report speaks for the whole of it.
     Generations,
     /// It left too shortly before the end of the call, or before a hold, to have been played.
@@ -326,8 +324,6 @@ impl MeasureName {
             Self::DeliveryReadyToFirstAudioMs => "delivery_ready_to_first_audio_ms",
             Self::GeneratedToPlayedGapMs => "generated_to_played_gap_ms",
             Self::CancelledResponseUnheardMs => "cancelled_response_unheard_ms",
-            Self::NextTurnResync => "next_turn_resync",
-            Self::StaleDelivery => "stale_delivery",
         }
     }
 }

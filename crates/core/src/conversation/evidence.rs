@@ -117,6 +117,9 @@ impl Reports {
         if end.since(segment.sent_at) < needs.grace_ms {
             return Err(Doubt::LeftTooLate);
         }
+        if self.not_reached(segment, needs) {
+            return Err(Doubt::NotReached);
+        }
         // A channel with marks sends every one back: none says something.
         if (needs.strict && needs.best > Evidence::Sent) || needs.best == Evidence::Marked {
             return Err(Doubt::NotBest);
@@ -147,6 +150,14 @@ impl Reports {
     fn before(&self, after: &Report, packet: u64) -> Option<&Report> {
         let earlier = |report: &&Report| report.receiver == after.receiver && report.at < after.at && report.counted_to < packet;
         self.kept.iter().rfind(earlier)
+    }
+
+    /// Whether the far end went on reporting when the segment must have reached it, and none of these reports knows its end.
+    fn not_reached(&self, segment: &SentSegment, needs: &Needs) -> bool {
+        let there_by = segment.sent_at.plus(needs.grace_ms).plus(ROUND_TRIP_MS);
+        // Of whatever generation: one that never came is told of by reports on those before it.
+        let highest = self.kept.iter().filter(|report| report.at >= there_by).map(|report| report.counted_to).max();
+        highest.is_some_and(|highest| highest < segment.last_packet)
     }
 
     /// Whether the far end never reported, or its last report is of late and showed no more loss than is allowed. Who
@@ -196,6 +207,9 @@ const PACKET_MS: u64 = 20;
 
 /// How old the last report of a far end that reports may be: two of the usual intervals of five seconds, and some delay.
 const REPORT_OVERDUE_MS: u64 = 11_000;
+
+/// How long a packet and the report on it are under way together: longer than on a line that people can talk over.
+const ROUND_TRIP_MS: u64 = 1_000;
 
 /// Packets between two reports, by the usual interval of five seconds.
 const REPORT_PACKETS: u64 = 250;
@@ -316,6 +330,22 @@ mod tests {
         let fell_silent = reports(&[(1, 500, 0), (1, 750, 0)]);
         assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(21_000)), Ok(Evidence::Sent));
         assert_eq!(fell_silent.verdict_without(&SEGMENT, &NEEDS, Time(25_000)), Err(Doubt::FellSilent));
+    }
+
+    #[test]
+    fn a_far_end_that_goes_on_reporting_and_never_gets_the_segment_has_not_heard_it() {
+        let stuck = |at: u64, generation: u32, highest: u64| {
+            let mut reports = Reports::default();
+            for at in [9_000, at] {
+                reports.add(Generation(generation), highest, 0, Time(at));
+            }
+            reports.verdict_without(&SEGMENT, &NEEDS, Time(at))
+        };
+        assert_eq!(stuck(14_000, 1, 900), Err(Doubt::NotReached));
+        assert_eq!(stuck(14_000, 1, 1_098), Err(Doubt::NotReached), "all but its end");
+        assert_eq!(stuck(14_000, 0, 900), Err(Doubt::NotReached), "nothing of its generation ever came");
+        assert_eq!(stuck(11_200, 1, 900), Err(Doubt::NotReached));
+        assert_eq!(stuck(11_199, 1, 900), Ok(Evidence::Sent), "its packets, or the report, may have been under way");
     }
 
     #[test]

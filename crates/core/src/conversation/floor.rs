@@ -7,16 +7,10 @@ use crate::faults::{Fault, fault};
 use crate::time::Time;
 use crate::timers::Timer;
 
-/// Why the floor is held, and since when.
-#[derive(Debug, Clone)]
-pub(super) struct Floor {
-    since: Time,
-    collecting: Option<Collecting>,
-}
-
 /// Keys that are being collected. They may be a PIN: they are handed to the model and forgotten.
 #[derive(Clone)]
-struct Collecting {
+pub(super) struct Collecting {
+    since: Time,
     digits: String,
     digits_max: usize,
     end: Option<char>,
@@ -32,12 +26,17 @@ impl std::fmt::Debug for Collecting {
 }
 
 impl Conversation {
-    /// The floor is held for something outside, or free again.
+    /// Whether anything holds the floor.
+    pub(super) fn floor_held(&self) -> bool {
+        self.floor_held_since.is_some() || self.collecting.is_some()
+    }
+
+    /// The floor is held for something outside, or free again of that.
     pub(super) fn hold_floor(&mut self, now: Time, held: bool) {
-        match (held, &self.floor) {
-            (true, None) => self.floor = Some(Floor { since: now, collecting: None }),
-            (false, Some(floor)) if floor.collecting.is_none() && !fault(Fault::FloorLatched) => self.floor = None,
-            _ => {}
+        if held {
+            self.floor_held_since.get_or_insert(now);
+        } else if !fault(Fault::FloorLatched) {
+            self.floor_held_since = None;
         }
         self.window_since = None;
     }
@@ -46,14 +45,14 @@ impl Conversation {
     pub(super) fn collect_digits(&mut self, now: Time, digits_max: u8, end: Option<char>, wait_ms: u64) {
         let digits_max = usize::from(digits_max).clamp(1, DIGITS_MAX);
         let end = end.filter(|end| matches!(end, '*' | '#'));
-        let collecting = Collecting { digits: String::new(), digits_max, end, wait_ms: wait_ms.max(WAIT_MS_MIN), last_key: None };
-        self.floor = Some(Floor { since: now, collecting: Some(collecting) });
+        let wait_ms = wait_ms.max(WAIT_MS_MIN);
+        self.collecting = Some(Collecting { since: now, digits: String::new(), digits_max, end, wait_ms, last_key: None });
         self.window_since = None;
     }
 
     /// The model wants no keys any more.
     pub(super) fn stop_collecting(&mut self) {
-        self.floor = self.floor.take().filter(|floor| floor.collecting.is_none());
+        self.collecting = None;
     }
 
     /// A key. Where none are collected it is a turn of its own: it cuts the voice and is answered.
@@ -61,7 +60,7 @@ impl Conversation {
         if self.over.is_some() {
             return;
         }
-        let Some(collecting) = self.floor.as_mut().and_then(|floor| floor.collecting.as_mut()) else {
+        let Some(collecting) = self.collecting.as_mut() else {
             self.turn_began(cx);
             let turn = self.turn;
             self.speech_stopped_at = Some(cx.now);
@@ -82,31 +81,36 @@ impl Conversation {
         }
     }
 
-    /// When the floor is free again, whatever else happens.
-    pub(super) fn floor_due(&self) -> Option<Time> {
-        let floor = self.floor.as_ref()?;
-        let latest = floor.since.plus(self.ms(Timer::FloorMax));
-        let Some(collecting) = &floor.collecting else { return Some(latest) };
+    /// When whoever holds the floor outside loses it, whatever else happens.
+    pub(super) fn floor_held_due(&self) -> Option<Time> {
+        self.floor_held_since.map(|since| since.plus(self.ms(Timer::FloorMax)))
+    }
+
+    /// When the collecting of keys ends, whatever else happens.
+    pub(super) fn collecting_due(&self) -> Option<Time> {
+        let collecting = self.collecting.as_ref()?;
+        let latest = collecting.since.plus(self.ms(Timer::FloorMax));
         // A pause counts from the end of what we say, and of what the caller says instead.
-        let busy = self.current.is_some() || self.reply.is_some() || !self.acoustic.quiet() || self.on_hold;
-        let paused = self.quiet_since().max(collecting.last_key.unwrap_or(floor.since)).plus(collecting.wait_ms);
+        let busy = self.current.is_some() || self.reply.is_some() || !self.acoustic.quiet() || self.on_hold();
+        let paused = self.quiet_since().max(collecting.last_key.unwrap_or(collecting.since)).plus(collecting.wait_ms);
         Some(if busy { latest } else { paused.min(latest) })
     }
 
-    pub(super) fn free_floor_in_time(&mut self, cx: &mut Cx) {
-        if self.floor_due().is_none_or(|due| due > cx.now) {
-            return;
+    pub(super) fn free_floor_in_time(&mut self, now: Time) {
+        if self.floor_held_due().is_some_and(|due| due <= now) {
+            self.floor_held_since = None;
         }
-        if self.floor.as_ref().is_some_and(|floor| floor.collecting.is_some()) && self.over.is_none() {
+    }
+
+    pub(super) fn end_collecting_in_time(&mut self, cx: &mut Cx) {
+        if self.over.is_none() && self.collecting_due().is_some_and(|due| due <= cx.now) {
             self.collected(cx, false);
-        } else {
-            self.floor = None;
         }
     }
 
     /// The keys have come, or no more of them come. The model is asked what follows.
     fn collected(&mut self, cx: &mut Cx, complete: bool) {
-        let Some(Collecting { digits, .. }) = self.floor.take().and_then(|floor| floor.collecting) else { return };
+        let Some(Collecting { digits, .. }) = self.collecting.take() else { return };
         if complete || self.acoustic.quiet() {
             if self.current.is_some() || self.reply.is_some() {
                 self.turn_began(cx);

@@ -279,6 +279,8 @@ pub enum ModelEvent {
     },
     /// The caller asked to cancel operations: this tool's, or all that run.
     CancelIntent {
+        /// The response.
+        response: ResponseId,
         /// The tool whose operations are meant, or all.
         tool: Option<String>,
     },

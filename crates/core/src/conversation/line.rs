@@ -16,7 +16,8 @@ impl Conversation {
         }
         self.over = Some(cx.now);
         self.hang_up = None;
-        self.floor = None;
+        self.floor_held_since = None;
+        self.collecting = None;
         self.close_reply(cx);
         self.late = None;
         self.deferred.clear();
@@ -26,14 +27,18 @@ impl Conversation {
     }
 
     pub(super) fn hold(&mut self, cx: &mut Cx, on: bool) {
-        if on && !self.on_hold {
+        if on && !self.on_hold() {
             self.cut_current(cx, Why::Hold);
             self.nothing_is_heard_from(cx.now);
         }
-        self.on_hold = on;
+        self.held_since = on.then(|| self.held_since.unwrap_or(cx.now));
         self.window_since = None;
         // What the far end played to the caller meanwhile is not known: quiet begins anew.
         self.playback_ended = cx.now;
+    }
+
+    pub(super) fn on_hold(&self) -> bool {
+        self.held_since.is_some()
     }
 
     /// Who is on the line is known better, or less well. What they may not hear is not said to its end (I14).
@@ -81,7 +86,7 @@ impl Conversation {
             return None;
         }
         let told_by = since.plus(self.ms(Timer::HangUpMax));
-        if self.on_hold {
+        if self.on_hold() {
             return Some(told_by); // Nobody is there to be told anything.
         }
         if !self.idle() {

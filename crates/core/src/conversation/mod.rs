@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 use self::acoustic::AcousticClock;
 use self::barge_in::{Clearing, HeardOf};
 use self::evidence::Reports;
-use self::floor::Floor;
+use self::floor::Collecting;
 use self::offers::{Claim, Offer, Update};
 use self::playback::{Of, Piece, Playback};
 use self::reply::Reply;
@@ -88,10 +88,13 @@ pub struct Conversation {
     /// When the far end was last heard of, once it has been silent for too long.
     silent_since: Option<Time>,
     finished: bool,
-    on_hold: bool,
+    /// Since when the call is on hold, if it is.
+    held_since: Option<Time>,
     /// Whether a machine answered.
     voicemail: bool,
-    floor: Option<Floor>,
+    /// Since when the floor is held for something outside, if it is.
+    floor_held_since: Option<Time>,
+    collecting: Option<Collecting>,
     acoustic: AcousticClock,
     turn: TurnId,
     /// When speech was last suspected: barge-in is measured from there.
@@ -117,6 +120,8 @@ pub struct Conversation {
     offers: BTreeMap<u64, Offer>,
     /// Progress that waits for quiet.
     updates: VecDeque<Update>,
+    /// Since when deliveries have waited that were claimed and given back, until they are offered again. No more than `offers`.
+    waited: BTreeMap<DeliveryId, Time>,
     claim: Option<Claim>,
     /// Claims that were given up before the ledger answered, oldest first: each answer is still to come.
     given_up: VecDeque<(DeliveryId, ledger::Route)>,
@@ -161,9 +166,10 @@ impl Conversation {
             over: None,
             silent_since: None,
             finished: false,
-            on_hold: false,
+            held_since: None,
             voicemail: false,
-            floor: None,
+            floor_held_since: None,
+            collecting: None,
             acoustic: AcousticClock::new(step.now),
             turn: TurnId(step.ids.draw()),
             suspected_at: None,
@@ -180,6 +186,7 @@ impl Conversation {
             reports: Reports::default(),
             offers: BTreeMap::new(),
             updates: VecDeque::new(),
+            waited: BTreeMap::new(),
             claim: None,
             given_up: VecDeque::new(),
             telling: BTreeMap::new(),
@@ -229,7 +236,8 @@ impl Conversation {
         self.speak_what_waits(&mut cx);
         self.end_reply(&mut cx);
         // A pause of the caller's counts from the end of what we say, which may be now.
-        self.free_floor_in_time(&mut cx);
+        self.free_floor_in_time(cx.now);
+        self.end_collecting_in_time(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
         self.tell_updates(&mut cx);
@@ -256,7 +264,8 @@ impl Conversation {
             current.and_then(|playback| playback.resume_due(timers)),
             self.claim.as_ref().map(|claim| claim.since.plus(self.ms(Timer::ClaimMax))),
             self.ride_hold_ends(),
-            self.floor_due(),
+            self.floor_held_due(),
+            self.collecting_due(),
             self.gate_due(),
             self.updates_due(),
             self.silence_due(),
@@ -369,8 +378,8 @@ impl Conversation {
     /// Nobody speaks and nothing is due.
     fn idle(&self) -> bool {
         self.over.is_none()
-            && !self.on_hold
-            && self.floor.is_none()
+            && !self.on_hold()
+            && !self.floor_held()
             && self.acoustic.quiet()
             && self.reply.is_none()
             && self.current.is_none()

@@ -34,8 +34,10 @@ impl Conversation {
                     reply.hang_up = true;
                 }
             }
-            ModelEvent::CancelIntent { tool } => {
-                self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
+            ModelEvent::CancelIntent { response, tool } => {
+                if self.reply_to(cx, response).is_some() {
+                    self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
+                }
             }
             ModelEvent::CollectDigits { response, digits_max, end, wait_ms } => {
                 if let Some(reply) = self.reply_to(cx, response) {
@@ -174,6 +176,7 @@ impl Conversation {
         match self.reply.as_mut() {
             // Once, and before what the model says next.
             Some(reply) => {
+                reply.answers = true;
                 if !std::mem::replace(&mut reply.cancelled, true) {
                     reply.queue.push_front(Queued::Piece(piece));
                 }

@@ -35,7 +35,7 @@ pub(super) struct Claim {
     pub(super) route: Route,
     pub(super) since: Time,
     /// Since when it waited to be told.
-    offered: Time,
+    pub(super) offered: Time,
     /// Whether the reply waits for it, so that it can ride there.
     holds_reply: bool,
 }
@@ -63,13 +63,15 @@ impl Conversation {
         if fault(Fault::DroppedWhileSpeaking) && !self.acoustic.quiet() {
             return;
         }
-        let since = cx.now;
+        let waits = self.offers.get(&envelope.sequence).map(|offer| offer.since);
+        let since = self.waited.remove(&envelope.delivery).or(waits).unwrap_or(cx.now);
         self.offers.insert(envelope.sequence, Offer { envelope, since, answered: None, not_before: None });
     }
 
     /// A delivery is no longer to be told here; one that is being spoken stops at once (I10).
     pub(super) fn withdrawn(&mut self, cx: &mut Cx, delivery: DeliveryId) {
         self.offers.retain(|_, offer| offer.envelope.delivery != delivery);
+        self.waited.remove(&delivery);
         if let Some(claim) = self.claim.take_if(|claim| claim.envelope.delivery == delivery) {
             self.give_up(&claim);
         }
@@ -126,8 +128,8 @@ impl Conversation {
 
     /// The claim is durable. The gate is asked once more; refused now, the claim goes back and no attempt is spent.
     pub(super) fn claimed(&mut self, cx: &mut Cx, delivery: DeliveryId, clauses: Vec<SpokenClause>) {
+        let waited = self.offers.values().find(|offer| offer.envelope.delivery == delivery).map(|offer| offer.since);
         self.offers.retain(|_, offer| offer.envelope.delivery != delivery);
-        let session = self.channel.session;
         let late = self.given_up.iter().position(|(of, _)| *of == delivery).and_then(|at| self.given_up.remove(at));
         let claim = match self.claim.take() {
             // Of a claim that was given up: it serves the one that was asked for since, if that is for the same route. Its own
@@ -138,7 +140,7 @@ impl Conversation {
             }
             other => {
                 self.claim = other;
-                return self.ask_ledger(cx, ledger::Input::Release { session, delivery });
+                return self.give_back(cx, delivery, waited.unwrap_or(cx.now));
             }
         };
         let snapshot = self.snapshot(cx.now);
@@ -149,7 +151,8 @@ impl Conversation {
                 if interrupt {
                     self.cut_current(cx, Why::Urgent);
                 } else {
-                    self.window_since.get_or_insert(cx.now);
+                    let shared = self.window_since.filter(|since| cx.now.since(*since) < self.ms(Timer::WindowMax));
+                    self.window_since = Some(shared.unwrap_or(cx.now));
                 }
                 true
             }
@@ -158,9 +161,15 @@ impl Conversation {
         };
         if !granted || clauses.is_empty() {
             self.closing_not_granted(delivery);
-            return self.ask_ledger(cx, ledger::Input::Release { session, delivery });
+            return self.give_back(cx, delivery, claim.offered);
         }
         self.tell(cx, claim, clauses);
+    }
+
+    /// Gives a claim back of which nothing was said: the delivery goes on waiting since `since`.
+    pub(super) fn give_back(&mut self, cx: &mut Cx, delivery: DeliveryId, since: Time) {
+        self.waited.insert(delivery, since);
+        self.ask_ledger(cx, ledger::Input::Release { session: self.channel.session, delivery });
     }
 
     pub(super) fn claim_refused(&mut self, now: Time, delivery: DeliveryId) {
@@ -255,8 +264,8 @@ impl Conversation {
             live: self.over.is_none() && !self.voicemail,
             identity: self.identity,
             has_party: self.channel.party.is_some(),
-            on_hold: self.on_hold,
-            floor_held: self.floor.is_some(),
+            on_hold: self.on_hold(),
+            floor_held: self.floor_held(),
             acoustic: self.acoustic.state,
             turn_open: self.reply.as_ref().is_some_and(|reply| !reply.audio_released) && playing.is_none_or(|_| self.reply_is_queued()),
             playback: playing.or((words_wait || reply_waits).then_some(Priority::Normal)),

@@ -72,7 +72,8 @@ impl Conversation {
         if fault(Fault::SentIsHeard) {
             self.set_verdict(&piece.purpose, ClauseVerdict::Heard(Evidence::Received));
         }
-        let (mark, heard_until, told_ms, settled) = (None, None, None, false);
+        // What is told of only now may have left before the hold: it was still on its way then.
+        let (mark, heard_until, told_ms, settled) = (None, self.held_since, None, false);
         self.awaiting.push(Awaiting { segment, piece, sent, needs, mark, heard_until, told_ms, settled });
     }
 

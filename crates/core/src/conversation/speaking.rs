@@ -14,7 +14,7 @@ use crate::time::Time;
 impl Conversation {
     /// Gives the voice what waits, as long as the caller is quiet. What was cut goes first.
     pub(super) fn speak_what_waits(&mut self, cx: &mut Cx) {
-        if self.over.is_some() || self.on_hold || !self.acoustic.quiet() || self.ride_hold_ends().is_some() {
+        if self.over.is_some() || self.on_hold() || !self.acoustic.quiet() || self.ride_hold_ends().is_some() {
             return;
         }
         if let Some(playback) = self.current.as_mut() {
@@ -79,7 +79,7 @@ impl Conversation {
                 let Some(playback) = self.current.as_mut().filter(|playback| playback.id == segment.playback) else { return };
                 playback.to(PlaybackState::Paused, &mut cx.edges);
                 // The suspicion was over before the pause was told.
-                playback.told_to_resume = (self.acoustic.quiet() && !self.on_hold).then_some(cx.now);
+                playback.told_to_resume = (self.acoustic.quiet() && self.held_since.is_none()).then_some(cx.now);
                 if let Some(known) = playback.segment(segment.index) {
                     known.stage = Stage::Playing { released_ms };
                 }

@@ -21,7 +21,8 @@ use crate::time::Time;
 #[derive(Debug)]
 pub(super) struct Telling {
     pub(super) envelope: DeliveryEnvelope,
-    route: Route,
+    /// Since when it waited to be told.
+    offered: Time,
     /// What is known of each clause.
     pub(super) clauses: BTreeMap<u32, Option<ClauseVerdict>>,
     /// Whether any of its frames has been released.
@@ -34,10 +35,10 @@ pub(super) struct Telling {
 
 impl Conversation {
     pub(super) fn tell(&mut self, cx: &mut Cx, claim: Claim, clauses: Vec<SpokenClause>) {
-        let Claim { envelope, route, .. } = claim;
+        let Claim { envelope, route, offered, .. } = claim;
         let (delivery, language, priority) = (envelope.delivery, self.channel.language, envelope.priority);
         let telling = Telling {
-            route,
+            offered,
             clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, told_already())).collect(),
             first_frame: false,
             failed: false,
@@ -79,11 +80,9 @@ impl Conversation {
         if std::mem::replace(&mut telling.first_frame, true) {
             return;
         }
-        if let Some(ready_at) = telling.envelope.ready_at {
+        // Told again after a cut, it has had its first audio.
+        if let Some(ready_at) = telling.envelope.ready_at.filter(|_| telling.envelope.attempt == 0) {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::DeliveryReadyToFirstAudioMs, value: at.since(ready_at) }));
-        }
-        if telling.route == Route::Ride {
-            cx.out.push(Effect::Measured(Measure { name: MeasureName::NextTurnResync, value: 1 }));
         }
         self.ask_ledger(cx, ledger::Input::FirstFrame { session, delivery });
     }
@@ -158,7 +157,7 @@ impl Conversation {
             let unheard = clauses.iter().all(|clause| clause.verdict == ClauseVerdict::Unheard);
             if unheard && !telling.first_frame && !telling.failed {
                 // Nothing of it was released: the claim goes back, no attempt spent.
-                self.ask_ledger(cx, ledger::Input::Release { session, delivery });
+                self.give_back(cx, delivery, telling.offered);
                 continue;
             }
             if clauses.iter().all(|clause| matches!(clause.verdict, ClauseVerdict::Heard(_))) {

@@ -11,7 +11,7 @@ use super::input::Standing;
 use super::machine::World;
 use super::operation::Operation;
 use super::record::{BatchRecord, BatchState, ClauseRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState};
-use super::say::{contradicting, correction, join, pieces};
+use super::say::{contradicting, correction, pieces, short_form};
 use crate::faults::{Fault, fault};
 use crate::ids::{DeliveryId, OperationId, SessionId};
 use crate::policy::{Audience, CanInterrupt, Localised, MAX_WAIT_MS, Priority, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard};
@@ -86,27 +86,32 @@ impl Batch {
     }
 
     /// An operation that the closing called unknown is known now, or its result is contradicted: a correction. It takes the
-    /// place of a closing that nobody is being told, and then tells everything.
+    /// place of a closing that nobody is being told, and then tells everything. What was taken back or became obsolete untold stays
+    /// so (I10): then only what is new is told.
     pub fn correct(&mut self, id: OperationId, world: &World, step: &mut Step, sequence: &mut u64) {
         if !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final) {
             return; // the closing is not written yet, and will say it
         }
+        let about = |clause: &&ClauseRecord| clause.operation == id;
         let touched = self.deliveries.iter().any(|delivery| {
-            let over = matches!(delivery.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn);
-            let about =
-                |clause: &ClauseRecord| clause.operation == id && (clause.heard.is_some() || delivery.record.state != DeliveryState::Ready);
-            !over && delivery.record.clauses.iter().any(about)
+            let open = delivery.record.state != DeliveryState::Ready && !delivery.dropped();
+            delivery.record.clauses.iter().filter(about).any(|clause| clause.heard.is_some() || open)
         });
+        let latest = self.deliveries.iter().rfind(|delivery| delivery.record.clauses.iter().any(|clause| about(&clause)));
+        let dropped = latest.is_some_and(Delivery::dropped);
         let Some(operation) = self.operations.iter().find(|operation| operation.record.id == id) else { return };
         let named = self.operations.len() > 1;
         let policy = world.policy(&operation.record.tool);
         if operation.record.contradiction.is_some() && world.sayer.contradiction(policy, &operation.record, named).is_none() {
             return; // it makes no difference to who hears it
         }
-        let clauses = if touched { corrected(operation, named, world) } else { clauses(operation, named, world) };
+        let clauses = match (touched, dropped) {
+            (true, _) => told(&operation.record, news(operation, named, world).map(|now| correction(&now))),
+            (false, true) => told(&operation.record, news(operation, named, world)),
+            (false, false) => clauses(operation, named, world),
+        };
         // Pushed as it is; what it replaces is folded into it right after.
-        let short = join(&clauses.iter().map(|clause| clause.text.clone()).collect::<Vec<_>>());
-        let delivery = self.compose(DeliveryKind::Correction, clauses, short, world, step, sequence);
+        let delivery = self.compose(DeliveryKind::Correction, clauses, world, step, sequence);
         self.deliveries.push(delivery);
     }
 
@@ -120,19 +125,18 @@ impl Batch {
         let found: Vec<usize> = self.deliveries.iter().enumerate().filter(|(_, delivery)| tells(delivery)).map(|(at, _)| at).collect();
         let mut stopped = Vec::new();
         for &at in &found {
-            let Some(record) = self.deliveries.get(at).map(|delivery| delivery.record.clone()) else { continue };
-            let rest: Vec<ClauseRecord> =
-                record.clauses.into_iter().filter(|clause| clause.operation != id && clause.heard.is_none()).collect();
+            let Some(delivery) = self.deliveries.get(at) else { continue };
+            let of = delivery.record.id;
+            let rest = delivery.handed_on(|clause| clause.operation != id && clause.heard.is_none());
             let by = (!rest.is_empty()).then(|| {
-                let short = join(&rest.iter().map(|clause| clause.text.clone()).collect::<Vec<_>>());
-                let delivery = self.compose(DeliveryKind::Correction, rest, short, world, step, sequence);
+                let delivery = self.compose(DeliveryKind::Correction, rest, world, step, sequence);
                 let by = delivery.record.id;
                 self.deliveries.push(delivery);
                 by
             });
             let Some(delivery) = self.deliveries.get_mut(at) else { continue };
             let state = if by.is_some() { DeliveryState::Superseded } else { DeliveryState::Withdrawn };
-            stopped.extend(delivery.end(state, by).map(|session| (session, record.id)));
+            stopped.extend(delivery.end(state, by).map(|session| (session, of)));
         }
         (!found.is_empty()).then_some(stopped)
     }
@@ -165,16 +169,13 @@ impl Batch {
     }
 
     fn drain(&mut self, world: &World, step: &mut Step, sequence: &mut u64) {
-        assert!(
-            !self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final),
-            "I1: {} drains, and has a final delivery already",
-            self.record.id
-        );
         self.record.state = BatchState::Drained;
+        if self.deliveries.iter().any(|delivery| delivery.record.kind == DeliveryKind::Final) {
+            return; // so the store has it: one closing is enough (I1)
+        }
         let named = self.operations.len() > 1;
         let all: Vec<ClauseRecord> = self.operations.iter().flat_map(|operation| clauses(operation, named, world)).collect();
-        let short = self.short(world);
-        let mut delivery = self.compose(DeliveryKind::Final, all, short, world, step, sequence);
+        let mut delivery = self.compose(DeliveryKind::Final, all, world, step, sequence);
         if fault(Fault::TwoFinals) {
             self.deliveries.push(Delivery {
                 record: DeliveryRecord { id: DeliveryId(step.ids.draw()), ..delivery.record.clone() },
@@ -195,10 +196,10 @@ impl Batch {
         while let Some((old, corrections)) = self.outdated() {
             let mut merged: Vec<ClauseRecord> = Vec::new();
             for operation in &self.operations {
-                let about = |clause: &&ClauseRecord| clause.operation == operation.record.id;
+                let about = |clause: &ClauseRecord| clause.operation == operation.record.id;
                 let latest = corrections.iter().rev().filter_map(|&index| self.deliveries.get(index));
-                let source = latest.chain(self.deliveries.get(old)).find(|delivery| delivery.record.clauses.iter().any(|c| about(&c)));
-                merged.extend(source.into_iter().flat_map(|delivery| delivery.record.clauses.iter().filter(about).cloned()));
+                let source = latest.chain(self.deliveries.get(old)).find(|delivery| delivery.record.clauses.iter().any(about));
+                merged.extend(source.into_iter().flat_map(|source| source.handed_on(about)));
             }
             let last = corrections.last().and_then(|&index| self.deliveries.get(index));
             let enough = last.filter(|last| {
@@ -210,8 +211,7 @@ impl Batch {
             let by = match enough {
                 Some(last) => last.record.id,
                 None => {
-                    let short = self.short(world);
-                    let delivery = self.compose(DeliveryKind::Correction, merged, short, world, step, sequence);
+                    let delivery = self.compose(DeliveryKind::Correction, merged, world, step, sequence);
                     let id = delivery.record.id;
                     self.deliveries.push(delivery);
                     id
@@ -239,22 +239,25 @@ impl Batch {
         })
     }
 
-    fn short(&self, world: &World) -> Localised {
+    /// The short form of these clauses: each operation's own where they tell what is on record of it, otherwise the clauses.
+    fn short(&self, clauses: &[ClauseRecord], world: &World) -> Localised {
         let named = self.operations.len() > 1;
-        let one = |operation: &Operation| world.sayer.short(world.policy(&operation.record.tool), &operation.record, named);
-        join(&self.operations.iter().map(one).collect::<Vec<_>>())
+        let one = |operation: &Operation| -> Vec<Localised> {
+            let record = &operation.record;
+            let policy = world.policy(&record.tool);
+            let own: Vec<&ClauseRecord> = clauses.iter().filter(|clause| clause.operation == record.id).collect();
+            let whole = told(record, [world.sayer.long(policy, record, named)]);
+            if !own.is_empty() && own.iter().map(|clause| &clause.text).eq(whole.iter().map(|clause| &clause.text)) {
+                return vec![world.sayer.short(policy, record, named)];
+            }
+            own.into_iter().map(|clause| clause.text.clone()).collect()
+        };
+        short_form(&self.operations.iter().flat_map(one).collect::<Vec<_>>())
     }
 
-    fn compose(
-        &self,
-        kind: DeliveryKind,
-        clauses: Vec<ClauseRecord>,
-        short: Localised,
-        world: &World,
-        step: &mut Step,
-        sequence: &mut u64,
-    ) -> Delivery {
+    fn compose(&self, kind: DeliveryKind, clauses: Vec<ClauseRecord>, world: &World, step: &mut Step, sequence: &mut u64) -> Delivery {
         assert!(!clauses.is_empty(), "a delivery of {} says something", self.record.id);
+        let short = self.short(&clauses, world);
         let manner = Manner::of(self.operations.iter().map(|operation| world.policy(&operation.record.tool)));
         let record = DeliveryRecord {
             id: DeliveryId(step.ids.draw()),
@@ -281,7 +284,7 @@ impl Batch {
             superseded_by: None,
         };
         *sequence = sequence.saturating_add(1);
-        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new() }
+        Delivery { record, ready_at: Some(step.now), claim: None, tellers: Vec::new(), asked_for: false, route: None }
     }
 }
 
@@ -293,19 +296,18 @@ fn clauses(operation: &Operation, named: bool, world: &World) -> Vec<ClauseRecor
     told(record, std::iter::once(world.sayer.long(policy, record, named)).chain(other))
 }
 
-/// What corrects a text of which something may have been heard; nothing where it would say the same.
-fn corrected(operation: &Operation, named: bool, world: &World) -> Vec<ClauseRecord> {
+/// What is new of an operation since its closing was written; nothing where it would say the same.
+fn news(operation: &Operation, named: bool, world: &World) -> Option<Localised> {
     let record = &operation.record;
     let policy = world.policy(&record.tool);
-    let now = match &record.contradiction {
+    match &record.contradiction {
         Some(_) => world.sayer.contradiction(policy, record, named),
         None => Some(world.sayer.long(policy, record, named)),
-    };
-    told(record, now.map(|now| correction(&now)).into_iter())
+    }
 }
 
-fn told(record: &OperationRecord, texts: impl Iterator<Item = Localised>) -> Vec<ClauseRecord> {
-    texts.flat_map(pieces).map(|text| ClauseRecord { operation: record.id, text, heard: None }).collect()
+fn told(record: &OperationRecord, texts: impl IntoIterator<Item = Localised>) -> Vec<ClauseRecord> {
+    texts.into_iter().flat_map(pieces).map(|text| ClauseRecord { operation: record.id, text, heard: None }).collect()
 }
 
 /// How a closing is told.

@@ -51,13 +51,13 @@ impl SpokenClause {
 ///
 /// * never cut: every clause;
 /// * cut with some heard: those not heard yet;
-/// * cut with none heard: the short form;
+/// * cut with none heard: the short form, where there is one; otherwise every clause;
 /// * in doubt: everything not known to be heard, after a hedge where the policy says so.
 pub(super) fn words(record: &DeliveryRecord, language: Language) -> Vec<SpokenClause> {
     let doubted = record.state == DeliveryState::Uncertain;
-    if !doubted && record.attempt > 0 && record.clauses.iter().all(|clause| clause.heard.is_none()) {
-        let text = record.short.text(language).unwrap_or_default().to_owned();
-        return vec![SpokenClause { clause: Some(SpokenClause::SHORT), text }];
+    let short = record.short.text(language).filter(|_| !doubted && record.attempt > 0);
+    if let Some(text) = short.filter(|_| record.clauses.iter().all(|clause| clause.heard.is_none())) {
+        return vec![SpokenClause { clause: Some(SpokenClause::SHORT), text: text.to_owned() }];
     }
     let before = (doubted && record.uncertain == UncertainPolicy::Check).then(|| SpokenClause { clause: None, text: hedge(language) });
     let unheard = record.clauses.iter().zip(0_u32..).filter(|(clause, _)| clause.heard.is_none());

@@ -15,14 +15,14 @@ use super::delivery::Delivery;
 use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
-use super::record::{DeliveryState, OperationRecord, OperationState};
+use super::record::{DeliveryState, OperationRecord, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
 /// The way to the store of one batch.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Lane {
     /// What is durable; none before the first transaction is.
     pub batch: Option<Batch>,
@@ -41,7 +41,7 @@ pub(super) struct Lane {
 }
 
 /// A transaction that the store has not answered for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Transaction {
     pub commit: CommitId,
     pub draft: Batch,
@@ -49,7 +49,7 @@ pub(super) struct Transaction {
 }
 
 /// One work, with what it came to.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Part {
     pub work: Work,
     pub outcome: Outcome,
@@ -253,6 +253,9 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
             effects.push(cancel_request(record, operation.cancel.asked));
         }
         let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
+        if ended {
+            effects.push(Effect::Measured(LedgerMeasure::OperationSettled));
+        }
         if let (true, Some(from), Some(to)) = (ended, operation.accepted_at, operation.settled_at) {
             effects.push(Effect::Measured(LedgerMeasure::OperationDurationMs(to.since(from))));
         }
@@ -278,6 +281,9 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
         };
         if before.is_none_or(|before| before.record.state != state) {
             effects.push(Effect::Measured(measure));
+            if state == DeliveryState::Spoken && delivery.route == Some(Route::Ride) {
+                effects.push(Effect::Measured(LedgerMeasure::NextTurnResync));
+            }
         }
     }
 }

@@ -5,7 +5,8 @@
 
 use super::claim::{Claim, words};
 use super::effect::{DeliveryEnvelope, SpokenClause};
-use super::record::{ClauseEvidence, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use super::record::{ClauseEvidence, ClauseRecord, ClauseVerdict, DeliveryRecord, DeliveryState, Route};
+use super::say::hedged;
 use crate::faults::{Fault, fault};
 use crate::ids::{BootId, DeliveryId, OperationId, SessionId};
 use crate::policy::{Language, UncertainPolicy};
@@ -20,6 +21,10 @@ pub(super) struct Delivery {
     pub claim: Option<Claim>,
     /// The latest conversations that have had it: evidence from them counts, however late.
     pub tellers: Vec<SessionId>,
+    /// Somebody has asked for it since it was claimed last.
+    pub asked_for: bool,
+    /// The way of its last telling of which a frame was released, in this boot.
+    pub route: Option<Route>,
 }
 
 impl Delivery {
@@ -37,9 +42,12 @@ impl Delivery {
         (self.claim.is_none() && waits) || (fault(Fault::ClaimedTwice) && self.record.state == DeliveryState::Speaking)
     }
 
-    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat.
+    /// Whether it may be spoken: one that another way may have acknowledged is not, where its policy rules out a repeat; nor one
+    /// that has been told so often in doubt, unless it is asked for.
     pub fn speakable(&self) -> bool {
-        self.waits() && !(self.record.state == DeliveryState::Uncertain && self.record.uncertain == UncertainPolicy::Suppress)
+        let doubtful = self.record.state == DeliveryState::Uncertain;
+        let enough = self.record.attempt >= DOUBTS_MAX && !self.asked_for;
+        self.waits() && !(doubtful && (enough || self.record.uncertain == UncertainPolicy::Suppress))
     }
 
     /// Whether it is too old to be told. Within a boot the monotonic clock decides, over boots the wall clock, where both
@@ -81,9 +89,44 @@ impl Delivery {
             ready_at: self.ready_at,
             ready_wall: record.ready,
             stale_after_ms: record.stale_after_ms,
+            attempt: record.attempt,
             ride_only: record.attempt >= CUTS_MAX,
             operations,
         }
+    }
+
+    /// Whether nobody knows if something of it has been told: it is in doubt, or under way.
+    pub fn doubtful(&self) -> bool {
+        let under_way = |claim: &Claim| claim.doubted || claim.frames || claim.route == Route::HandOff;
+        self.record.state == DeliveryState::Uncertain || self.claim.as_ref().is_some_and(under_way)
+    }
+
+    /// Whether it ended otherwise than by being told.
+    pub fn dropped(&self) -> bool {
+        matches!(self.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
+    }
+
+    /// Clauses of it as what takes its place tells them. What was dropped stays untold (I10). What may have been heard is told by
+    /// the policy for that: after a hedge, as it is, or not at all.
+    pub fn handed_on(&self, which: impl Fn(&ClauseRecord) -> bool) -> Vec<ClauseRecord> {
+        if self.dropped() {
+            return Vec::new();
+        }
+        let mut clauses: Vec<ClauseRecord> = self.record.clauses.iter().filter(|clause| which(clause)).cloned().collect();
+        if self.doubtful() {
+            match self.record.uncertain {
+                UncertainPolicy::Check => {
+                    clauses
+                        .iter_mut()
+                        .filter(|clause| clause.heard.is_none())
+                        .take(1)
+                        .for_each(|clause| clause.text = hedged(&clause.text));
+                }
+                UncertainPolicy::Repeat => {}
+                UncertainPolicy::Suppress => clauses.retain(|clause| clause.heard.is_some()),
+            }
+        }
+        clauses
     }
 
     /// Claims it (R4), and says what is to be said.
@@ -94,6 +137,7 @@ impl Delivery {
         let told = clauses.iter().filter_map(|spoken| spoken.clause).collect();
         self.claim = Some(Claim { session, boot, route, doubted, frames: false, told });
         self.record.state = DeliveryState::Speaking;
+        self.asked_for = false;
         self.tellers.retain(|&teller| teller != session);
         self.tellers.push(session);
         if self.tellers.len() > TELLERS_MAX {
@@ -102,11 +146,12 @@ impl Delivery {
         clauses
     }
 
-    /// Its first frame has been released.
-    pub fn first_frame(&mut self, session: SessionId) {
-        if let Some(claim) = self.claim.as_mut().filter(|claim| claim.spoken_by(session)) {
-            claim.frames = true;
-        }
+    /// Its first frame has been released. Says the claim that this was new to.
+    pub fn first_frame(&mut self, session: SessionId) -> Option<&Claim> {
+        let claim = self.claim.as_mut().filter(|claim| claim.spoken_by(session) && !claim.frames)?;
+        claim.frames = true;
+        self.route = Some(claim.route);
+        Some(claim)
     }
 
     /// The claim is given back before any frame; no attempt is spent.
@@ -195,7 +240,9 @@ impl Delivery {
         }
         let verdict = |told: &u32| evidence.iter().rev().find(|known| known.clause == *told).map(|known| known.verdict);
         let cut = claim.told.iter().any(|told| matches!(verdict(told), None | Some(ClauseVerdict::Unheard)));
-        if cut {
+        // A clause that was cut takes nothing from the doubt about another.
+        let doubtful = claim.told.iter().any(|told| verdict(told) == Some(ClauseVerdict::Uncertain));
+        if cut && !doubtful {
             // What an earlier attempt left in doubt is still in doubt.
             self.record.state = before(claim);
             self.record.attempt = self.record.attempt.saturating_add(1);
@@ -224,6 +271,10 @@ fn before(claim: &Claim) -> DeliveryState {
 
 /// After so many cuts or doubts a delivery only rides, or waits to be asked for: trying again would be a nuisance.
 const CUTS_MAX: u32 = 3;
+
+/// After so many tellings of which nobody knows whether they were heard, a delivery stays `Uncertain`, visibly, until it is asked for
+/// or late evidence comes: a line that loses a little all the time would have it told for ever.
+pub const DOUBTS_MAX: u32 = 6;
 
 /// Conversations whose late evidence is awaited: evidence comes within seconds, so only the latest matter.
 const TELLERS_MAX: usize = 8;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::time::Time;
 
 /// The times at which lanes want to be woken.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Due {
     of: BTreeMap<u64, Time>,
     order: BTreeSet<(Time, u64)>,

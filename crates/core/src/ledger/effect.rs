@@ -201,6 +201,9 @@ pub struct Cancellation {
     pub cancelling: Vec<OperationId>,
     /// Those that it came too late for: they have ended, and their closing is about to be told.
     pub ended: Vec<OperationId>,
+    /// Those whose cancel could not be put on record: they go on.
+    #[serde(default)]
+    pub refused: Vec<OperationId>,
     /// What the caller hears, in the session's language.
     pub say: String,
 }
@@ -245,6 +248,8 @@ pub struct DeliveryEnvelope {
     pub ready_wall: Wall,
     /// Age after which it is not told (ms). A later version makes it stale too: the ledger judges that, and withdraws it.
     pub stale_after_ms: Option<u64>,
+    /// Times that it was cut or doubted.
+    pub attempt: u32,
     /// Whether it only rides, or waits to be asked for: it has been cut too often.
     pub ride_only: bool,
     /// The operations that it closes.
@@ -260,13 +265,20 @@ pub enum LedgerMeasure {
     OperationDurationMs(u64),
     /// `operation_complete_to_delivery_ready_ms`.
     CompleteToDeliveryReadyMs(u64),
+    /// An operation was settled (counted): the denominator of `duplicate_side_effect_rate`.
+    OperationSettled,
     /// A result came again, or another for the same operation (counted).
     RepeatedResult,
     /// `duplicate_side_effect_rate`'s numerator: an effect known to have happened twice (counted; must stay zero).
     DuplicateSideEffect,
-    /// `duplicate_delivery_rate`'s numerator: a closing told again after doubt (counted).
+    /// `duplicate_delivery_rate`'s numerator: a closing began to be told again after doubt (counted).
     DuplicateDelivery,
-    /// A delivery ended `Spoken` (counted).
+    /// `stale_delivery_rate`'s numerator: a closing began to be told after it was stale (counted; must stay zero).
+    StaleDelivery,
+    /// `next_turn_resync_rate`'s numerator: a delivery ended `Spoken` that found no window of its own and rode on a response
+    /// (counted).
+    NextTurnResync,
+    /// A delivery ended `Spoken` (counted): the denominator of the three rates above.
     Spoken,
     /// A delivery became `Uncertain` (counted).
     Uncertain,

@@ -22,12 +22,12 @@ use crate::ids::DeliveryId;
 use crate::time::{Step, Time};
 
 /// The deliveries that are to be handed off unless somebody comes.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct HandOffs {
     waiting: BTreeMap<DeliveryId, Waiting>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Waiting {
     lane: u64,
     /// When it is handed off; none while that is under way, or somebody is there who may hear it.
@@ -75,6 +75,16 @@ impl HandOffs {
         .collect()
     }
 
+    /// The first that waits for its time and has not been tried begins now.
+    pub fn hasten(&mut self) -> Option<(u64, DeliveryId)> {
+        let untried = |waiting: &Waiting| waiting.at.is_some() && waiting.tries == 0;
+        let oldest = self.waiting.iter_mut().filter(|(_, waiting)| untried(waiting)).min_by_key(|(_, waiting)| waiting.lane);
+        oldest.map(|(&id, waiting)| {
+            waiting.at = None;
+            (waiting.lane, id)
+        })
+    }
+
     /// One was not acknowledged: it is tried again.
     pub fn again(&mut self, delivery: DeliveryId, retry_after_ms: Option<u64>, now: Time) {
         if let Some(waiting) = self.waiting.get_mut(&delivery) {
@@ -98,6 +108,11 @@ impl Ledger {
 }
 
 impl Delivery {
+    /// Whether it is to be handed off where nobody comes to hear it.
+    pub fn goes_another_way(&self) -> bool {
+        self.record.hand_off_after_ms.is_some()
+    }
+
     /// Whether it is being handed off.
     pub fn is_handed_off(&self) -> bool {
         self.claim.as_ref().is_some_and(|claim| claim.route == Route::HandOff)

@@ -129,7 +129,7 @@ pub(super) enum Judgement {
 }
 
 /// The memory of intents: everything live, and the latest [`CLOSED_OPERATIONS_MAX`] closed operations.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Intents {
     known: BTreeMap<String, Known>,
     closed: BTreeMap<OperationId, ClosedOperation>,

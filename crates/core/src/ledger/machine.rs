@@ -9,21 +9,21 @@ use super::effect::{CallbackAnswer, Effect, News};
 use super::hand_off::HandOffs;
 use super::input::{CommitId, HandOffOutcome, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
-use super::operation::Operation;
 use super::progress::Updates;
 use super::record::DeliveryRecord;
 use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::topics::Topics;
-use super::work::{Ask, Work, accepted_again, answer_closed, cancelling_news, claim_refused, refused};
+use super::wish::Wishes;
+use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
 use crate::policy::ToolPolicy;
 use crate::time::{Step, Time};
 
-/// Operations, batches, deliveries and claims of one box.
-#[derive(Debug)]
+/// Operations, batches, deliveries and claims of one box. A clone goes its own way: what may happen next can be tried out.
+#[derive(Debug, Clone)]
 pub struct Ledger {
     pub(super) world: World,
     /// By a number that grows: the order is that of acceptance.
@@ -45,6 +45,7 @@ pub struct Ledger {
     pub(super) topics: Topics,
     pub(super) updates: Updates,
     pub(super) hand_offs: HandOffs,
+    pub(super) wishes: Wishes,
     /// Operations that wait for the end of the one that they replace, by that one.
     pub(super) replacements: BTreeMap<OperationId, OperationId>,
     /// When each lane wants to be woken.
@@ -52,7 +53,7 @@ pub struct Ledger {
 }
 
 /// What every batch's changes are judged by.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct World {
     pub boot: BootId,
     pub sayer: Sayer,
@@ -100,6 +101,7 @@ impl Ledger {
             topics: Topics::default(),
             updates: Updates::default(),
             hand_offs: HandOffs::default(),
+            wishes: Wishes::default(),
             replacements: BTreeMap::new(),
             due: Due::default(),
         }
@@ -273,24 +275,6 @@ impl Ledger {
         }
     }
 
-    /// The caller's operations: the party's where it is known, otherwise the conversation's.
-    fn cancel(&mut self, session: SessionId, tool: Option<&String>, step: &mut Step, effects: &mut Vec<Effect>) {
-        let party = self.world.sessions.get(&session).and_then(|listener| listener.party.clone());
-        let theirs = |lane: &Lane| lane.session == session || (party.is_some() && lane.party == party);
-        // What is over, or has nothing of that tool, has nothing to say to it. What is being accepted may have.
-        let concerned = |lane: &Lane| {
-            let of_tool = |operation: &Operation| tool.is_none_or(|tool| *tool == operation.record.tool);
-            !lane.idle() || lane.batch.as_ref().is_some_and(|batch| !batch.closed() && batch.operations.iter().any(of_tool))
-        };
-        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| theirs(lane) && concerned(lane)).map(|(&number, _)| number).collect();
-        if lanes.is_empty() {
-            self.emit(cancelling_news(session, Vec::new(), Vec::new(), &self.world), effects);
-        }
-        for number in lanes {
-            self.put(number, Work::Cancel { session, tool: tool.cloned() }, step, effects);
-        }
-    }
-
     fn callback(
         &mut self,
         request: RequestId,
@@ -392,7 +376,12 @@ impl Ledger {
             }
             let Some(mut draft) = draft else {
                 // Nothing was ever accepted here; what was asked of it has nothing to be done.
-                self.again.extend(parts.into_iter().filter_map(|part| part.outcome.bounced));
+                for part in parts {
+                    self.again.extend(part.outcome.bounced);
+                    if let Work::Cancel { wish, .. } = part.work {
+                        self.heed(number, wish, part.outcome.cancelled, effects);
+                    }
+                }
                 continue;
             };
             let before = lane.batch.as_ref().map(|batch| batch.record.state);
@@ -431,7 +420,7 @@ impl Ledger {
     fn settle(&mut self, number: u64, draft: Batch, parts: Vec<Part>, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(lane) = self.lanes.get_mut(&number) else { return };
         let old = lane.batch.replace(draft);
-        let (mut told, mut replaced) = (Vec::new(), Vec::new());
+        let (mut told, mut replaced, mut heeded) = (Vec::new(), Vec::new(), Vec::new());
         for part in parts {
             if let Work::Accept { operation, replaces: Some(older), .. } = &part.work {
                 replaced.push((*older, *operation));
@@ -456,8 +445,12 @@ impl Ledger {
                         lane.put(Work::Suppress { delivery });
                     }
                 }
+                Work::Cancel { wish, .. } => heeded.push((wish, part.outcome.cancelled)),
                 _ => told.extend(part.outcome.then),
             }
+        }
+        for (wish, cancelled) in heeded {
+            self.heed(number, wish, cancelled, effects);
         }
         for effect in told {
             self.emit(effect, effects);
@@ -511,6 +504,9 @@ impl Ledger {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
         }
+        if let Work::Cancel { wish, tool } = work {
+            self.not_heeded(number, *wish, tool.as_ref(), effects);
+        }
         if let Work::Accept { ask, operation, key, .. } = work {
             self.by_operation.remove(operation);
             if let Some((base, _)) = split(key) {
@@ -523,7 +519,7 @@ impl Ledger {
     }
 
     /// What is told to a conversation that is over is told to nobody.
-    fn emit(&self, effect: Effect, effects: &mut Vec<Effect>) {
+    pub(super) fn emit(&self, effect: Effect, effects: &mut Vec<Effect>) {
         match &effect {
             Effect::Tell { session, .. } if !self.world.sessions.contains_key(session) => {}
             _ => effects.push(effect),

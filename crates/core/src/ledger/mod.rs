@@ -29,8 +29,10 @@ mod retain;
 mod say;
 mod session;
 mod topics;
+mod wish;
 mod work;
 
+pub use delivery::DOUBTS_MAX;
 pub use effect::{
     CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, LedgerMeasure, News, SpokenClause, Write,
 };

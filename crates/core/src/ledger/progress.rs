@@ -11,7 +11,8 @@ use super::batch::Batch;
 use super::effect::{CallbackAnswer, DeliveryEnvelope, Effect, News};
 use super::input::RequestId;
 use super::machine::{Ledger, World};
-use super::record::DeliveryKind;
+use super::operation::Operation;
+use super::record::{DeliveryKind, OperationState};
 use super::session::may_hear;
 use super::work::withdrawn;
 use crate::faults::{Fault, fault};
@@ -20,12 +21,12 @@ use crate::policy::{Priority, ProgressPolicy};
 use crate::time::{Step, Time};
 
 /// The latest update of each operation that has one.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Updates {
     latest: BTreeMap<OperationId, Update>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Update {
     delivery: DeliveryId,
     /// Who has it, and may still be about to tell it.
@@ -35,12 +36,13 @@ struct Update {
 }
 
 impl Updates {
-    /// What its operations' end has overtaken is told no more.
+    /// What its operations' end, or the caller's wish to have them cancelled, has overtaken is told no more.
     pub fn settle(&mut self, batch: &Batch, world: &World, effects: &mut Vec<Effect>) {
         if fault(Fault::ProgressAfterFinal) {
             return;
         }
-        for operation in batch.operations.iter().filter(|operation| operation.record.state.settled()) {
+        let overtaken = |operation: &&Operation| operation.record.state.settled() || operation.record.state == OperationState::Cancelling;
+        for operation in batch.operations.iter().filter(overtaken) {
             if let Some(update) = self.latest.remove(&operation.record.id) {
                 let there = update.to.into_iter().filter(|session| world.sessions.contains_key(session));
                 effects.extend(there.map(|session| withdrawn(session, update.delivery)));
@@ -63,13 +65,16 @@ impl Ledger {
         step: &mut Step,
         effects: &mut Vec<Effect>,
     ) {
-        let answer = match self.operation(operation) {
+        let known = self.operation(operation);
+        let cancelling = known.is_some_and(|record| record.state == OperationState::Cancelling);
+        let answer = match known {
             None if self.intents.closed(operation).is_none() => CallbackAnswer::Unknown,
             None => CallbackAnswer::Over,
             Some(record) if record.state.settled() => CallbackAnswer::Over,
             Some(_) => CallbackAnswer::Noted,
         };
-        if answer == CallbackAnswer::Noted && self.updates.allow(operation, step.now) {
+        // Who wants it cancelled does not want to hear how far it is.
+        if answer == CallbackAnswer::Noted && !cancelling && self.updates.allow(operation, step.now) {
             self.update(operation, progress, step, effects);
         }
         effects.push(Effect::Answer { request, answer });
@@ -98,6 +103,7 @@ impl Ledger {
             ready_at: Some(step.now),
             ready_wall: step.wall,
             stale_after_ms: Some(FRESH_MS),
+            attempt: 0,
             ride_only: false,
             operations: vec![id],
         };

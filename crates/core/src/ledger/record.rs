@@ -215,7 +215,7 @@ pub struct DeliveryRecord {
     pub attempt: u32,
     /// What it says, in the order of acceptance.
     pub clauses: Vec<ClauseRecord>,
-    /// What it says when none of the long form was heard.
+    /// What it says when none of the long form was heard; empty where that would be too long: then it says its clauses.
     pub short: Localised,
     /// How soon it wants to be heard.
     pub priority: Priority,

@@ -119,7 +119,14 @@ fn assemble(snapshot: Snapshot, world: &World, step: &Step) -> Vec<Batch> {
             frames: claim.route != Route::HandOff,
             told: Vec::new(),
         });
-        deliveries.entry(record.batch).or_default().push(Delivery { record, ready_at: None, claim, tellers: Vec::new() });
+        deliveries.entry(record.batch).or_default().push(Delivery {
+            record,
+            ready_at: None,
+            claim,
+            tellers: Vec::new(),
+            asked_for: false,
+            route: None,
+        });
     }
     let with_parts = |record: BatchRecord| {
         let mut operations = operations.remove(&record.id).unwrap_or_default();

@@ -14,18 +14,21 @@ impl Ledger {
     /// goes when too many others have come after it; its rows stay in the store.
     pub(super) fn tidy(&mut self, number: u64) {
         let Some(lane) = self.lanes.get(&number).filter(|lane| lane.idle()) else { return };
+        let dormant = lane.batch.as_ref().is_some_and(|batch| self.dormant(batch));
+        if !dormant {
+            // Something of it is to be told again.
+            self.retained.retain(|&retained| retained != number);
+        }
         match &lane.batch {
             None => {
                 self.lanes.remove(&number);
                 self.open.retain(|_, open| *open != number);
             }
-            Some(batch) if self.dormant(batch) && !self.retained.contains(&number) => {
+            Some(_) if dormant && !self.retained.contains(&number) => {
                 self.retained.push_back(number);
                 if self.retained.len() > RETAINED_MAX
                     && let Some(oldest) = self.retained.pop_front()
-                    && let Some(lane) = self.lanes.get(&oldest)
-                    && lane.idle()
-                    && lane.batch.as_ref().is_some_and(|batch| self.dormant(batch))
+                    && self.retirable(oldest)
                 {
                     self.retire(oldest);
                 }
@@ -38,8 +41,14 @@ impl Ledger {
     /// without a party that is over.
     fn dormant(&self, batch: &Batch) -> bool {
         let nobody = batch.record.party.is_none() && !self.world.sessions.contains_key(&batch.record.session);
-        let handed_off = |delivery: &Delivery| delivery.waits() && delivery.record.hand_off_after_ms.is_some();
+        let handed_off = |delivery: &Delivery| delivery.waits() && delivery.goes_another_way();
         batch.quiet() || (nobody && batch.resting() && !batch.deliveries.iter().any(handed_off))
+    }
+
+    /// Whether a lane may go: nothing waits in it, and nothing of it is to be told.
+    fn retirable(&self, number: u64) -> bool {
+        let lane = self.lanes.get(&number).filter(|lane| lane.idle());
+        lane.and_then(|lane| lane.batch.as_ref()).is_some_and(|batch| self.dormant(batch))
     }
 
     fn retire(&mut self, number: u64) {
@@ -59,21 +68,26 @@ impl Ledger {
         self.due.set(number, None);
     }
 
-    /// Much is held: what is over goes first; then the oldest closing that nobody has come to hear is given up, so that parties who
-    /// never call back don't keep others from being served.
+    /// Much is held: what is over goes first; then the oldest closing that nobody has come to hear goes its other way at once, or is
+    /// given up where it has none, so that parties who never call back don't keep others from being served.
     pub(super) fn make_room(&mut self, step: &mut Step, effects: &mut Vec<Effect>) {
-        if let Some(&oldest) = self.retained.iter().find(|&number| self.lanes.get(number).is_some_and(Lane::idle)) {
+        if let Some(&oldest) = self.retained.iter().find(|&&number| self.retirable(number)) {
             self.retire(oldest);
         }
         // The next to go is given up now: by the next request it will be over.
         if !self.retained.is_empty() {
             return;
         }
+        if let Some((lane, delivery)) = self.hand_offs.hasten() {
+            return self.put(lane, Work::HandOff { delivery }, step, effects);
+        }
         let unheard = |lane: &Lane| {
             let nobody = |delivery: &Delivery| {
                 !self.world.sessions.iter().any(|(&session, listener)| self.world.may_hear(session, listener, &delivery.record))
             };
-            lane.idle() && lane.batch.as_ref().is_some_and(|batch| batch.resting() && batch.deliveries.iter().all(nobody))
+            // What goes another way is tried again until it has got there.
+            let lost = |delivery: &Delivery| nobody(delivery) && (delivery.record.state.terminal() || !delivery.goes_another_way());
+            lane.idle() && lane.batch.as_ref().is_some_and(|batch| batch.resting() && batch.deliveries.iter().all(lost))
         };
         if let Some((&oldest, _)) = self.lanes.iter().find(|(_, lane)| unheard(lane)) {
             self.put(oldest, Work::Obsolete { state: DeliveryState::Suppressed }, step, effects);

@@ -3,6 +3,8 @@
 //!
 //! Text is made for a voice: control and formatting characters are dropped, nothing is HTML-escaped, length is bounded.
 
+use std::sync::Arc;
+
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
 use serde_json::Value;
@@ -26,14 +28,14 @@ pub fn check_template(template: &str) -> Result<(), String> {
 }
 
 /// Renders sayings.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Sayer {
-    environment: Environment<'static>,
+    environment: Arc<Environment<'static>>,
 }
 
 impl Sayer {
     pub fn new() -> Self {
-        Self { environment: environment() }
+        Self { environment: Arc::new(environment()) }
     }
 
     /// What the caller hears when an operation has been accepted.
@@ -102,12 +104,14 @@ impl Sayer {
         own.unwrap_or_else(|| phrase(Phrase::Progress, None).text(language).unwrap_or_default().to_owned())
     }
 
-    /// What the caller hears when operations are being cancelled, or when there is nothing left to cancel.
-    pub fn cancelling(&self, cancelling: bool, ended: bool, language: Language) -> String {
-        let which = match (cancelling, ended) {
-            (true, _) => Phrase::Cancelling,
-            (false, true) => Phrase::EndedBefore,
-            (false, false) => Phrase::NothingToCancel,
+    /// What the caller hears when operations are being cancelled, can't be now, or when there is nothing left to cancel.
+    pub fn cancelling(&self, cancelling: bool, ended: bool, refused: bool, language: Language) -> String {
+        let which = match (cancelling, ended, refused) {
+            (true, _, false) => Phrase::Cancelling,
+            (true, _, true) => Phrase::CancellingSome,
+            (false, _, true) => Phrase::NoCancelNow,
+            (false, true, false) => Phrase::EndedBefore,
+            (false, false, false) => Phrase::NothingToCancel,
         };
         phrase(which, None).text(language).unwrap_or_default().to_owned()
     }
@@ -156,6 +160,15 @@ pub(super) fn hedge(language: Language) -> String {
     phrase(Phrase::Hedge, None).text(language).unwrap_or_default().to_owned()
 }
 
+/// The text as one that may have been heard already.
+pub(super) fn hedged(text: &Localised) -> Localised {
+    let hedge = phrase(Phrase::Hedge, None);
+    let is = |text: &Option<String>, hedge: &Option<String>| {
+        text.as_ref().zip(hedge.as_ref()).is_some_and(|(text, hedge)| text.starts_with(hedge.as_str()))
+    };
+    if is(&text.es, &hedge.es) || is(&text.en, &hedge.en) { text.clone() } else { lead(&hedge, text) }
+}
+
 /// The text as a correction of what was, or may have been, told.
 pub(super) fn correction(text: &Localised) -> Localised {
     lead(&phrase(Phrase::Correction, None), text)
@@ -180,7 +193,15 @@ pub(super) fn pieces(text: Localised) -> Vec<Localised> {
     (0..count).map(|_| Localised { es: es.next(), en: en.next() }).collect()
 }
 
-/// One text after the other, in every language that any of them is written in.
+/// The short form that says all of these texts; none where one of its languages would be too long for it: what is cut tells nobody
+/// everything, and the clauses are told instead.
+pub(super) fn short_form(texts: &[Localised]) -> Localised {
+    let whole = join(texts);
+    let fits = |text: &Option<String>| text.as_ref().is_none_or(|text| text.chars().count() <= SHORT_CHARS_MAX);
+    if fits(&whole.es) && fits(&whole.en) { whole } else { Localised::default() }
+}
+
+/// One text after the other, whole, in every language that any of them is written in.
 pub(super) fn join(texts: &[Localised]) -> Localised {
     let one = |language| {
         let native = |text: &Localised| match language {
@@ -189,7 +210,7 @@ pub(super) fn join(texts: &[Localised]) -> Localised {
         };
         texts.iter().any(native).then(|| {
             let all: Vec<&str> = texts.iter().filter_map(|text| text.text(language)).collect();
-            bounded(&all.join(" "), SHORT_CHARS_MAX)
+            all.join(" ")
         })
     };
     Localised { es: one(Language::Es), en: one(Language::En) }
@@ -222,6 +243,8 @@ enum Phrase {
     RunningConfirm,
     AskedConfirm,
     Cancelling,
+    CancellingSome,
+    NoCancelNow,
     EndedBefore,
     NothingToCancel,
 }
@@ -252,6 +275,11 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
             ("Eso ya lo habías pedido. ¿Quieres que lo haga otra vez?", "You've asked for that before. Do you want it done once more?")
         }
         Phrase::Cancelling => ("Intento cancelarlo; te digo cómo queda.", "I'm trying to cancel it; I'll tell you how it ends."),
+        Phrase::CancellingSome => (
+            "Intento cancelar lo que puedo, y te digo cómo queda; el resto ahora mismo no puedo cancelarlo.",
+            "I'm trying to cancel what I can, and I'll tell you how it ends; the rest I can't cancel right now.",
+        ),
+        Phrase::NoCancelNow => ("Ahora mismo no puedo cancelarlo; sigue en marcha.", "I can't cancel it right now; it's still under way."),
         Phrase::EndedBefore => {
             ("Ya ha terminado; enseguida te cuento cómo ha ido.", "It has ended already; I'll tell you how it went in a moment.")
         }
@@ -341,7 +369,7 @@ const RAW_CHARS_MAX: usize = 8_000;
 /// Longest text of one operation: about a minute of speech.
 pub(super) const TEXT_CHARS_MAX: usize = 900;
 
-/// Longest short form of a batch.
+/// Longest short form of a delivery, in characters: about 40 s of speech.
 const SHORT_CHARS_MAX: usize = 600;
 
 /// A text up to this length is one segment: about 13 s, which is short enough to be told again whole.

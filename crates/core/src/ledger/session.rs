@@ -55,7 +55,7 @@ pub(super) fn may_hear(
 }
 
 /// Which conversations have been offered which delivery.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Offers {
     to: BTreeMap<DeliveryId, BTreeSet<SessionId>>,
 }

@@ -16,7 +16,7 @@ use crate::ids::{PartyId, SessionId};
 use crate::time::Step;
 
 /// What is known of the topics of every caller.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Topics {
     newest: BTreeMap<(Owner, String), Newest>,
 }
@@ -28,7 +28,7 @@ enum Owner {
     Session(SessionId),
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Newest {
     /// The newest lane on the topic.
     lane: u64,

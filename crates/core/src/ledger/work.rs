@@ -4,12 +4,13 @@
 use serde_json::Value;
 
 use super::batch::{Batch, OPERATIONS_MAX};
-use super::effect::{CallbackAnswer, Cancellation, Effect, LedgerMeasure, News};
+use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
 use super::hand_off::{hand_off, message};
 use super::input::{Acceptance, AttemptOutcome, CancelOutcome, HandOffOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
 use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
+use super::wish::Cancelled;
 use crate::conversation::input::ToolCall;
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
@@ -39,7 +40,7 @@ pub(super) enum Work {
     /// It takes no more operations.
     Seal,
     /// The caller wants its operations cancelled: this tool's, or all.
-    Cancel { session: SessionId, tool: Option<String> },
+    Cancel { wish: u64, tool: Option<String> },
     /// A newer operation takes this one's place.
     Replace { operation: OperationId },
     /// The operation that this one replaces has come to its end.
@@ -86,19 +87,29 @@ enum About {
 }
 
 /// What one work came to: told when the draft is durable.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Outcome {
     /// Carried out in order.
     pub then: Vec<Effect>,
     /// The work belongs elsewhere: asked again from the start.
     pub bounced: Option<Ask>,
+    /// What a wish to cancel comes to in this batch.
+    pub cancelled: Cancelled,
 }
 
 impl Work {
     /// Whether its sender can be told that it failed. What can't be refused is repeated until it is durable: it is a fact, and
     /// the store must come to know it.
     pub fn refusable(&self) -> bool {
-        matches!(self, Work::Accept { .. } | Work::Repeat { .. } | Work::Callback { .. } | Work::Retract { .. } | Work::Claim { .. })
+        matches!(
+            self,
+            Work::Accept { .. }
+                | Work::Repeat { .. }
+                | Work::Cancel { .. }
+                | Work::Callback { .. }
+                | Work::Retract { .. }
+                | Work::Claim { .. }
+        )
     }
 
     /// Whether it would change an operation that the draft has changed already. `Cancelling` is durable before anything else
@@ -159,7 +170,11 @@ impl Work {
             Work::Accept { .. } => {}
             Work::Repeat { ask, operation, answer } => match batch.operation(*operation).map(|found| found.record.turn) {
                 Some(turn) if !durable.is_some_and(Batch::closed) || turn == ask.turn => {
-                    then.push(accepted_again(ask, (*operation, batch.record.id), batch.standing(), *answer, world));
+                    let (standing, next) = batch.standing();
+                    if let Some(delivery) = next.and_then(|id| batch.delivery(id)) {
+                        delivery.asked_for = true;
+                    }
+                    then.push(accepted_again(ask, (*operation, batch.record.id), (standing, next), *answer, world));
                 }
                 _ => outcome.bounced = Some(ask.clone()),
             },
@@ -168,7 +183,7 @@ impl Work {
                     batch.record.state = BatchState::Sealed;
                 }
             }
-            Work::Cancel { session, tool } => cancel(batch, *session, tool.as_ref(), world, then),
+            Work::Cancel { tool, .. } => outcome.cancelled = Cancelled::of(batch, tool.as_ref()),
             Work::Replace { operation } => {
                 if let Some(found) = batch.operation(*operation) {
                     found.replaced |= found.cancel();
@@ -235,7 +250,13 @@ impl Work {
             }
             Work::FirstFrame { session, delivery } => {
                 if let Some(found) = batch.delivery(*delivery) {
-                    found.first_frame(*session);
+                    let stale = found.stale(step);
+                    let claim = found.first_frame(*session);
+                    let measured = [
+                        (claim.is_some_and(|claim| claim.doubted), LedgerMeasure::DuplicateDelivery),
+                        (claim.is_some() && stale, LedgerMeasure::StaleDelivery),
+                    ];
+                    then.extend(measured.into_iter().filter(|(holds, _)| *holds).map(|(_, measure)| Effect::Measured(measure)));
                 }
             }
             Work::Settled { session, delivery, clauses } => {
@@ -338,32 +359,6 @@ pub(super) fn accepted_again(
     Effect::Tell { session: ask.session, news: News::Accepted(acceptance) }
 }
 
-/// The caller wants operations cancelled; what that comes to at once is told when it is durable (R6).
-fn cancel(batch: &mut Batch, session: SessionId, tool: Option<&String>, world: &World, then: &mut Vec<Effect>) {
-    let untold = !batch.closed();
-    let (mut cancelling, mut ended) = (Vec::new(), Vec::new());
-    for operation in &mut batch.operations {
-        if tool.is_some_and(|tool| *tool != operation.record.tool) {
-            continue;
-        }
-        if operation.cancel() {
-            cancelling.push(operation.record.id);
-        } else if operation.record.state.settled() && untold {
-            ended.push(operation.record.id);
-        }
-    }
-    if !cancelling.is_empty() || !ended.is_empty() {
-        then.push(cancelling_news(session, cancelling, ended, world));
-    }
-}
-
-/// What a wish to cancel came to.
-pub(super) fn cancelling_news(session: SessionId, cancelling: Vec<OperationId>, ended: Vec<OperationId>, world: &World) -> Effect {
-    let language = world.sessions.get(&session).map_or_else(Language::default, |listener| listener.language);
-    let say = world.sayer.cancelling(!cancelling.is_empty(), !ended.is_empty(), language);
-    Effect::Tell { session, news: News::Cancelling(Cancellation { cancelling, ended, say }) }
-}
-
 /// The operation, with its first attempt (R1 and R2 in one transaction: acceptance and request both wait for it).
 fn accept(
     draft: &mut Option<Batch>,
@@ -437,9 +432,6 @@ fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, wo
         return;
     }
     let Some(delivery) = batch.delivery(id) else { return };
-    if delivery.record.state == DeliveryState::Uncertain {
-        then.push(Effect::Measured(LedgerMeasure::DuplicateDelivery));
-    }
     let clauses = delivery.grant(session, world.boot, route, listener.language);
     then.push(Effect::Tell { session, news: News::Claimed { delivery: id, clauses } });
 }

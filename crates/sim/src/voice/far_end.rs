@@ -20,6 +20,8 @@ pub struct FarEnd {
     pub lost: i64,
     /// So many of the next packets with words in them are lost on the way.
     pub losing: u64,
+    /// Nothing of ours reaches it any more, while its reports go on.
+    pub cut_off: bool,
     /// Frames that were audible, and when, in their order.
     pub ear: Vec<(u64, SegmentRef)>,
     /// What became of each segment's frames.
@@ -105,6 +107,7 @@ impl FarEnd {
             next_report: now + REPORT_MS,
             lost: 0,
             losing: 0,
+            cut_off: false,
             ear: Vec::new(),
             counts: BTreeMap::new(),
             repeated: 0,
@@ -123,6 +126,9 @@ impl FarEnd {
 
     /// Packets of silence left the box, the first at `now`, 20 ms apart.
     pub(super) fn silence(&mut self, first: u64, packets: u64, now: u64) {
+        if self.cut_off {
+            return;
+        }
         if self.line.is_even() {
             self.playout_ms.get_or_insert(self.line.delay_ms + self.line.buffer_ms);
             return self.travels(Run { arrives: now + self.line.delay_ms, first, packets });
@@ -134,7 +140,7 @@ impl FarEnd {
 
     /// A packet with a segment's frame number `frame` left the box.
     pub(super) fn frame(&mut self, packet: u64, segment: SegmentRef, frame: u64, now: u64) {
-        let lost = self.losing > 0;
+        let lost = self.losing > 0 || self.cut_off;
         self.losing = self.losing.saturating_sub(1);
         let arrives = if lost { None } else { self.sent(packet, now) };
         let seen = self.reception.is_some() || !self.on_the_way.is_empty();

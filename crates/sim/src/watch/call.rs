@@ -162,6 +162,8 @@ impl CallWatch {
                     self.collecting &= !matches!(cause, Cause::Digit { .. } | Cause::Digits { .. });
                     (self.said, self.generating, self.owed_since) = (false, false, None);
                 }
+                // What came of a wish to cancel is an answer to the turn that held it.
+                Effect::Cancelling(cancellation) if !cancellation.say.is_empty() => self.said = true,
                 Effect::CancelResponse { .. } if may == May::OnlyWait => {
                     findings.check(false, Invariant::I11, || format!("a false start cancels a response: {effects:?}"));
                 }

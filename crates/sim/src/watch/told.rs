@@ -231,7 +231,17 @@ fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<
             };
             text.contains(&says)
         };
-        OTHERWISE.iter().any(|words| text.contains(words)) && told().any(beside)
+        // Alone where what was on record first was taken back, or became obsolete, before it was told.
+        let untold = |operation: &OperationRecord| {
+            let dropped = |other: &DeliveryRecord| {
+                matches!(other.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
+                    && other.sequence < record.sequence
+                    && other.clauses.iter().any(|clause| clause.operation == operation.id)
+            };
+            record.kind == DeliveryKind::Correction && store.deliveries.values().any(dropped)
+        };
+        let led = OTHERWISE.iter().any(|words| text.contains(words));
+        told().any(|operation| beside(operation) && (led || untold(operation)))
     };
     findings.check(truthful || otherwise(), Invariant::I4, || {
         let states: Vec<_> = told().map(|operation| (&operation.tool, operation.state, &operation.contradiction)).collect();

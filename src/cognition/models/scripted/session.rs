@@ -147,7 +147,7 @@ impl Held {
                 Cancel::All => None,
                 Cancel::Tool(tool) => Some(tool.clone()),
             };
-            events.push_back(ModelEvent::CancelIntent { tool });
+            events.push_back(ModelEvent::CancelIntent { response, tool });
         }
         let said = step.say.iter().filter_map(|say| say.content(self.opening.language));
         events.extend(said.map(|content| ModelEvent::Clause { response, content }));
@@ -193,9 +193,10 @@ fn response_of(event: &ModelEvent) -> Option<ResponseId> {
         | ModelEvent::ToolCall { response, .. }
         | ModelEvent::Complete { response }
         | ModelEvent::Failed { response, .. }
+        | ModelEvent::CancelIntent { response, .. }
         | ModelEvent::CollectDigits { response, .. }
         | ModelEvent::HangUp { response } => Some(*response),
-        ModelEvent::CancelIntent { .. } | ModelEvent::TurnWasNoise { .. } => None,
+        ModelEvent::TurnWasNoise { .. } => None,
     }
 }
 
@@ -245,7 +246,7 @@ mod tests {
             arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
             confirmed: false,
         };
-        assert_eq!(events[0], ModelEvent::CancelIntent { tool: Some("order".into()) });
+        assert_eq!(events[0], ModelEvent::CancelIntent { response: R, tool: Some("order".into()) });
         assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
         assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
         assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");

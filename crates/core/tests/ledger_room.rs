@@ -1,0 +1,69 @@
+//! Much is held: what goes from memory, and what stays.
+
+mod ledger_rig;
+
+use ledger_rig::*;
+use recado_core::ledger::*;
+use recado_core::policy::WhenUnheard;
+use serde_json::json;
+
+/// From so many operations on room is made.
+const HIGH: u128 = 9_000;
+
+/// Operations that run, until room has to be made for the next one.
+fn fill(rig: &mut Rig, held: u128) {
+    for number in held..HIGH {
+        rig.ask(CALL, number + 10, number / 16 + 10, "ticket", json!({ "number": number.to_string() }));
+        rig.dispatched.clear();
+    }
+    assert_eq!(rig.refusals(), 0);
+}
+
+#[test]
+fn a_batch_with_a_correction_that_waits_does_not_go_to_make_room() {
+    let mut rig = Rig::new();
+    rig.up(CALL, "ana");
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.callback(operation, OperationResult::Succeeded(json!({ "id": 8 })));
+    let correction = rig.waiting().id;
+    fill(&mut rig, 1);
+    rig.order("ticket", 1_000_000);
+    assert!(rig.ledger.operation(operation).is_some());
+    assert_eq!(texts(&rig.tell(CALL, correction)), ["Una corrección: Pagado 8."]);
+    rig.order("ticket", 1_000_001);
+    assert!(rig.ledger.operation(operation).is_none(), "now it is over, and goes");
+}
+
+#[test]
+fn a_closing_that_goes_another_way_goes_it_at_once_and_is_not_given_up() {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.when_unheard, pay.hand_off_after_ms) = (WhenUnheard::Webhook, 600_000);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig.up(LATER_CALL, "bea");
+    rig.ask(LATER_CALL, 1, 1, "pay", json!({}));
+    let handed_off = rig.accepted().operation;
+    rig.seal(LATER_CALL, 1);
+    rig.ask(LATER_CALL, 2, 2, "ticket", json!({}));
+    let given_up = rig.accepted().operation;
+    rig.seal(LATER_CALL, 2);
+    rig.over(LATER_CALL);
+    rig.done(handed_off);
+    rig.done(given_up);
+    let of = |rig: &Rig, operation| {
+        rig.ledger.pending().iter().find(|row| row.clauses[0].operation == operation).map(|row| row.id).expect("it waits")
+    };
+    let (closing, other) = (of(&rig, handed_off), of(&rig, given_up));
+    fill(&mut rig, 2);
+    assert_eq!(rig.hand_offs.len(), 0);
+    rig.order("ticket", 1_000_000);
+    assert_eq!(rig.hand_offs.iter().map(|hand_off| hand_off.delivery).collect::<Vec<_>>(), [closing], "long before its time");
+    let outcome = HandOffOutcome::Failed { error: "down".into(), received: Executed::No, retry_after_ms: None };
+    rig.give(Input::HandOffAttempted { delivery: closing, outcome });
+    rig.order("ticket", 1_000_001);
+    assert_eq!((rig.delivery(closing), rig.delivery(other)), (DeliveryState::Ready, DeliveryState::Suppressed));
+}
