@@ -140,8 +140,6 @@ faults! {
     ReplacedRunsOn,
     /// What is to be confirmed is done again without.
     Unconfirmed,
-    /// What was asked for in a turn is forgotten when somebody else of the same party asks.
-    TurnForgotten,
     /// Something random enters the wait before another attempt.
     Random,
 }

@@ -172,7 +172,7 @@ pub enum Action {
     },
     /// A tool says how far it is.
     Progress {
-        /// Which of the operations that were ever sent.
+        /// Which of the latest three operations that were sent.
         which: u8,
     },
     /// Who gave a result takes it back.

@@ -147,7 +147,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 40] = [
+const KINDS: [Kind; 41] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -194,12 +194,22 @@ const KINDS: [Kind; 40] = [
     }),
     (1, |random, _| Action::Clock { ms: random.pick(&[0, 3_600_000, 40_000, -40_000, -3_600_000]), synchronised: random.chance(60) }),
     (2, |random, _| Action::Crash { kept: random.pick(&[0, 1, 2, 255]) }),
+    // The same again, or nearly so.
+    (8, |random, tools| Action::Ask {
+        call: call(random),
+        of: 0,
+        tool: tool(random, tools),
+        argument: 0,
+        same_id: false,
+        note: random.byte(0, 2),
+        confirmed: random.chance(50),
+    }),
     (8, |random, _| Action::CancelAnswer { which: random.byte(0, 255), how: cancel_answered(random), again: random.chance(15) }),
     (6, |random, _| Action::HandOffAnswer {
         which: random.byte(0, 255),
         how: random.pick(&[HandOffAnswered::Acknowledged, HandOffAnswered::Refused, HandOffAnswered::Lost]),
     }),
-    (5, |random, _| Action::Progress { which: random.byte(0, 255) }),
+    (10, |random, _| Action::Progress { which: random.byte(0, 255) }),
     (3, |random, _| Action::Retract { which: random.byte(0, 255) }),
     (3, |random, _| Action::Identify { call: call(random), level: random.pick(&[0, 1, 2, 2]) }),
     (1, |random, _| Action::Voicemail { call: call(random) }),

@@ -126,7 +126,9 @@ impl World {
             Action::CancelAnswer { which, how, again } => self.answer_cancel(which, how, again),
             Action::HandOffAnswer { which, how } => self.answer_hand_off(which, how),
             Action::Progress { which } => {
-                if let Some(operation) = self.sent(which) {
+                // Of one of the latest: what is over has no progress.
+                let latest = self.known.iter().rev().nth(usize::from(which) % self.known.len().clamp(1, 3)).copied();
+                if let Some(operation) = latest {
                     self.rig.progress(operation, json!({ "percent": which }));
                 }
             }

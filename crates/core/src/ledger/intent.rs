@@ -179,7 +179,7 @@ impl Intents {
         let Some(known) = self.known.get_mut(base) else { return Judgement::New(self.floor.saturating_add(1)) };
         let next = known.occurrence.max(self.floor).saturating_add(1);
         // A model that asks twice in one turn repeats itself; the caller has not.
-        let another_turn = known.turn != turn && (before != Some(turn) || fault(Fault::TurnForgotten));
+        let another_turn = known.turn != turn && before != Some(turn);
         let answer = match policy {
             DuplicatePolicy::Confirm if another_turn => {
                 let asked = known.asked.is_some_and(|(of, before)| of == session && before != turn);

@@ -154,7 +154,8 @@ impl Watch {
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
         // Doubt spends an attempt; what is too old, or has a later version, does not.
-        let given_up = record.state == DeliveryState::Suppressed && record.attempt > known.attempt;
+        let doubted = record.attempt > known.attempt && record.uncertain == UncertainPolicy::Suppress;
+        let given_up = record.state == DeliveryState::Suppressed && doubted && !self.commits.too_old.contains(&record.id);
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
             let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
