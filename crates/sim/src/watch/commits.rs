@@ -153,8 +153,8 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        // Doubt spends an attempt; what is too old, or has a later version, does not.
-        let given_up = record.state == DeliveryState::Suppressed && record.attempt > known.attempt;
+        // Doubt spends an attempt; what is too old, or has a later version, does not: but audio that failed may have, just before.
+        let given_up = record.state == DeliveryState::Suppressed && record.attempt > known.attempt && !self.stale(record, at);
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
             let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
