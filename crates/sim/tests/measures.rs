@@ -152,8 +152,8 @@ fn a_reply_that_the_caller_interrupts() {
     rig.run(5_000);
     let times = times(&rig);
     assert_eq!(times["barge_in_to_playback_stop_ms"], [0]);
-    let counts = rig.calls[call].voice.far_end.counts.values().map(|count| (count.frames * FRAME, count.released * FRAME));
-    let (frames, released) = counts.filter(|(frames, released)| released < frames).next().expect("the reply was cut");
+    let mut counts = rig.calls[call].voice.far_end.counts.values().map(|count| (count.frames * FRAME, count.released * FRAME));
+    let (frames, released) = counts.find(|(frames, released)| released < frames).expect("the reply was cut");
     // What had left and was still on its way counts as unheard.
     assert_eq!(times["cancelled_response_unheard_ms"], [frames - released + recado_sim::watch::FAR_BUFFER]);
     assert_eq!(rates(&rig), Rates { side_effect: (0, 0), delivery: (0, 0), stale: (0, 0), resync: (0, 0) });

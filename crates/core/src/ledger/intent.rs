@@ -443,7 +443,7 @@ mod tests {
         let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
         let (first, second) = (closed(7, 1), OperationRecord { id: OperationId(8), ..closed(7, 2) });
         let base = split(&first.intent_key).unwrap().0.to_owned();
-        let mut judge = |intents: &mut Intents, session, turn| {
+        let judge = |intents: &mut Intents, session, turn| {
             intents.judge(&base, (SessionId(session), TurnId(turn)), &call, DuplicatePolicy::Reuse, false)
         };
         for (record, session, turn) in [(&first, 1, 1), (&second, 2, 9)] {

@@ -3,10 +3,10 @@
 //!
 //! | invariant | where it is checked |
 //! | --- | --- |
-//! | I1, I4, I6, I9, I10, I14, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
-//! | I2, I12, R3, edges of operations, batches and deliveries | [`commits`]: every transaction |
+//! | I1, I4, I6, I9, I10, I14, I19, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
+//! | I2, I12, R3, R6, edges of operations, batches and deliveries | [`commits`]: every transaction |
 //! | I3, R1, R2 | [`crate::tools`]: the tools' own ledger |
-//! | R1, R3 for what is said and answered | [`crate::rig`], where it leaves the box |
+//! | R1, R3, R6 for what is said and answered | [`crate::rig`], where it leaves the box |
 //! | I5, I11, I18, edges of the clocks | [`call`]: what an input may lead to |
 //! | I7 | [`history`]: what counts as heard, in both directions |
 //! | I8, I11 for samples, I20 | [`frames`]: every frame |
