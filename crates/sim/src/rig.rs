@@ -1,6 +1,6 @@
 //! A box in virtual time: the real ledger and conversations, with a voice, a store, tools and a caller that a test or a script
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
-//! invariants are checked there ([`watch`]).
+//! invariants are checked there ([`crate::watch`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
