@@ -219,7 +219,7 @@ impl Rig {
 
     /// Who gave a result takes it back.
     pub fn retract(&mut self, operation: OperationId) -> RequestId {
-        self.tools.retracted.insert(RequestId(self.requests + 1), operation);
+        self.tools.retracted.insert(RequestId(self.requests + 1), (operation, self.now));
         self.arrives_from_outside(operation, |request| ledger::Input::Retract { request, operation })
     }
 

@@ -1,6 +1,6 @@
 //! A box in virtual time: the real ledger and conversations, with a voice, a store, tools and a caller that a test or a script
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
-//! invariants are checked there ([`watch`]).
+//! invariants are checked there ([`crate::watch`]).
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -407,11 +407,13 @@ impl Rig {
             let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
             let durable = record.is_some_and(|record| record.state.settled());
             self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
-            if let Some(&operation) = self.tools.retracted.get(&request) {
+            if let Some(&(operation, since)) = self.tools.retracted.get(&request) {
                 let tells = |delivery: &&DeliveryRecord| {
                     !delivery.state.terminal() && delivery.clauses.iter().any(|clause| clause.operation == operation)
                 };
-                let left = self.store.deliveries.values().find(tells);
+                // What comes after it is news.
+                let known = |delivery: &&DeliveryRecord| self.watch.told.made_before(delivery.id, since);
+                let left = self.store.deliveries.values().filter(known).find(tells);
                 self.findings.check(left.is_none(), Invariant::I10, || format!("{operation} was taken back, and is to be told: {left:?}"));
             }
         }

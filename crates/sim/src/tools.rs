@@ -22,8 +22,8 @@ pub struct Tools {
     asked: BTreeMap<(TurnId, Option<PartyId>, String, String), IntentKey>,
     /// What the model said that the caller had confirmed, in which turn.
     confirmed: BTreeSet<(TurnId, String, String)>,
-    /// Results that were taken back.
-    pub retracted: BTreeMap<RequestId, OperationId>,
+    /// Results that were taken back, and when (ms).
+    pub retracted: BTreeMap<RequestId, (OperationId, u64)>,
 }
 
 #[derive(Debug)]

@@ -5,7 +5,7 @@
 //!
 //! * [`acoustic`]: the caller's clock · [`reply`]: the generation clock · [`playback`]: the playback clock
 //! * [`barge_in`]: what the caller's movements do to the voice · [`model`]: what the model's events do
-//! * [`speaking`]: words to the voice, and what became of them · [`line`]: hold, who is on the line, hanging up
+//! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
 //! * [`floor`]: the floor held, keys being collected
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
 //! * [`settling`], [`evidence`], [`history`]: what counts as heard

@@ -15,7 +15,7 @@ use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::topics::Topics;
-use super::wish::Wishes;
+use super::wish::{Cancelled, Wishes};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
@@ -403,9 +403,13 @@ impl Ledger {
             if fault(Fault::CancelBeforeDurable) {
                 effects.extend(cancels_too_early(lane.batch.as_ref(), &draft));
             }
+            let told_too_early = heeded_too_early(&parts);
             lane.begin(commit, draft, parts);
             self.by_commit.insert(commit, number);
             effects.push(Effect::Persist { commit, writes });
+            for (wish, cancelled) in told_too_early {
+                self.heed(number, wish, cancelled, effects);
+            }
         }
         self.tidy(number);
         self.due.set(number, self.lanes.get(&number).and_then(Lane::due));
@@ -532,10 +536,18 @@ fn too_early(effect: &Effect) -> bool {
     match effect {
         Effect::Answer { .. } => fault(Fault::ConfirmedBeforeDurable),
         Effect::Tell { news: News::Accepted(_), .. } => fault(Fault::AcceptedBeforeDurable),
-        Effect::Tell { news: News::Cancelling(_), .. } => fault(Fault::CancelToldBeforeDurable),
         Effect::Tell { news: News::Claimed { .. }, .. } => fault(Fault::ClaimedBeforeDurable),
         _ => false,
     }
+}
+
+/// The wishes to cancel that a fault answers before they are on record.
+fn heeded_too_early(parts: &[Part]) -> Vec<(u64, Cancelled)> {
+    let wish = |part: &Part| match part.work {
+        Work::Cancel { wish, .. } => Some((wish, part.outcome.cancelled.clone())),
+        _ => None,
+    };
+    if fault(Fault::CancelToldBeforeDurable) { parts.iter().filter_map(wish).collect() } else { Vec::new() }
 }
 
 /// How often a request may be asked again from the start: once for each time that what it repeats fails under it.

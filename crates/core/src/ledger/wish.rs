@@ -108,8 +108,16 @@ impl Ledger {
 
     fn answer_wish(&mut self, wish: u64, effects: &mut Vec<Effect>) {
         if self.wishes.open.get(&wish).is_some_and(|open| open.lanes.is_empty())
-            && let Some(open) = self.wishes.open.remove(&wish)
+            && let Some(mut open) = self.wishes.open.remove(&wish)
         {
+            // By now what was refused may have ended, or be cancelled by another wish.
+            for id in std::mem::take(&mut open.cancelled.refused) {
+                match self.operation(id).map(|record| record.state) {
+                    Some(OperationState::Cancelling) => open.cancelled.cancelling.push(id),
+                    Some(state) if !state.settled() => open.cancelled.refused.push(id),
+                    _ => open.cancelled.ended.push(id),
+                }
+            }
             self.emit(open.cancelled.news(open.session, &self.world), effects);
         }
     }

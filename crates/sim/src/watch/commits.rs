@@ -153,9 +153,10 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        // Doubt spends an attempt; what is too old, or has a later version, does not.
+        // Doubt spends an attempt; what is too old, or has a later version, does not: but a cut, or audio that failed, may have just before.
         let doubted = record.attempt > known.attempt && record.uncertain == UncertainPolicy::Suppress;
-        let given_up = record.state == DeliveryState::Suppressed && doubted && !self.commits.too_old.contains(&record.id);
+        let too_old = self.commits.too_old.contains(&record.id) || self.stale(record, at);
+        let given_up = record.state == DeliveryState::Suppressed && doubted && !too_old;
         if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
             // Of a claim of an earlier boot nobody knows whether a frame was released.
             let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
@@ -265,7 +266,7 @@ impl Watch {
                 self.commits.too_old.contains(&record.id) || doubted || by_version()
             }
             DeliveryState::Withdrawn => {
-                let taken_back = |of: OperationId| tools.retracted.values().any(|operation| *operation == of);
+                let taken_back = |of: OperationId| tools.retracted.values().any(|(operation, _)| *operation == of);
                 let heard = |of: OperationId| record.clauses.iter().all(|clause| clause.operation != of || clause.heard.is_some());
                 let replaced = |of| store.operations.get(&of).is_some_and(|own| replaced(store, own, policies));
                 all(&|of| taken_back(of) || heard(of)) || all(&replaced)

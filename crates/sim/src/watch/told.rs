@@ -88,6 +88,11 @@ impl Told {
         findings.check(ours, Invariant::I17, || format!("{} speaks, the claim is {claim:?}", call.session));
     }
 
+    /// Whether a delivery was on record before `at` (ms).
+    pub fn made_before(&self, delivery: DeliveryId, at: u64) -> bool {
+        self.made.get(&delivery).is_some_and(|made| *made < at)
+    }
+
     /// Another way has received a delivery; `acknowledged` says whether the box will know.
     pub fn handed_off(&mut self, delivery: DeliveryId, acknowledged: bool, findings: &mut Findings) {
         if acknowledged {
