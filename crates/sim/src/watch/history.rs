@@ -26,6 +26,8 @@ pub struct History {
     machine: bool,
     /// Whether the channel has marks: then they are its evidence, and reports are none.
     marks: bool,
+    /// Segments whose mark came back before their last frame had left.
+    too_soon: BTreeSet<SegmentRef>,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
 }
@@ -92,9 +94,11 @@ impl History {
                 self.playing.retain(|segment, _| segment.playback != playback);
             }
             PlaybackEvent::Marked { segment, back, .. } => {
-                // One that comes back too soon puts its segment in doubt.
-                self.playing.remove(&segment);
-                let sent = self.sent.remove(&segment);
+                let sent = self.sent.remove(&segment).filter(|_| !self.too_soon.contains(&segment));
+                if sent.is_none() {
+                    // One that comes back too soon puts its segment in doubt.
+                    self.too_soon.insert(segment);
+                }
                 self.due.extend(sent.filter(|_| back == Mark::Played).map(|_| Due::Whole(segment)));
             }
             PlaybackEvent::Report { .. } if self.marks => {}
