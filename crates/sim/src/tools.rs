@@ -26,6 +26,12 @@ pub struct Tools {
     pub retracted: BTreeMap<RequestId, (OperationId, u64)>,
 }
 
+/// What an intent key is about, and how often that had been asked for.
+fn occurrence(key: &IntentKey) -> Option<(&str, u32)> {
+    let (base, occurrence) = key.0.rsplit_once('|')?;
+    Some((base, occurrence.parse().ok()?))
+}
+
 #[derive(Debug)]
 struct Sent {
     key: IntentKey,
@@ -122,8 +128,11 @@ impl Tools {
                 format!("one request of one turn is sent as {key} and as {}", record.intent_key)
             });
         }
-        let base = |key: &IntentKey| key.0.rsplit_once('|').map(|(base, _)| base.to_owned());
-        let before = |other: &&OperationRecord| other.id != record.id && base(&other.intent_key) == base(&record.intent_key);
+        let own = occurrence(&record.intent_key);
+        let before = |other: &&OperationRecord| {
+            let other = occurrence(&other.intent_key);
+            own.zip(other).is_some_and(|(own, other)| other.0 == own.0 && other.1 < own.1)
+        };
         let closed = |other: &OperationRecord| store.batches.get(&other.batch).is_some_and(|batch| batch.state == BatchState::Closed);
         for other in store.operations.values().filter(before) {
             let right = match duplicate {

@@ -255,14 +255,16 @@ impl Watch {
     fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, policies: &Policies, tools: &Tools) -> bool {
         let all = |holds: &dyn Fn(OperationId) -> bool| record.clauses.iter().all(|clause| holds(clause.operation));
         let overtaken = |of| newer(store, of, policies) || later(store, of, policies);
+        // A batch is overtaken as a whole.
+        let whole = || self.commits.operations.get(&record.batch).into_iter().flatten().copied();
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
-                None => all(&overtaken),
+                None => whole().all(overtaken),
             },
             DeliveryState::Suppressed => {
                 let doubted = record.uncertain == UncertainPolicy::Suppress && record.attempt > 0;
-                let by_version = || all(&overtaken) && record.clauses.iter().any(|clause| later(store, clause.operation, policies));
+                let by_version = || whole().all(overtaken) && whole().any(|of| later(store, of, policies));
                 self.commits.too_old.contains(&record.id) || doubted || by_version()
             }
             DeliveryState::Withdrawn => {

@@ -131,8 +131,11 @@ impl Told {
         findings.check(hears, Invariant::I14, || format!("{:?} ({:?}) hears {record:?}", call.party, call.identity));
         let claim = store.claims.get(&delivery);
         let claimed = claim.is_some_and(|(session, _, route)| *session == call.session && *route != Route::HandOff);
-        findings
-            .check(claimed || self.ended.contains_key(&delivery), Invariant::I17, || format!("R4: a frame of {delivery} without a claim"));
+        // Behind a media thread that was held up for so long that the claim was given up, the clear is still on its way.
+        let overdue = at.now <= call.voice.stalled_until + grace;
+        findings.check(claimed || overdue || self.ended.contains_key(&delivery), Invariant::I17, || {
+            format!("R4: a frame of {delivery} without a claim")
+        });
         if let Some(claim) = self.claims.get_mut(&delivery)
             && !std::mem::replace(&mut claim.frames, true)
         {
