@@ -2,8 +2,9 @@
 
 use recado_core::conversation::{Acoustic, Cause, Identity, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
-use recado_core::policy::{Audience, Localised};
+use recado_core::policy::{Audience, DuplicatePolicy, Localised};
 use recado_core::time::Time;
+use recado_sim::action::CancelAnswered;
 use recado_sim::{Rig, policies};
 use serde_json::json;
 
@@ -417,4 +418,25 @@ fn a_model_that_repeats_itself_after_another_call_has_asked_runs_nothing() {
     rig.ask(first, "mesa", json!({ "of": "mesa" }));
     rig.run(3_000);
     assert_eq!(rig.dispatched.len(), 2);
+}
+
+#[test]
+fn of_a_chain_of_requests_that_replace_each_other_only_one_runs_at_a_time() {
+    let mut tools = policies();
+    let policy = tools.get_mut("envio").unwrap();
+    (policy.duplicate, policy.cancellable, policy.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["of".into()]);
+    let mut rig = Rig::new(tools);
+    rig.by_hand = true;
+    let call = rig.quiet_call(Some("ana"));
+    turn(&mut rig, call);
+    for note in 0..4 {
+        rig.ask(call, "envio", json!({ "of": 1, "note": note }));
+    }
+    rig.run(1_000);
+    assert_eq!(rig.dispatched.len(), 1, "the first is being cancelled, and its tool has not answered");
+    let request = rig.cancels.remove(0);
+    rig.answer_cancel(&request, CancelAnswered::Undone);
+    rig.run(1_000);
+    let notes: Vec<_> = rig.dispatched.iter().map(|dispatch| dispatch.arguments["note"].clone()).collect();
+    assert_eq!(notes, [json!(0), json!(3)]);
 }

@@ -42,12 +42,22 @@ impl Ledger {
     /// `older` has come to its end. Where it had not begun itself, the newer one goes on to wait for what it waited for.
     pub(super) fn begin_replacement(&mut self, older: OperationId, still: Option<OperationId>, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(newer) = self.replacements.remove(&older) else { return };
-        let still = still.filter(|id| self.operation(*id).is_some_and(|record| !record.state.settled()));
+        // What it waited for may have come to its end without beginning, too: then what that one waited for still counts.
+        let mut still = still;
+        while let Some(id) = still.filter(|id| self.operation(*id).is_none_or(|record| record.state.settled())) {
+            still = self.waits_for(id);
+        }
         if let Some(still) = still {
             self.replacements.insert(still, newer);
         } else if let Some(&lane) = self.by_operation.get(&newer) {
             self.put(lane, Work::Begin { operation: newer }, step, effects);
         }
+    }
+
+    /// What an operation waited for when it was accepted, where it never began.
+    fn waits_for(&self, id: OperationId) -> Option<OperationId> {
+        let lane = self.lanes.get(self.by_operation.get(&id)?)?;
+        lane.batch.as_ref()?.operations.iter().find(|operation| operation.record.id == id)?.waits_for
     }
 
     /// A restart: an operation that was accepted and has not begun waits for the one before it under the same key, and that one is

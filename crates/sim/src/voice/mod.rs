@@ -54,6 +54,8 @@ pub struct Voice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Remote {
     sends: bool,
+    /// Whether it is somebody else who hears from now on.
+    somebody_else: bool,
 }
 
 /// A frame that left the box.
@@ -124,16 +126,14 @@ impl Voice {
     pub fn renegotiated(&mut self, now: u64) {
         self.catch_up(now);
         let somebody_else = line::mix(now) & 1 == 1;
-        self.far_end.renegotiated(somebody_else, now);
-        self.order.renegotiated(Remote { sends: self.sends });
+        self.order.renegotiated(Remote { sends: self.sends, somebody_else });
         self.pass_on(now);
     }
 
     /// A re-INVITE puts the call on hold, or takes it back.
     pub fn hold(&mut self, on: bool, now: u64) {
         self.catch_up(now);
-        self.far_end.renegotiated(false, now);
-        self.order.renegotiated(Remote { sends: !on });
+        self.order.renegotiated(Remote { sends: !on, somebody_else: false });
         self.pass_on(now);
     }
 
@@ -268,7 +268,9 @@ impl Voice {
                 }
                 mouth.command(command, Time(now), &mut tell);
             }
-            Command::Remote(Remote { sends }) => {
+            Command::Remote(Remote { sends, somebody_else }) => {
+                // Until then it is the one before who hears.
+                self.far_end.renegotiated(somebody_else, now);
                 mouth.renegotiated(sends, Time(now), &mut tell);
                 self.sends = sends;
             }
