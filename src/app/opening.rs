@@ -80,13 +80,15 @@ pub async fn open_store(
 /// Waits for the store to be opened. While a service manager waits `for_ready`, it is asked for more time: a box that it ended for
 /// slowness would begin the check or the change of a large store from the start each time.
 async fn patiently<T>(mut opening: JoinHandle<T>, for_ready: bool) -> Result<T, JoinError> {
+    let mut asks = watch::every(MORE_TIME_EVERY);
     loop {
         tokio::select! {
-            outcome = &mut opening => return outcome,
-            () = tokio::time::sleep(MORE_TIME_EVERY), if for_ready => {
+            // At once, too: opening may keep this thread's machine busy for long.
+            _ = asks.tick(), if for_ready => {
                 // Only where a service manager listens.
                 let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(MORE_TIME_US)]);
             }
+            outcome = &mut opening => return outcome,
         }
     }
 }

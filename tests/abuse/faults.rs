@@ -179,7 +179,8 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     phone.hears(FAILED, 1);
     let during = report(&asked, SUCCEEDED);
     println!("a callback with a full disk: {during}");
-    assert_eq!(during, 200, "what was promised is recorded on a full disk");
+    // Recorded, while the space of the reserve lasts; or to be sent again, where others have taken that too.
+    assert!([200, 503].contains(&during), "{during}");
     let frames = phone.heard().frames.len();
     patiently("the call to go on", || (phone.heard().frames.len() > frames + 25).then_some(()));
     let lines = boxed.said("").len();
