@@ -12,6 +12,7 @@ use recado_core::ids::DeliveryId;
 use recado_core::ledger::{DeliveryState, OperationRecord, OperationState};
 use recado_core::policy::Language;
 
+use crate::cuts::Cut;
 use crate::reports::told;
 use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, doubt, sentences};
 
@@ -26,6 +27,8 @@ pub struct Life {
     pub said: Vec<i16>,
     /// What the caller heard in it.
     pub ear: Ear,
+    /// Where the box stopped its voice in it.
+    pub cuts: Vec<Cut>,
     /// The deliveries when it was ready, before anybody called.
     pub begins: States,
     /// The deliveries when it had ended.
@@ -33,12 +36,12 @@ pub struct Life {
 }
 
 impl Life {
-    /// Whether the caller began to speak over the end of a phrase, which was cut then: what is missing is the silence that ends
+    /// Whether the caller spoke over the end of a phrase and the box stopped there: what is missing is the silence that ends
     /// every phrase, and no ear can tell that from the silence that follows.
-    fn is_talked_over(&self, at_ms: u64, length: usize) -> bool {
-        let end = at_ms as usize * 8 + length;
+    fn is_cut(&self, from_ms: u64, to_ms: u64) -> bool {
+        let end = to_ms as usize * 8;
         let tail = self.said.get(end.saturating_sub(TAIL).min(self.said.len())..end.min(self.said.len())).unwrap_or_default();
-        tail.chunks(160).any(|frame| frame.iter().any(|sample| sample.unsigned_abs() > SILENT))
+        tail.iter().any(|sample| sample.unsigned_abs() > SILENT) && self.cuts.iter().any(|cut| cut.is_of(&self.ear, from_ms, to_ms))
     }
 }
 
@@ -214,7 +217,7 @@ struct Closing<'a> {
 struct Place {
     from_ms: u64,
     to_ms: u64,
-    is_talked_over: bool,
+    is_cut: bool,
 }
 
 impl Place {
@@ -228,10 +231,9 @@ async fn places(life: &Life, wordings: &[String]) -> Vec<Place> {
     let mut places = Vec::new();
     for wording in wordings {
         let phrase = phrase(wording).await;
-        places.extend(life.ear.find(&phrase).iter().map(|heard| Place {
-            from_ms: heard.at_ms,
-            to_ms: heard.at_ms + phrase.len() as u64 / 8,
-            is_talked_over: life.is_talked_over(heard.at_ms, phrase.len()),
+        places.extend(life.ear.find(&phrase).iter().map(|heard| {
+            let (from_ms, to_ms) = (heard.at_ms, heard.at_ms + phrase.len() as u64 / 8);
+            Place { from_ms, to_ms, is_cut: life.is_cut(from_ms, to_ms) }
         }));
     }
     places.sort_unstable();
@@ -278,7 +280,7 @@ async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], ver
                 verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
             }
             heard += 1;
-            whole += usize::from(!place.is_talked_over);
+            whole += usize::from(!place.is_cut);
         }
     }
     verdict.heard += heard;
@@ -357,7 +359,8 @@ mod tests {
             for text in texts {
                 samples.extend_from_slice(&phrase(text).await);
             }
-            Life { ear: Ear { samples }, ..Life::default() }
+            let packets = (0..samples.len()).step_by(160).enumerate().map(|(packet, at)| (at, packet as u16)).collect();
+            Life { ear: Ear { samples, packets }, ..Life::default() }
         };
         let (told, doubtful, other) = (wordings(first, None), wordings(doubt(0), None), wordings(second, None));
         let faults = async |lives: &[Life], state: Option<OperationState>| {
@@ -371,8 +374,18 @@ mod tests {
         assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
         let (once, again) = (heard(&[first]).await, heard(&[first]).await);
         assert_eq!(faults(&[once, again], done).await, (1, 2, 0), "told twice");
-        let cut = Life { said: vec![9_000; phrase(first).await.len()], ..heard(&[first]).await };
-        assert_eq!(faults(&[cut, heard(&[first]).await], done).await, (0, 2, 0), "cut, and told again");
+        let length = phrase(first).await.len();
+        let last = async |said: i16, released_ms: u64| {
+            let cuts = vec![Cut { packet: 0, released_ms }];
+            [Life { said: vec![said; length], cuts, ..heard(&[first]).await }, heard(&[first]).await]
+        };
+        let (whole_ms, cut_ms) = (length as u64 / 8, length as u64 / 8 / 20 * 20 - 40);
+        assert_eq!(faults(&last(9_000, cut_ms).await, done).await, (0, 2, 0), "cut, and told again");
+        assert_eq!(faults(&last(9_000, whole_ms).await, done).await, (1, 2, 0), "all of it left the box");
+        assert_eq!(faults(&last(9_000, 1_000).await, done).await, (1, 2, 0), "what is said to be cut was heard");
+        assert_eq!(faults(&last(0, cut_ms).await, done).await, (1, 2, 0), "cut for nothing");
+        let talked_over = Life { said: vec![9_000; length], ..heard(&[first]).await };
+        assert_eq!(faults(&[talked_over, heard(&[first]).await], done).await, (1, 2, 0), "talked over, and not cut");
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
         assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, second, first]).await);
