@@ -137,11 +137,18 @@ pub async fn judge(lives: &[Life], history: &History, asked: &[Asked]) -> Verdic
     verdict
 }
 
-/// What a closing may be heard as: alone; as a correction, where it was in doubt; or in one piece with the sentence before it in
-/// the batch, where that was cut before any of it was heard. Such a piece begins as that sentence alone does.
+/// What a closing may be heard as: alone; as a correction, where it was in doubt; in one piece with the hedge, where a correction of
+/// something else in its batch has taken it over; or in one piece with what is before it in the batch, where that was cut before
+/// any of it was heard. Such a piece begins as that alone does.
 fn wordings(sentence: &str, after: Option<&str>) -> Vec<String> {
-    let in_one_piece = after.map(|before| format!("{before} {sentence}"));
-    [sentence.to_owned(), format!("A correction: {sentence}")].into_iter().chain(in_one_piece).collect()
+    let new = [sentence.to_owned(), format!("A correction: {sentence}")];
+    let before = after.into_iter().flat_map(|before| [before.to_owned(), after_hedge(before)]);
+    let in_one_piece: Vec<String> = before.flat_map(|before| new.each_ref().map(|new| format!("{before} {new}"))).collect();
+    new.into_iter().chain([after_hedge(sentence)]).chain(in_one_piece).collect()
+}
+
+fn after_hedge(sentence: &str) -> String {
+    format!("{HEDGE} {sentence}")
 }
 
 /// Side effects: one key for each intent, one request for each key that may not be repeated, and each on record.
@@ -222,6 +229,8 @@ struct Place {
     from_ms: u64,
     to_ms: u64,
     is_cut: bool,
+    /// Whether the hedge is the beginning of it.
+    is_hedged: bool,
 }
 
 impl Place {
@@ -231,13 +240,15 @@ impl Place {
     }
 }
 
+/// Where any of these was heard; the first of them is the sentence alone.
 async fn places(life: &Life, wordings: &[String]) -> Vec<Place> {
     let mut places = Vec::new();
+    let hedged = wordings.first().map(|sentence| after_hedge(sentence));
     for wording in wordings {
         let phrase = phrase(wording).await;
         places.extend(life.ear.find(&phrase).iter().map(|heard| {
             let (from_ms, to_ms) = (heard.at_ms, heard.at_ms + phrase.len() as u64 / 8);
-            Place { from_ms, to_ms, is_cut: life.is_cut(from_ms, to_ms) }
+            Place { from_ms, to_ms, is_cut: life.is_cut(from_ms, to_ms), is_hedged: hedged.as_ref() == Some(wording) }
         }));
     }
     places.sort_unstable();
@@ -277,7 +288,7 @@ async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], ver
         }
         let (hedges, beside) = (places(life, &[HEDGE.to_owned()]).await, places(life, beside).await);
         for place in own {
-            if whole > 0 && is_hedged(place.from_ms, &hedges, &beside) {
+            if whole > 0 && (place.is_hedged || is_hedged(place.from_ms, &hedges, &beside)) {
                 verdict.hedged += 1;
             } else if whole > 0 {
                 let (sentence, at) = (&wordings[0], place.from_ms);
@@ -403,6 +414,17 @@ mod tests {
         let (once, of_another) = (heard(&[first]).await, heard(&[HEDGE, ACCEPTED, first]).await);
         assert_eq!(faults(&[once, of_another], done).await, (1, 2, 0), "the hedge was of something else");
         assert_eq!(faults(&[heard(&[HEDGE, first, first]).await], done).await, (1, 2, 0), "the hedge was of the first time");
+        let in_one_piece = after_hedge(first);
+        assert_eq!(faults(&[heard(&[&in_one_piece]).await], done).await, (0, 1, 0), "hedged in one piece");
+        assert_eq!(faults(&[heard(&[first, &in_one_piece]).await], done).await, (0, 2, 1), "and heard again so");
+        assert_eq!(faults(&[heard(&[&in_one_piece, first]).await], done).await, (1, 2, 0), "hedged only the first time");
+        let of_another = after_hedge(second);
+        assert_eq!(faults(&[heard(&[first, &of_another, first]).await], done).await, (1, 2, 0), "the hedge is of another alone");
+        let pieces = wordings(first, Some(second));
+        for piece in &pieces {
+            let mut verdict = Verdict::default();
+            assert_eq!(times_heard(&[heard(&[piece]).await], &pieces, &[], &mut verdict).await, 1, "{piece}");
+        }
         assert_eq!(faults(&[heard(&[second]).await], done).await, (1, 0, 0), "lost");
         assert_eq!(faults(&[heard(&[first]).await], not_known).await, (1, 1, 0), "not known to be done");
         assert_eq!(faults(&[heard(&[second]).await], not_known).await, (1, 0, 0), "not known, and not told");
