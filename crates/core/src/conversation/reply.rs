@@ -57,8 +57,6 @@ pub(super) struct Reply {
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
     pub(super) refused: bool,
-    /// Whether it has been said what a wish to cancel came to.
-    pub(super) cancelled: bool,
     /// Whether the place of an answer was given up before the ledger had given it: it is said when it comes.
     pub(super) answers_given_up: bool,
     /// Whether the call should end after it.
@@ -82,6 +80,8 @@ pub(super) enum Asked {
     Accept(String),
     /// For the closing of what is asked for again.
     Closing(DeliveryId),
+    /// To put a wish to cancel on record. Answers name no wish: the first that waits takes the next.
+    Cancel,
 }
 
 impl Queued {
@@ -119,7 +119,6 @@ impl Reply {
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,
-            cancelled: false,
             answers_given_up: false,
             hang_up: false,
         }
@@ -154,7 +153,7 @@ impl Reply {
         !self.generating() && self.queue.is_empty() && self.tail.is_empty()
     }
 
-    /// The next piece for the voice; none while it waits for the model or for an acceptance.
+    /// The next piece for the voice; none while it waits for the model or for the ledger.
     pub(super) fn next_piece(&mut self) -> Option<Piece> {
         match self.queue.pop_front() {
             Some(Queued::Piece(piece)) => Some(piece),
