@@ -94,17 +94,12 @@ impl Conversation {
 
     /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no word yet still gets an answer (I18).
     pub(super) fn generation_failed(&mut self, cx: &mut Cx) {
-        let apology = self.settings.say_no_answer.text(self.channel.language).map(str::to_owned);
-        let (session, language) = (self.channel.session, self.channel.language);
+        let session = self.channel.session;
         let Some(reply) = self.reply.as_mut() else { return };
         reply.to(GenerationState::Failed, &mut cx.edges);
         let response = reply.response;
-        if !reply.answers
-            && !reply.greeting
-            && let Some(text) = apology
-        {
-            let piece = Piece { purpose: Purpose::Reply { response }, content: Content::Text { text, language } };
-            reply.queue.push_back(Queued::Piece(piece));
+        if !reply.answers && !reply.greeting {
+            reply.queue.extend(reply.no_answer.take().map(Queued::Piece));
         }
         let seal = std::mem::take(&mut reply.asked_operations);
         cx.out.push(Effect::CancelResponse { response });
