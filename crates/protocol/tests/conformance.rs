@@ -16,7 +16,6 @@ fn conforms(scopes: &[(&str, Scope)]) {
 }
 
 #[test]
-#[ignore = "the ledger answers wishes to cancel while the store fails, and keeps doubt beside what was cut: the specification does not say so yet"]
 fn the_real_ledger_takes_every_transition_as_specified() {
     conforms(&COMPARED);
 }

@@ -127,8 +127,10 @@ impl Delivery {
 
     fn ended(&mut self, claim: &Claim, evidence: &[(Word, Verdict)], rules: &Rules) {
         let known = |word: &Word| evidence.iter().find(|(about, _)| about == word).map(|(_, verdict)| *verdict);
-        let cut = claim.told.iter().any(|word| matches!(known(word), None | Some(Verdict::Unheard)));
-        if !cut {
+        let is = |what: fn(Option<Verdict>) -> bool| claim.told.iter().any(|word| what(known(word)));
+        let cut = is(|verdict| matches!(verdict, None | Some(Verdict::Unheard)));
+        // What may have been heard stays in doubt, whatever was cut after it.
+        if !cut || is(|verdict| verdict == Some(Verdict::Uncertain)) {
             self.doubt(rules);
         } else {
             self.row.state = before(claim);

@@ -408,6 +408,8 @@ impl Specification {
             Some(Work::Accept(call, operation)) => out.push(Output::Refused(call, operation)),
             Some(Work::Callback(operation)) => out.push(Output::Answer(operation, Answer::Unavailable)),
             Some(Work::Claim(call, delivery)) => out.push(Output::ClaimRefused(call, delivery)),
+            // The caller hears that it could not be done: a wish is not carried out behind their back later.
+            Some(Work::Cancel) => {}
             kept => self.kept = kept,
         }
     }
