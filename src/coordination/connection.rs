@@ -172,11 +172,11 @@ const FULL_CHECK: &str = "PRAGMA integrity_check(1)";
 /// damaged is noticed when it is read, and the rest by the check that runs beside the box.
 const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
-const PAGE_BYTES: i64 = 4096;
+pub(super) const PAGE_BYTES: i64 = 4096;
 
 /// Pages in the write-ahead log before they are moved into the file: few enough that the log is reused instead of growing,
 /// which costs a file system commit each time.
-const CHECKPOINT_PAGES: i64 = 250;
+pub(super) const CHECKPOINT_PAGES: i64 = 250;
 
 const SYNCHRONOUS_FULL: i64 = 2;
 const TEMP_STORE_MEMORY: i64 = 2;

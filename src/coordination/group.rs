@@ -13,6 +13,7 @@ use super::files::Lock;
 use super::reserve::Reserve;
 use super::retention::Retention;
 use super::rows;
+use super::{ahead, connection};
 use super::stats::{Stats, Tally};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
@@ -68,7 +69,7 @@ impl Committer {
         self.tend();
         let begun = Instant::now();
         let mut outcome = self.attempt(group);
-        if matches!(outcome, Err(Failed { reason: CommitError::Full, .. })) && self.reserve.release() {
+        if matches!(outcome, Err(Failed { reason: CommitError::Full, .. })) && self.live_on_the_reserve() {
             outcome = self.attempt(group);
         }
         let outcomes = outcome.unwrap_or_else(|failed| self.failed(failed, group, begun));
@@ -101,9 +102,22 @@ impl Committer {
         }
         vec![Err(reason); group.len()]
     }
+    /// Gives up the reserve for the store's own files. Says whether there was any.
+    fn live_on_the_reserve(&mut self) -> bool {
+        let (State::Open(connection), path) = (&self.connection, &self.path) else { return false };
+        self.reserve.release(|bytes| ahead::take(connection, path, bytes))
+    }
+
 
     /// What is done from time to time: makes the reserve again when there is room.
+        let was_spent = self.reserve.spent();
     pub(super) fn tend(&mut self) {
+        if was_spent
+            && !self.reserve.spent()
+            && let State::Open(connection) = &self.connection
+        {
+            ahead::give_back(connection);
+        }
         self.reserve.restore(Instant::now());
         self.stats.reserve(self.reserve.held(), self.reserve.spent());
     }
