@@ -15,7 +15,7 @@ use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use serde_json::json;
 
-use crate::fixtures::{accepted, claim, commit, delivery, open, operation, path_in, succeeded, wall};
+use crate::fixtures::{accepted, batch, claim, commit, delivery, open, operation, path_in, succeeded, wall};
 
 #[test]
 fn every_acknowledged_commit_survives_a_kill_in_the_middle_of_commits() {
@@ -142,6 +142,40 @@ fn a_store_that_is_killed_on_its_reserve_is_found_whole() {
     let (_store, recovered) = open(&copy, 2);
     let state = recovered.operations.iter().find(|operation| operation.id.0 == 1).map(|operation| operation.state);
     assert_eq!(state, Some(OperationState::Succeeded));
+}
+
+#[test]
+fn where_there_is_no_room_for_a_copy_of_a_damaged_store_nothing_is_read_and_that_is_said() {
+    let Some(disk) = Disk::mount("8m") else { return };
+    let path = path_in(&disk.0);
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=20 {
+        let large = OperationRecord { arguments: json!("x".repeat(20_000)), ..operation(number, 1) };
+        assert_eq!(commit(&mut store, vec![Write::CreateBatch(batch(number)), Write::CreateOperation(large)]), Ok(()));
+    }
+    drop(store);
+    let mut damaged = fs::read(&path).expect("there");
+    damaged[4_096..8_192].fill(0xa5);
+    fs::write(&path, &damaged).expect("written");
+    // There is room for a new store, and none for a copy of the old one with what is kept back.
+    fs::write(disk.0.join("other"), vec![0; 2 << 20]).expect("written");
+    let (mut store, recovered) = open(&path, 2);
+    let loss = store.loss().expect("a loss").clone();
+    assert!(loss.reason.contains("no room for a copy to read, which needs 5 MiB"), "{loss:?}");
+    assert_eq!((loss.operations_unknown, recovered.operations.len()), (0, 0));
+    assert!(fs::read(&loss.set_aside).expect("kept") == damaged, "the damaged store was changed");
+    assert!(!sibling(&path, ".examined").exists());
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()), "the room is the store's");
+    drop(store);
+    // Where there is room, the same store is read.
+    for part in ["", "-wal", "-shm"] {
+        drop(fs::remove_file(sibling(&path, part)));
+    }
+    fs::remove_file(&loss.set_aside).expect("there");
+    fs::remove_file(disk.0.join("other")).expect("there");
+    fs::write(&path, &damaged).expect("written");
+    let (store, _) = open(&path, 3);
+    assert!(store.loss().is_some_and(|loss| !loss.reason.contains("no room")), "{:?}", store.loss());
 }
 
 #[test]
