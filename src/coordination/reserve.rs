@@ -138,7 +138,7 @@ pub(super) const SUFFIX: &str = ".reserve";
 pub(super) const BYTES: u64 = 2 * 1024 * 1024;
 
 /// So much is nobody's for a moment while the reserve is given up.
-const STEP_BYTES: u64 = 128 * 1024;
+const STEP_BYTES: u64 = 16 * 1024;
 
 const BLOCK_BYTES: usize = 64 * 1024;
 

@@ -98,10 +98,16 @@ fn the_reserve_is_the_stores_alone_however_fast_others_fill_the_disk() {
         }
         // From here on somebody else takes whatever is free, at once, all the time.
         let filler = Filler::start(disk.0.join("filler"));
-        let refused = (1_000..3_000).find_map(|number| commit(&mut store, accepted(number)).err());
+        let has = || ["", "-wal"].map(|part| fs::metadata(sibling(&path, part)).expect("there").len()).iter().sum::<u64>();
+        let mut before = has();
+        let refused = (1_000..3_000).find_map(|number| {
+            before = has();
+            commit(&mut store, accepted(number)).err()
+        });
         assert_eq!(refused, Some(CommitError::Full));
-        let taken = ["", "-wal"].map(|part| fs::metadata(sibling(&path, part)).expect("there").len());
-        println!("file and log have {taken:?} bytes");
+        let taken = has() - before;
+        println!("of a reserve of 2 MiB the file and the log have taken {} KiB", taken >> 10);
+        assert!(taken > 1 << 20, "{taken} bytes: somebody else had the rest");
         for number in 1..=PROMISED {
             assert_eq!(commit(&mut store, succeeded(number)), Ok(()), "{number}");
             let speaking = DeliveryRecord { state: DeliveryState::Speaking, ..delivery(number, number) };
