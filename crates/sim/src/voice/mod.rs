@@ -230,7 +230,7 @@ impl Voice {
 
     /// Whether the ear heard a segment to its end.
     pub fn hears(&self, segment: SegmentRef) -> bool {
-        self.count(segment).heard(self.far_end.repeated)
+        self.count(segment).heard()
     }
 
     /// Segments that the ear heard to their end: when the last frame left the box (ms), what it is for, and its words.
