@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, DeliveryId, OperationId};
 use recado_core::ledger::{
-    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, RequestId, Route, Snapshot,
+    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, News, RequestId, Route, Snapshot,
 };
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
@@ -253,7 +253,7 @@ impl Rig {
     /// A transaction reaches the disk.
     fn commit(&mut self, writes: &[ledger::Write]) {
         let at = self.moment();
-        self.watch.committing(&self.store, writes, at, &self.tools, &mut self.findings);
+        self.watch.committing(&self.store, writes, at, (&self.policies, &self.tools), &mut self.findings);
         let applied = self.store.apply(writes);
         self.findings.check(applied.is_ok(), Invariant::Constraint, || format!("{applied:?}: {writes:?}"));
         let spoken =
@@ -353,7 +353,8 @@ impl Rig {
         for effect in effects {
             match effect {
                 ledger::Effect::Persist { commit, writes } => {
-                    self.watch.asked(&writes, self.moment());
+                    let at = self.moment();
+                    self.watch.asked(&self.store, &writes, &self.policies, at, &mut self.findings);
                     let at = (self.now + self.store.delay_ms).max(self.store.in_flight.back().map_or(0, |(at, ..)| *at));
                     self.store.in_flight.push_back((at, commit, writes));
                 }
@@ -378,6 +379,9 @@ impl Rig {
                 ledger::Effect::HandOff(hand_off) => self.hands_off(hand_off.delivery),
                 ledger::Effect::Answer { request, answer } => self.answers(request, answer),
                 ledger::Effect::Tell { session, news } => {
+                    if let News::Update { envelope, .. } = &news {
+                        self.watch.told.has_news(envelope.delivery, &envelope.operations);
+                    }
                     if let Some(at) = self.calls.iter().position(|call| call.session == session) {
                         self.queue.push_back(Todo::Call(at, Input::News(news)));
                     }
@@ -412,7 +416,7 @@ impl Rig {
                     !delivery.state.terminal() && delivery.clauses.iter().any(|clause| clause.operation == operation)
                 };
                 // What comes after it is news.
-                let known = |delivery: &&DeliveryRecord| self.watch.told.made_before(delivery.id, since);
+                let known = |delivery: &&DeliveryRecord| self.watch.commits.made_before(delivery.id, since);
                 let left = self.store.deliveries.values().filter(known).find(tells);
                 self.findings.check(left.is_none(), Invariant::I10, || format!("{operation} was taken back, and is to be told: {left:?}"));
             }
@@ -431,6 +435,9 @@ impl Rig {
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
+                }
+                Effect::Speak { purpose: Purpose::Progress { delivery, .. }, .. } => {
+                    self.watch.told.says_news(&self.store, *delivery, &self.policies, &mut self.findings);
                 }
                 Effect::Cancelling(cancellation) => {
                     let durable = cancellation.cancelling.iter().all(|operation| self.watch.commits.was_cancelling(*operation));
