@@ -322,6 +322,9 @@ impl Rig {
         if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
             self.watch.told.thrown_away(call, *segment);
         }
+        if let Input::News(News::Update { envelope, .. }) = &input {
+            self.watch.told.has_news(envelope);
+        }
         let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.
@@ -379,9 +382,6 @@ impl Rig {
                 ledger::Effect::HandOff(hand_off) => self.hands_off(hand_off.delivery),
                 ledger::Effect::Answer { request, answer } => self.answers(request, answer),
                 ledger::Effect::Tell { session, news } => {
-                    if let News::Update { envelope, .. } = &news {
-                        self.watch.told.has_news(envelope.delivery, &envelope.operations);
-                    }
                     if let Some(at) = self.calls.iter().position(|call| call.session == session) {
                         self.queue.push_back(Todo::Call(at, Input::News(news)));
                     }

@@ -13,6 +13,7 @@ use crate::call::Call;
 use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 use crate::voice::Released;
+use crate::world::TOOLS;
 
 /// A segment of a delivery begins: every sentence of it must be true of what is on record. `unknown` are the operations that have
 /// ever been on record as not known.
@@ -29,6 +30,10 @@ pub(super) fn honest(
     let of = |(at, _): &(u32, _)| clause == SpokenClause::SHORT || clause == *at;
     let operations: BTreeSet<OperationId> = (0..).zip(&record.clauses).filter(of).map(|(_, clause)| clause.operation).collect();
     let told: Vec<&OperationRecord> = operations.iter().filter_map(|operation| store.operations.get(operation)).collect();
+    // What a test has its own tools say is for the test to judge.
+    if told.iter().any(|operation| !TOOLS.contains(&operation.tool.as_str())) {
+        return;
+    }
     let was_dropped = |operation| dropped(store, record, operation);
     let judge = Judge { was_unknown: &|operation| unknown.contains(&operation), was_dropped: &was_dropped, told: &told };
     findings.check(judge.all_true(&sentences(text), &told), Invariant::I4, || {

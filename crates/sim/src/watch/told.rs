@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
 use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{DeliveryKind, DeliveryRecord, DeliveryState, Route, SpokenClause};
+use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryRecord, DeliveryState, Route, SpokenClause};
 use recado_core::policy::{CanInterrupt, ProgressPolicy};
 
 use super::commits::Policies;
@@ -44,8 +44,8 @@ pub struct Told {
     pub(super) acknowledged: BTreeSet<DeliveryId>,
     /// Operations that have ever been on record as not known.
     pub(super) unknown: BTreeSet<OperationId>,
-    /// Which operation each piece of news is about.
-    news: BTreeMap<DeliveryId, OperationId>,
+    /// Of what kind each piece of news is, and which operations it is about.
+    news: BTreeMap<DeliveryId, (DeliveryKind, Vec<OperationId>)>,
 }
 
 #[derive(Debug)]
@@ -94,16 +94,17 @@ impl Told {
         findings.check(ours, Invariant::I17, || format!("{} speaks, the claim is {claim:?}", call.session));
     }
 
-    /// A conversation has news of how far an operation is.
-    pub fn has_news(&mut self, delivery: DeliveryId, operations: &[OperationId]) {
-        self.news.extend(operations.iter().map(|operation| (delivery, *operation)));
+    /// A conversation has news of how far operations are.
+    pub fn has_news(&mut self, envelope: &DeliveryEnvelope) {
+        self.news.insert(envelope.delivery, (envelope.kind, envelope.operations.clone()));
     }
 
-    /// News is given to the voice: its tool's policy must have it said.
+    /// News is given to the voice: its tool's policy must have it said, and no delivery of kind `silent` is.
     pub fn says_news(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, findings: &mut Findings) {
-        let operation = self.news.get(&delivery).and_then(|operation| store.operations.get(operation));
-        let said = operation.and_then(|operation| policies.get(&operation.tool)).map(|policy| policy.progress);
-        findings.check(said == Some(ProgressPolicy::Say), Invariant::Silent, || format!("{said:?}, and news is said of {operation:?}"));
+        let (kind, operations) = self.news.get(&delivery).cloned().unwrap_or((DeliveryKind::Silent, Vec::new()));
+        let policy = |operation| policies.get(&store.operations.get(operation)?.tool);
+        let said = operations.iter().filter_map(policy).all(|policy| policy.progress == ProgressPolicy::Say);
+        findings.check(said && kind == DeliveryKind::Progress, Invariant::Silent, || format!("news of {operations:?} is said: {kind:?}"));
     }
 
     /// Another way has received a delivery; `acknowledged` says whether the box will know.
@@ -137,7 +138,8 @@ impl Told {
         findings.check(may, Invariant::I9, || format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic()));
         // What the core has ended still sounds until its command has come to the voice.
         let grace = 2 * link_ms + FRAME;
-        let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
+        let held_up = |since: u64| call.voice.held_up(since, grace, at.now);
+        let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace && !held_up(*ended));
         findings.check(!ended, Invariant::I10, || format!("a frame of {delivery}, which is {:?}", record.state));
         let lately = call.lowered_at.is_some_and(|since| at.now <= since + grace);
         let hears = lately || may_be_told(call, record);
@@ -145,9 +147,7 @@ impl Told {
         let claim = store.claims.get(&delivery);
         let claimed = claim.is_some_and(|(session, _, route)| *session == call.session && *route != Route::HandOff);
         // Behind a media thread that was held up for so long that the claim was given up, the clear is still on its way.
-        let given_up =
-            self.given_up.get(&delivery).filter(|(session, since)| *session == call.session && *since <= call.voice.stalled_until);
-        let overdue = given_up.is_some() && at.now <= call.voice.stalled_until + grace;
+        let overdue = self.given_up.get(&delivery).is_some_and(|(session, since)| *session == call.session && held_up(*since));
         findings.check(claimed || overdue || self.ended.contains_key(&delivery), Invariant::I17, || {
             format!("R4: a frame of {delivery} without a claim")
         });
