@@ -1,40 +1,16 @@
 //! Failures that users of voice agents reported, each as its kind: what went wrong there must come out right here.
 
+mod a_call;
+
+use a_call::{LONG, done, running, said, turn};
 use recado_core::conversation::{Acoustic, Effect, Evidence, Input, Mark, ModelEvent, PlaybackEvent, Purpose, ToolStatus};
 use recado_core::gate::Blocker;
-use recado_core::ids::OperationId;
 use recado_core::ledger::{DeliveryState, OperationState};
 use recado_core::policy::RidePosition;
 use recado_core::time::Time;
 use recado_sim::voice::Count;
 use recado_sim::{Rig, policies};
 use serde_json::json;
-
-const LONG: &str = "Le cuento una cosa que es bastante larga";
-
-/// A call in which one operation runs.
-fn running() -> (Rig, usize, Vec<OperationId>) {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
-    (rig, call, ops)
-}
-
-fn done(rig: &mut Rig, operation: OperationId) {
-    rig.done(operation, json!({ "value": "ya" }));
-}
-
-/// The caller's turn is over, and a response is asked for.
-fn turn(rig: &mut Rig, call: usize) {
-    let asked = rig.calls[call].asked.len();
-    rig.caller_speaks(call, 500);
-    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() > asked);
-}
-
-fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
-}
 
 /// What became of the frames of the closing's only clause, which is being told for the first time.
 fn closing(rig: &Rig, call: usize) -> Count {
