@@ -120,6 +120,7 @@ impl<A: Audio> Mouth<A> {
     /// So many packets of silence leave, one in each frame interval in which there was no [`frame`](Self::frame). Returns the
     /// number of the first.
     pub fn silence(&mut self, packets: u64) -> u64 {
+        self.playback.breathe(packets);
         self.packets.leave(packets)
     }
 
@@ -164,9 +165,9 @@ impl<A: Audio> Mouth<A> {
         self.playback.spent()
     }
 
-    /// Whether a frame would leave now.
-    pub fn would_speak(&self) -> bool {
-        self.playback.has_frame()
+    /// After how many frame intervals of silence a frame would leave; none where nothing would be said.
+    pub fn next_frame_in(&self) -> Option<u64> {
+        self.playback.next_frame_in()
     }
 
     /// Whether anything waits to be said.

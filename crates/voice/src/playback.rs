@@ -17,6 +17,8 @@ pub(crate) struct Playback<A> {
     /// Samples accepted and not released.
     waiting: usize,
     paused: bool,
+    /// Frames of silence that are still to come before a segment may begin.
+    breath: u64,
     /// The playback of which a frame was released last.
     begun: Option<PlaybackId>,
     spent: VecDeque<A>,
@@ -77,6 +79,7 @@ impl<A: Audio> Playback<A> {
             chunks: VecDeque::with_capacity(CHUNKS_MAX),
             waiting: 0,
             paused: false,
+            breath: 0,
             begun: None,
             spent: VecDeque::with_capacity(SPENT_MAX),
         }
@@ -111,6 +114,7 @@ impl<A: Audio> Playback<A> {
         match segment.packet {
             Some(packet) if complete && drained => {
                 self.segments.remove(index);
+                self.breath = BREATH_FRAMES;
                 // Paused was what has ended now: nothing would ever go on with it.
                 self.paused &= self.head().is_some_and(|head| head.playback == reference.playback);
                 Appended::Ended(packet)
@@ -119,15 +123,21 @@ impl<A: Audio> Playback<A> {
         }
     }
 
-    /// Whether there is a next frame: not while paused, or starved in the middle of a segment that is still open.
-    pub(crate) fn has_frame(&self) -> bool {
-        let ready = |segment: &Segment| segment.complete || self.available(segment.reference) >= FRAME_SAMPLES;
-        !self.paused && self.segments.front().is_some_and(ready)
+    /// After how many frames of silence the next frame comes: none while paused, or starved in the middle of a segment that is still
+    /// open.
+    pub(crate) fn next_frame_in(&self) -> Option<u64> {
+        let ready = |segment: &&Segment| segment.complete || self.available(segment.reference) >= FRAME_SAMPLES;
+        self.segments.front().filter(ready).filter(|_| !self.paused).map(|_| self.breath)
+    }
+
+    /// So many frames of silence leave.
+    pub(crate) fn breathe(&mut self, frames: u64) {
+        self.breath = self.breath.saturating_sub(frames);
     }
 
     /// Takes the next frame, if there is one, to leave in `packet`; `sink` is given its audio, piece by piece.
     pub(crate) fn take(&mut self, packet: u64, mut sink: impl FnMut(&A, Range<usize>)) -> Option<Taken> {
-        if self.paused {
+        if self.paused || self.breath > 0 {
             return None;
         }
         let reference = self.head()?;
@@ -157,6 +167,7 @@ impl<A: Audio> Playback<A> {
         segment.packet = Some(packet);
         if last {
             self.segments.pop_front();
+            self.breath = BREATH_FRAMES;
         }
         self.waiting = self.waiting.saturating_sub(filled);
         self.begun = Some(reference.playback);
@@ -263,6 +274,8 @@ fn hand_back<A>(spent: &mut VecDeque<A>, audio: A) {
     }
 }
 
+/// The pause between two clauses: 120 ms. It is no part of any segment, so that a caller who speaks up in it cuts nothing.
+pub(crate) const BREATH_FRAMES: u64 = 6;
 /// Clauses that wait: a reply has ten.
 pub(crate) const SEGMENTS_MAX: usize = 64;
 /// Pieces of audio that wait: 60 s in the 120 ms pieces of a realtime model.
@@ -296,7 +309,7 @@ mod tests {
 
     /// Takes one frame, for packet `packet`.
     fn step(playback: &mut Playback<Numbers>, packet: u64) -> Option<(Taken, Vec<u8>)> {
-        let has_frame = playback.has_frame();
+        let has_frame = playback.next_frame_in() == Some(0);
         let mut frame = Vec::new();
         let taken = playback.take(packet, |audio, part| frame.extend(&audio.0[part]));
         assert_eq!(taken.is_some(), has_frame);
@@ -313,8 +326,14 @@ mod tests {
         let (taken, frame) = step(&mut playback, 2).unwrap();
         assert_eq!(taken, Taken { segment: segment(1, 0), first: false, last: true });
         assert_eq!(frame, audio(200).0[160..]);
+        assert!(step(&mut playback, 3).is_none(), "the pause between two clauses");
+        assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES));
+        playback.breathe(BREATH_FRAMES - 1);
+        assert_eq!(playback.next_frame_in(), Some(1));
+        playback.breathe(1);
         let (taken, _) = step(&mut playback, 3).unwrap();
         assert_eq!(taken, Taken { segment: segment(1, 1), first: true, last: true });
+        playback.breathe(BREATH_FRAMES);
         assert!(step(&mut playback, 4).is_none());
         assert_eq!(std::iter::from_fn(|| playback.spent()).count(), 2);
     }
@@ -348,6 +367,7 @@ mod tests {
         assert!(step(&mut playback, 3).is_none(), "the next segment does not overtake");
         assert_eq!(playback.append(segment(1, 0), audio(0), true), Appended::Ended(2));
         assert_eq!(playback.append(segment(1, 0), audio(9), true), Appended::Unknown);
+        playback.breathe(BREATH_FRAMES);
         assert_eq!(step(&mut playback, 4).unwrap().0.segment, segment(1, 1));
     }
 
@@ -359,10 +379,12 @@ mod tests {
         assert_eq!(playback.pause(), Some((segment(1, 0), 20)));
         assert_eq!(playback.append(segment(1, 0), audio(0), true), Appended::Ended(1));
         playback.speak(segment(2, 0), audio(160), true);
+        playback.breathe(BREATH_FRAMES);
         assert_eq!(step(&mut playback, 2).unwrap().0.segment, segment(2, 0));
         // Where more of the same playback waits it stays paused, until it is told to go on.
         playback.speak(segment(3, 0), audio(160), false);
         playback.speak(segment(3, 1), audio(160), true);
+        playback.breathe(BREATH_FRAMES);
         step(&mut playback, 3).unwrap();
         playback.pause();
         assert_eq!(playback.append(segment(3, 0), audio(0), true), Appended::Ended(3));

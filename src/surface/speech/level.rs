@@ -11,15 +11,15 @@ pub fn audible_frames(samples: &[i16]) -> Vec<bool> {
     loudness.iter().map(|&value| value > threshold).collect()
 }
 
-/// Cuts the silence before and after speech, leaving 10 ms before (audible within 20 ms) and 120 ms after, where the
-/// pause between two clauses belongs. Near-silent audio becomes empty.
+/// Cuts the silence before and after speech, leaving 10 ms before (audible within 20 ms) and nothing after: whoever hears the last
+/// frame has heard words, and whoever misses it has missed some. Near-silent audio becomes empty.
 pub fn trim(samples: &mut Vec<i16>) {
     let audible = audible_frames(samples);
     let (Some(first), Some(last)) = (audible.iter().position(|&a| a), audible.iter().rposition(|&a| a)) else {
         samples.clear();
         return;
     };
-    samples.truncate(((last + 1) * FRAME_SAMPLES + TAIL_SAMPLES).min(samples.len()));
+    samples.truncate((last + 1) * FRAME_SAMPLES);
     samples.drain(..(first * FRAME_SAMPLES).saturating_sub(LEAD_SAMPLES));
 }
 
@@ -58,7 +58,6 @@ const AUDIBLE_BELOW_PEAK: f32 = 0.01;
 /// -60 dBFS.
 const NEAR_SILENT: f32 = 32.768;
 const LEAD_SAMPLES: usize = 80;
-const TAIL_SAMPLES: usize = 960;
 /// -20 dBFS.
 const TARGET_RMS: f32 = 3_276.8;
 /// +30 dB: more would lift noise, not speech.
@@ -77,12 +76,12 @@ mod tests {
     }
 
     #[test]
-    fn silence_around_speech_is_cut_to_the_lead_and_the_tail() {
+    fn silence_around_speech_is_cut_to_the_lead() {
         let mut samples = vec![0; 4_000];
         samples.extend(tone(5_000.0, 8_000));
         samples.extend(vec![3; 6_000]);
         trim(&mut samples);
-        assert_eq!(samples.len(), LEAD_SAMPLES + 8_000 + TAIL_SAMPLES);
+        assert_eq!(samples.len(), LEAD_SAMPLES + 8_000);
         assert!(samples[LEAD_SAMPLES..160].iter().any(|s| s.abs() > 1_000));
         let mut noise = vec![5; 8_000];
         trim(&mut noise);

@@ -188,7 +188,7 @@ impl Voice {
 
     /// When it does something next, by itself.
     pub fn next(&self, now: u64) -> Option<u64> {
-        let frame = (self.sends && self.mouth.would_speak()).then_some(self.next_tick);
+        let frame = self.mouth.next_frame_in().filter(|_| self.sends).map(|intervals| self.next_tick + intervals * FRAME);
         let command = self.to_mouth.front().map(|(at, _)| *at);
         let media = [frame, command, self.far_end.next()].into_iter().flatten().min().map(|at| at.max(self.stalled_until));
         [self.engine.next(), media].into_iter().flatten().min().map(|at| at.max(now + 1))

@@ -1,6 +1,7 @@
 //! A mouth in virtual time: what leaves, and what is told of it.
 
 use super::*;
+use crate::playback::BREATH_FRAMES;
 
 /// Audio that is only counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +98,7 @@ fn a_suspicion_pauses_and_only_a_resumption_of_its_own_epoch_goes_on() {
     rig.run(2);
     rig.edge(Acoustic::Suspected);
     rig.run(10);
-    assert!(!rig.mouth.would_speak());
+    assert!(rig.mouth.next_frame_in().is_none());
     let suspected = rig.mouth.epoch();
     rig.edge(Acoustic::Quiet);
     rig.told();
@@ -164,7 +165,7 @@ fn what_only_the_hold_paused_goes_on_after_it_and_what_the_caller_paused_does_no
     rig.edge(Acoustic::Suspected);
     rig.edge(Acoustic::Quiet);
     rig.renegotiate(true);
-    assert!(!rig.mouth.would_speak(), "the conversation decides whether it goes on");
+    assert!(rig.mouth.next_frame_in().is_none(), "the conversation decides whether it goes on");
     rig.renegotiate(false);
     rig.command(PlaybackCommand::Resume { playback: PlaybackId(1), epoch: rig.mouth.epoch() });
     rig.told();
@@ -183,4 +184,38 @@ fn after_the_close_nothing_is_accepted_and_late_reports_still_count() {
     rig.speak(1, 1, 1);
     rig.report(101, 0);
     assert!(matches!(rig.told()[..], [PlaybackEvent::Refused { .. }, PlaybackEvent::Report { highest_packet: 101, .. }]));
+}
+
+#[test]
+fn who_speaks_up_in_the_pause_after_a_segment_cuts_nothing_of_it() {
+    let mut rig = Rig::new();
+    rig.speak(1, 0, 3);
+    rig.speak(1, 1, 3);
+    rig.run(4);
+    assert!(matches!(rig.told()[..], [PlaybackEvent::Started { .. }, PlaybackEvent::Sent { segment: sent, .. }] if sent == segment(1, 0)));
+    rig.edge(Acoustic::Suspected);
+    assert!(matches!(rig.told()[..], [PlaybackEvent::Paused { segment: at, released_ms: 0, .. }] if at == segment(1, 1)));
+    rig.command(PlaybackCommand::Clear { playback: PlaybackId(1) });
+    assert!(matches!(rig.told()[..], [PlaybackEvent::Cleared { cut: Some((1, 0)), .. }]));
+    // And behind the last one there is nothing to pause.
+    rig.edge(Acoustic::Quiet);
+    rig.speak(2, 0, 3);
+    rig.run(8);
+    assert!(matches!(rig.told()[..], [PlaybackEvent::Started { .. }, PlaybackEvent::Sent { .. }]));
+    rig.edge(Acoustic::Suspected);
+    assert_eq!(rig.told(), []);
+}
+
+#[test]
+fn the_pause_between_two_segments_is_over_when_silence_has_left_for_it() {
+    let mut rig = Rig::new();
+    rig.speak(1, 0, 2);
+    rig.speak(1, 1, 1);
+    rig.run(2 + BREATH_FRAMES + 1);
+    let packets: Vec<u64> = rig.left.iter().map(|released| released.packet).collect();
+    assert_eq!(packets, [100, 101, 102 + BREATH_FRAMES]);
+    // Silence that leaves anyway is no longer for it.
+    rig.run(BREATH_FRAMES);
+    rig.speak(2, 0, 1);
+    assert_eq!(rig.mouth.next_frame_in(), Some(0));
 }
