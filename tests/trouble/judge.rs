@@ -71,8 +71,6 @@ pub struct Verdict {
     pub heard: usize,
     /// Those that were heard again, each right after the hedge.
     pub hedged: usize,
-    /// Those that the box stopped in the silence that ends them, and may tell again.
-    pub cut: usize,
     /// Deliveries that were being spoken when a life ended.
     pub uncertain: usize,
 }
@@ -86,7 +84,6 @@ impl Verdict {
         self.not_known += other.not_known;
         self.heard += other.heard;
         self.hedged += other.hedged;
-        self.cut += other.cut;
         self.uncertain += other.uncertain;
         self
     }
@@ -94,11 +91,10 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { faults, operations, effects, not_known, heard, hedged, cut, uncertain } = self;
+        let Self { faults, operations, effects, not_known, heard, hedged, uncertain } = self;
         write!(
             f,
-            "{operations} operations, {effects} effects, {not_known} not known, {heard} closings heard, {hedged} of them again with a hedge, \
-             {cut} cut in the silence after them; {uncertain} uncertain"
+            "{operations} operations, {effects} effects, {not_known} not known, {heard} closings heard, {hedged} of them again with a hedge; {uncertain} uncertain"
         )?;
         match faults.len() {
             0 => write!(f, ": kept"),
@@ -296,7 +292,6 @@ async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], ver
             }
             heard += 1;
             whole += usize::from(!place.is_cut);
-            verdict.cut += usize::from(place.is_cut);
         }
     }
     verdict.heard += heard;
@@ -379,14 +374,10 @@ mod tests {
             Life { ear: Ear { samples, packets }, ..Life::default() }
         };
         let (told, doubtful, other) = (wordings(first, None), wordings(doubt(0), None), wordings(second, None));
-        let judged = async |lives: &[Life], state: Option<OperationState>| {
+        let faults = async |lives: &[Life], state: Option<OperationState>| {
             let mut verdict = Verdict::default();
             let record = state.map(|state| operation("table", first, state));
             closing(lives, Closing { of: record.as_ref(), done: &told, not_known: &doubtful, beside: &other }, &mut verdict).await;
-            verdict
-        };
-        let faults = async |lives: &[Life], state| {
-            let verdict = judged(lives, state).await;
             (verdict.faults.len(), verdict.heard, verdict.hedged)
         };
         let (done, not_known) = (Some(OperationState::Succeeded), Some(OperationState::Unknown));
@@ -401,7 +392,6 @@ mod tests {
         };
         let (whole_ms, cut_ms) = (length as u64 / 8, length as u64 / 8 / 20 * 20 - 40);
         assert_eq!(faults(&last(9_000, cut_ms).await, done).await, (0, 2, 0), "cut, and told again");
-        assert_eq!(judged(&last(9_000, cut_ms).await, done).await.cut, 1);
         assert_eq!(faults(&last(9_000, whole_ms).await, done).await, (1, 2, 0), "all of it left the box");
         assert_eq!(faults(&last(9_000, 1_000).await, done).await, (1, 2, 0), "what is said to be cut was heard");
         assert_eq!(faults(&last(0, cut_ms).await, done).await, (1, 2, 0), "cut for nothing");
