@@ -12,7 +12,6 @@ use recado_core::ids::DeliveryId;
 use recado_core::ledger::{DeliveryState, OperationRecord, OperationState};
 use recado_core::policy::Language;
 
-use crate::cuts::Cut;
 use crate::reports::told;
 use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, doubt, sentences};
 
@@ -23,33 +22,13 @@ pub struct Life {
     pub asks: Option<usize>,
     /// How many of those must be on record, so far did it get.
     pub owes: usize,
-    /// What the caller said in it, on the same timeline as what it heard.
-    pub said: Vec<i16>,
     /// What the caller heard in it.
     pub ear: Ear,
-    /// Where the box stopped its voice in it.
-    pub cuts: Vec<Cut>,
     /// The deliveries when it was ready, before anybody called.
     pub begins: States,
     /// The deliveries when it had ended.
     pub ends: States,
 }
-
-impl Life {
-    /// Whether the caller spoke over the end of a phrase and the box stopped there: what is missing is the silence that ends
-    /// every phrase, and no ear can tell that from the silence that follows.
-    fn is_cut(&self, from_ms: u64, to_ms: u64) -> bool {
-        let end = to_ms as usize * 8;
-        let tail = self.said.get(end.saturating_sub(TAIL).min(self.said.len())..end.min(self.said.len())).unwrap_or_default();
-        tail.iter().any(|sample| sample.unsigned_abs() > SILENT) && self.cuts.iter().any(|cut| cut.is_of(&self.ear, from_ms, to_ms))
-    }
-}
-
-/// What may be silent at the end of a phrase (samples): half a second.
-const TAIL: usize = 4_000;
-
-/// What the codec makes of silence stays below.
-const SILENT: u16 = 300;
 
 /// States of deliveries.
 pub type States = BTreeMap<DeliveryId, DeliveryState>;
@@ -224,7 +203,6 @@ struct Closing<'a> {
 struct Place {
     from_ms: u64,
     to_ms: u64,
-    is_cut: bool,
     /// Whether the hedge is the beginning of it.
     is_hedged: bool,
 }
@@ -244,7 +222,7 @@ async fn places(life: &Life, wordings: &[String]) -> Vec<Place> {
         let phrase = phrase(wording).await;
         places.extend(life.ear.find(&phrase).iter().map(|heard| {
             let (from_ms, to_ms) = (heard.at_ms, heard.at_ms + phrase.len() as u64 / 8);
-            Place { from_ms, to_ms, is_cut: life.is_cut(from_ms, to_ms), is_hedged: hedged.as_ref() == Some(wording) }
+            Place { from_ms, to_ms, is_hedged: hedged.as_ref() == Some(wording) }
         }));
     }
     places.sort_unstable();
@@ -276,7 +254,7 @@ async fn closing(lives: &[Life], closing: Closing<'_>, verdict: &mut Verdict) {
 /// How often a closing was heard, in any of its wordings; each time after it was heard whole, a word of doubt must come right
 /// before it, or before what is told with it.
 async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], verdict: &mut Verdict) -> usize {
-    let (mut heard, mut whole) = (0, 0);
+    let mut heard = 0;
     for (number, life) in lives.iter().enumerate() {
         let own = places(life, wordings).await;
         if own.is_empty() {
@@ -284,14 +262,13 @@ async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], ver
         }
         let (hedges, beside) = (places(life, &[HEDGE.to_owned()]).await, places(life, beside).await);
         for place in own {
-            if whole > 0 && (place.is_hedged || is_hedged(place.from_ms, &hedges, &beside)) {
+            if heard > 0 && (place.is_hedged || is_hedged(place.from_ms, &hedges, &beside)) {
                 verdict.hedged += 1;
-            } else if whole > 0 {
+            } else if heard > 0 {
                 let (sentence, at) = (&wordings[0], place.from_ms);
                 verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
             }
             heard += 1;
-            whole += usize::from(!place.is_cut);
         }
     }
     verdict.heard += heard;
@@ -370,8 +347,7 @@ mod tests {
             for text in texts {
                 samples.extend_from_slice(&phrase(text).await);
             }
-            let packets = (0..samples.len()).step_by(160).enumerate().map(|(packet, at)| (at, packet as u16)).collect();
-            Life { ear: Ear { samples, packets }, ..Life::default() }
+            Life { ear: Ear { samples }, ..Life::default() }
         };
         let (told, doubtful, other) = (wordings(first, None), wordings(doubt(0), None), wordings(second, None));
         let faults = async |lives: &[Life], state: Option<OperationState>| {
@@ -385,18 +361,6 @@ mod tests {
         assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
         let (once, again) = (heard(&[first]).await, heard(&[first]).await);
         assert_eq!(faults(&[once, again], done).await, (1, 2, 0), "told twice");
-        let length = phrase(first).await.len();
-        let last = async |said: i16, released_ms: u64| {
-            let cuts = vec![Cut { packet: 0, released_ms }];
-            [Life { said: vec![said; length], cuts, ..heard(&[first]).await }, heard(&[first]).await]
-        };
-        let (whole_ms, cut_ms) = (length as u64 / 8, length as u64 / 8 / 20 * 20 - 40);
-        assert_eq!(faults(&last(9_000, cut_ms).await, done).await, (0, 2, 0), "cut, and told again");
-        assert_eq!(faults(&last(9_000, whole_ms).await, done).await, (1, 2, 0), "all of it left the box");
-        assert_eq!(faults(&last(9_000, 1_000).await, done).await, (1, 2, 0), "what is said to be cut was heard");
-        assert_eq!(faults(&last(0, cut_ms).await, done).await, (1, 2, 0), "cut for nothing");
-        let talked_over = Life { said: vec![9_000; length], ..heard(&[first]).await };
-        assert_eq!(faults(&[talked_over, heard(&[first]).await], done).await, (1, 2, 0), "talked over, and not cut");
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
         assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, second, first]).await);

@@ -164,7 +164,7 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
     let begins = states(stage.history());
     let nothing_waits = stage.pending().is_some_and(|pending| pending.operations.is_empty() && pending.deliveries.is_empty());
     let mut caller = None;
-    let (mut said, mut ear) = (Vec::new(), Ear::default());
+    let mut ear = Ear::default();
     let (mut told_to_its_end, mut seen) = (false, true);
     let story = async {
         // The box may be killed while it is dialled.
@@ -175,7 +175,7 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
                 && let Some(up) = caller.take()
                 && let Ok(both) = up.hang_up().await
             {
-                (said, ear) = both;
+                ear = both.1;
             }
         }
         std::future::pending::<()>().await;
@@ -193,7 +193,7 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
     }
     boxed.kill();
     if let Some(up) = caller {
-        (said, ear) = up.dropped();
+        ear = up.dropped().1;
     }
     let owes = match kill.moment {
         _ if told_to_its_end => sentences(number).len(),
@@ -204,7 +204,7 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
         Moment::Said(..) if seen => usize::from(nothing_waits),
         Moment::Said(..) => 1,
     };
-    Life { asks: Some(number), owes, said, ear, cuts: stage.cuts(), begins, ends: states(stage.history()) }
+    Life { asks: Some(number), owes, ear, begins, ends: states(stage.history()) }
 }
 
 /// The last life: what is owed is told, and nothing new is asked for.
@@ -218,11 +218,11 @@ async fn last_life(stage: &Stage, reports: &Reports, ready: &mut Vec<Duration>) 
     reports.are_taken().await;
     stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
-    let (said, ear) = caller.hang_up().await.expect("the box answers");
+    let (_, ear) = caller.hang_up().await.expect("the box answers");
     boxed.is_idle().await.expect("idle");
     let ends = states(stage.history());
     assert!(boxed.stops().await.expect("it stops").success());
-    Life { said, ear, cuts: stage.cuts(), begins, ends, ..Life::default() }
+    Life { ear, begins, ends, ..Life::default() }
 }
 
 async fn starts(stage: &Stage, ready: &mut Vec<Duration>) -> BoxProcess {

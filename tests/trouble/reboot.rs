@@ -63,11 +63,11 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
 
     stage.next_life(None);
     let struck_us = now_us();
-    let (machine, said, ear) = strikes(machine, root, stage, trouble, caller).await;
+    let (machine, ear) = strikes(machine, root, stage, trouble, caller).await;
     let ends = states(stage.history());
     let ready_us = machine.is_ready_after(struck_us);
 
-    let first = Life { asks: Some(number), owes: sentences(number).len(), said, ear, cuts: stage.cuts(), begins, ends };
+    let first = Life { asks: Some(number), owes: sentences(number).len(), ear, begins, ends };
     let begins = states(stage.history());
     let [_, _, invoice] = sentences(number);
     stage.tools.asked("invoice", number as u32 * 2 + 2).await.expect("asked again, under its key");
@@ -75,8 +75,8 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     let caller = Caller::dial(stage.sip, CALLER).await.expect("the box answers");
     stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
-    let (said, ear) = caller.hang_up().await.expect("the box answers");
-    let second = Life { said, ear, cuts: stage.cuts(), begins, ends: states(stage.history()), ..Life::default() };
+    let (_, ear) = caller.hang_up().await.expect("the box answers");
+    let second = Life { ear, begins, ends: states(stage.history()), ..Life::default() };
     let (history, asked) = of_case(stage, number);
     let mut verdict = judge(&[first, second], &history, &asked).await;
     let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml", "--set", "box.data_dir=/var/lib/recado"]);
@@ -120,8 +120,8 @@ async fn waits_with_one_running_and_one_pending(stage: &Stage, caller: &Caller, 
     assert_eq!((pending.operations.len(), waiting), (1, vec![DeliveryState::Ready]), "one runs and one waits");
 }
 
-async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble, caller: Caller) -> (Machine, Vec<i16>, Ear) {
-    let (machine, (said, ear)) = match trouble {
+async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble, caller: Caller) -> (Machine, Ear) {
+    let (machine, (_, ear)) = match trouble {
         Trouble::Killed => {
             let process = machine.box_process().to_string();
             assert!(Command::new("kill").args(["-9", &process]).status().expect("kill runs").success());
@@ -151,7 +151,7 @@ async fn strikes(machine: Machine, root: &Path, stage: &Stage, trouble: Trouble,
             (Machine::boot(root), caller.dropped())
         }
     };
-    (machine, said, ear)
+    (machine, ear)
 }
 
 async fn is_asked(stage: &Stage, sentence: &str) -> Asked {
