@@ -198,7 +198,7 @@ fn a_replacement_whose_older_one_never_came_to_be_begins() {
     rig.in_flight.push_back(newer);
     rig.durable();
     assert_eq!(rig.sent(rig.accepted().operation), 0);
-    rig.give(Input::CommitFailed { commit: older.0, reason: "disk full".into() });
+    rig.give(Input::CommitFailed { commit: older.0, reason: "disk full".into(), missing: false });
     rig.prompt = true;
     rig.durable();
     assert_eq!((rig.dispatched.len(), rig.sent(rig.accepted().operation)), (1, 1));

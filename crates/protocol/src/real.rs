@@ -211,7 +211,7 @@ impl Real {
             }
             Input::Failed => {
                 let Some((commit, _)) = self.in_flight.take() else { return };
-                ledger::Input::CommitFailed { commit, reason: "disk full".into() }
+                ledger::Input::CommitFailed { commit, reason: "disk full".into(), missing: false }
             }
             Input::PowerCut { kept } => return self.power_cut(scope, kept, out),
         };

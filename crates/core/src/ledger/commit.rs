@@ -94,6 +94,11 @@ impl Lane {
         *self.name.get_or_insert_with(fresh)
     }
 
+    /// Nothing more goes through it: what it was the way of, and what waits in it.
+    pub fn end(self) -> (Option<Batch>, VecDeque<Work>) {
+        (self.batch, self.waiting)
+    }
+
     pub fn busy(&self) -> bool {
         self.in_flight.is_some()
     }

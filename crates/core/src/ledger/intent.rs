@@ -286,8 +286,14 @@ impl Intents {
         }
         while self.order.len() > CLOSED_OPERATIONS_MAX {
             let Some(oldest) = self.order.pop_front().and_then(|id| self.closed.remove(&id)) else { continue };
-            self.forget(&oldest);
+            self.forget(&oldest.base, oldest.occurrence);
         }
+    }
+
+    /// A closed operation is in the store no more.
+    pub fn remove(&mut self, record: &OperationRecord) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        self.forget(base, occurrence);
     }
 
     /// An operation whose batch has left memory.
@@ -295,12 +301,12 @@ impl Intents {
         self.closed.get(&operation)
     }
 
-    fn forget(&mut self, oldest: &ClosedOperation) {
-        self.floor = self.floor.max(oldest.occurrence);
-        let Some(known) = self.known.get_mut(&oldest.base) else { return };
-        if known.occurrence == oldest.occurrence && known.closed {
-            self.known.remove(&oldest.base);
-        } else if known.before.as_ref().is_some_and(|before| before.occurrence == oldest.occurrence) {
+    fn forget(&mut self, base: &str, occurrence: u32) {
+        self.floor = self.floor.max(occurrence);
+        let Some(known) = self.known.get_mut(base) else { return };
+        if known.occurrence == occurrence && known.closed {
+            self.known.remove(base);
+        } else if known.before.as_ref().is_some_and(|before| before.occurrence == occurrence) {
             known.before = None;
         }
     }

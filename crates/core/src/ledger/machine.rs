@@ -41,7 +41,7 @@ pub struct Ledger {
     /// Lanes that are dormant and kept for a while, oldest first.
     pub(super) retained: VecDeque<u64>,
     /// Requests that are asked again from the start: what they repeated is gone.
-    again: VecDeque<Ask>,
+    pub(super) again: VecDeque<Ask>,
     pub(super) topics: Topics,
     pub(super) updates: Updates,
     pub(super) hand_offs: HandOffs,
@@ -200,9 +200,13 @@ impl Ledger {
                     self.pump(number, step, effects);
                 }
             }
-            Input::CommitFailed { commit, reason } => {
+            Input::CommitFailed { commit, reason, missing } => {
                 if let Some((number, transaction)) = self.answered(commit) {
-                    self.failed(number, transaction.parts, &reason, step, effects);
+                    if missing && self.over_and_told(number) {
+                        self.forget(number, transaction.parts, effects);
+                    } else {
+                        self.failed(number, transaction.parts, &reason, step, effects);
+                    }
                     self.pump(number, step, effects);
                 }
             }
