@@ -365,6 +365,7 @@ fn cancelled(how: Cancelled) -> CancelOutcome {
         Cancelled::Cancelled => CancelOutcome::Cancelled,
         Cancelled::Compensated => CancelOutcome::Compensated,
         Cancelled::TooLate => CancelOutcome::TooLate { result: Some(json!(7)) },
+        Cancelled::TooLateWithoutResult => CancelOutcome::TooLate { result: None },
     }
 }
 
