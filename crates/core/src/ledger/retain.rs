@@ -98,7 +98,9 @@ impl Ledger {
             self.hand_offs.forget(delivery.record.id);
         }
         self.retained.retain(|&retained| retained != number);
-        self.topics.forget(self.lanes.keys().next().copied().unwrap_or(u64::MAX));
+        if let Some(batch) = &lane.batch {
+            self.topics.forget(batch, &self.lanes);
+        }
         self.due.set(number, None);
         Some(lane)
     }
