@@ -472,6 +472,30 @@ fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
 }
 
 #[test]
+fn the_ends_of_other_calls_do_not_wait_for_a_stuck_store() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    let other = rig.order("pay", 2);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.prompt = false;
+    rig.done(other);
+    rig.claim(CALL, closing);
+    for call in 100..200 {
+        rig.up(SessionId(call), "bea");
+        rig.over(SessionId(call));
+    }
+    rig.over(CALL);
+    rig.up(LATER_CALL, "ana");
+    // As the ledger prints itself: what waits in it can't be seen otherwise.
+    assert_eq!(format!("{:?}", rig.ledger).matches("Lost {").count(), 1, "that of the call that claims");
+    rig.prompt = true;
+    rig.durable();
+    assert_eq!(rig.delivery(closing), DeliveryState::Ready);
+    rig.tell(LATER_CALL, closing);
+}
+
+#[test]
 fn a_response_that_asks_for_too_much_is_refused_the_rest() {
     let mut rig = prompt();
     for number in 0..20 {

@@ -297,7 +297,9 @@ impl Ledger {
     }
 
     fn over(&mut self, session: SessionId, step: &mut Step, effects: &mut Vec<Effect>) {
-        self.world.sessions.remove(&session);
+        if self.world.sessions.remove(&session).is_none() {
+            return; // it was over before
+        }
         self.intents.session_over(session);
         // Its responses are over with it.
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
@@ -306,13 +308,7 @@ impl Ledger {
                 self.put(number, Work::Seal, step, effects);
             }
         }
-        let has = |lane: &Lane| {
-            let claims = |batch: &Batch| {
-                batch.deliveries.iter().any(|delivery| delivery.claim.as_ref().is_some_and(|claim| claim.session == session))
-            };
-            lane.busy() || lane.batch.as_ref().is_some_and(claims)
-        };
-        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| has(lane)).map(|(&number, _)| number).collect();
+        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| lane.claimed_by(session)).map(|(&number, _)| number).collect();
         for number in lanes {
             self.put(number, Work::Lost { session }, step, effects);
         }
