@@ -514,7 +514,7 @@ impl Ledger {
         if let Work::Accept { ask, operation, key, .. } = work {
             self.by_operation.remove(operation);
             if let Some((base, _)) = split(key) {
-                self.intents.retract(base, ask.session, *operation);
+                self.intents.retract(base, (ask.session, ask.turn), *operation);
             }
             if let Some(lane) = self.lanes.get_mut(&number) {
                 lane.operations = lane.operations.saturating_sub(1);
