@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -62,7 +62,9 @@ impl Phone {
         let (rtp, rtcp) = pair();
         let local = sip.local_addr().expect("an address");
         let port = rtp.local_addr().expect("an address").port();
-        let id = format!("{:x}-{}", local.port(), std::process::id());
+        // A port may be had again by a later call, within the time in which its transactions are remembered.
+        static CALLS: AtomicU32 = AtomicU32::new(0);
+        let id = format!("{}-{}", CALLS.fetch_add(1, Ordering::Relaxed), std::process::id());
         let mut call = Call { local, user: user.into(), to: format!("<sip:recado@{to}>"), id };
         let sdp = format!(
             "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio {port} RTP/AVP 0 101\r\n\
@@ -113,6 +115,11 @@ impl Phone {
     /// Waits until a tone has been heard to its end, for the `times`th time.
     pub fn hears(&self, tone: u32, times: usize) {
         patiently(&format!("the tone of {tone} Hz"), || (self.heard().whole(tone) >= times).then_some(()));
+    }
+
+    /// Waits until one of `tones` was heard whole.
+    pub fn hears_any_of(&self, tones: &[u32]) {
+        patiently(&format!("a tone of {tones:?} Hz"), || tones.iter().any(|tone| self.heard().whole(*tone) > 0).then_some(()));
     }
 
     /// Waits until the box hangs up, and answers it.

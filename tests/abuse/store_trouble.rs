@@ -16,7 +16,7 @@ use rusqlite::Connection;
 
 use crate::box_process::command;
 use crate::disk::Disk;
-use crate::phone::{Phone, UNKNOWN, WORDS, transact};
+use crate::phone::{ACCEPTED, FAILED, Phone, UNKNOWN, WORDS, transact};
 use crate::stage::{Stage, patiently};
 
 #[allow(dead_code)]
@@ -301,6 +301,7 @@ fn meets_damage_in_a_call(stage: &Stage) -> Refusing {
     // Whoever calls asks for work, until a damaged page is met.
     let health = patiently("the damage to be met", || {
         if let Ok(bob) = Phone::try_dial(boxed.sip, "bob") {
+            bob.hears_any_of(&[ACCEPTED, FAILED]);
             bob.hang_up();
         }
         boxed.health().filter(|health| health["status"] == "refusing")

@@ -446,3 +446,27 @@ fn the_result_itself_is_the_answer_when_it_is_asked_for_again() {
     let statuses: Vec<ToolStatus> = rig.calls[call].outputs.iter().filter_map(status).collect();
     assert_eq!(rig.dispatched.len(), if statuses[2] == ToolStatus::Running { 2 } else { 1 }, "{statuses:?}");
 }
+
+#[test]
+fn what_left_before_a_hold_and_is_told_of_when_the_hold_has_ended_again_is_not_credited_without_a_report() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.calls[call].voice.far_end.rtcp = false;
+    done(&mut rig, ops[0]);
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
+    let frames = closing(&rig, call).frames;
+    rig.run_until("its last frame is due", |rig| rig.closing_frames(call) == frames - 1);
+    rig.run(19);
+    // The last frame leaves, and before the conversation learns of that there has been a hold.
+    rig.calls[call].on_hold = true;
+    rig.input(call, Input::Hold(true));
+    rig.run(5);
+    rig.calls[call].on_hold = false;
+    rig.input(call, Input::Hold(false));
+    rig.run(16_000);
+    let doubted = format!("{:?}", rig.calls[call].outputs);
+    assert!(doubted.contains("LeftTooLate"), "{doubted}");
+}

@@ -440,3 +440,55 @@ fn of_a_chain_of_requests_that_replace_each_other_only_one_runs_at_a_time() {
     let notes: Vec<_> = rig.dispatched.iter().map(|dispatch| dispatch.arguments["note"].clone()).collect();
     assert_eq!(notes, [json!(0), json!(3)]);
 }
+
+/// What the ear heard of cancels, and of answers that there are none, in order.
+fn said_of_cancels(rig: &Rig, call: usize) -> Vec<&str> {
+    let of_cancels = |purpose: &Purpose, text: &str| matches!(purpose, Purpose::Cancellation) || text.contains("no le he podido");
+    rig.calls[call].voice.heard().filter(|(_, purpose, text)| of_cancels(purpose, text)).map(|(_, _, text)| text).collect()
+}
+
+#[test]
+fn every_wish_to_cancel_in_a_response_is_answered_and_what_follows_it_waits_for_that() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.store.delay_ms = 1_000;
+    for tool in ["mesa", "taxi"] {
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some(tool.into()) }));
+    }
+    rig.reply(call, &["Dígame"]);
+    rig.run(12_000);
+    let said = said(&rig, call);
+    let [first, second, last] = said[said.len() - 3..] else { panic!("{said:?}") };
+    let mut answers = [first, second];
+    answers.sort_unstable();
+    assert_eq!(answers, ["Intento cancelarlo; te digo cómo queda.", "No hay nada en marcha que cancelar."]);
+    assert_eq!(last, "Dígame");
+    assert_eq!(said_of_cancels(&rig, call).len(), 2, "each once");
+}
+
+#[test]
+fn a_wish_to_cancel_that_the_store_never_answers_holds_nothing_up_and_the_caller_hears_that_there_is_no_answer() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa", "taxi"]);
+    rig.done(ops[1], json!({ "value": "ya" }));
+    rig.run(3_000);
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.store.delay_ms = 60_000;
+    for _ in 0..2 {
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+        rig.run(100);
+    }
+    rig.reply(call, &["Dígame"]);
+    rig.run(12_000);
+    assert_eq!(said_of_cancels(&rig, call), ["Perdone, ahora no le he podido responder. ¿Me lo repite?"], "once");
+    assert_eq!(said(&rig, call).last(), Some(&"Dígame"), "what follows goes on");
+    // Should the answers come after all, they are said.
+    rig.run(80_000);
+    assert_eq!(said_of_cancels(&rig, call)[1..], ["Intento cancelarlo; te digo cómo queda."; 2]);
+}
