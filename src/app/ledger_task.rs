@@ -201,7 +201,7 @@ impl LedgerTask {
 impl Running {
     fn handle(&mut self, clock: &Clock, ledger: &mut Traced<Ledger>, input: Input) {
         trace_input(&input);
-        if let Input::CommitFailed { commit, reason } = &input
+        if let Input::CommitFailed { commit, reason, .. } = &input
             && let Some(left_out) = self.failures.happened(std::time::Instant::now())
         {
             warn!(commit = commit.0, reason, left_out, "a commit failed");
@@ -217,7 +217,7 @@ impl Running {
                     self.open.insert(commit, std::time::Instant::now());
                     if let Err(reason) = self.store.commit(commit, writes) {
                         self.open.remove(&commit);
-                        self.again.push_back(Input::CommitFailed { commit, reason: reason.to_string() });
+                        self.again.push_back(Input::CommitFailed { commit, reason: reason.to_string(), missing: false });
                     }
                 }
                 Effect::Dispatch(dispatch) => {

@@ -36,7 +36,10 @@ impl From<Answer> for Input {
     fn from(answer: Answer) -> Self {
         match answer.outcome {
             Ok(()) => Self::Durable(answer.commit),
-            Err(reason) => Self::CommitFailed { commit: answer.commit, reason: reason.to_string() },
+            Err(reason) => {
+                let missing = matches!(reason, CommitError::Missing(_));
+                Self::CommitFailed { commit: answer.commit, reason: reason.to_string(), missing }
+            }
         }
     }
 }

@@ -1,14 +1,15 @@
 //! The ledger as it is, on the store as it is: nothing that it does is refused, and a restart finds what it left.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use recado::coordination::{Recovered, Store};
+use recado::coordination::{Answer, CommitError, Keep, Options, Recovered, Store};
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News, OperationResult,
-    RequestId, Route,
+    AttemptOutcome, CallbackAnswer, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News,
+    OperationResult, RequestId, Route,
 };
 use recado_core::policy::{DuplicatePolicy, Language, ToolPolicy, WhenUnheard};
 use recado_core::time::{Step, Time, Wall};
@@ -40,6 +41,39 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn what_retention_has_removed_is_unknown_to_the_ledger_that_still_remembers_it() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keep = Keep { age: Duration::from_secs(86_400), wall: || step(1, 2 * 86_400_000).wall };
+    let options = Options { keep: Some(keep), ..Options::new(BootId(1), step(1, 0).wall) };
+    let (store, recovered) = Store::open(&path_in(directory.path()), &options).unwrap_or_else(|error| panic!("{error}"));
+    let mut scene = Scene::new(store, recovered, 1, 0);
+    let (session, response) = (SessionId(1), ResponseId(1));
+    let call = ToolCall { call_id: "c".to_owned(), tool: "query".to_owned(), arguments: json!({}), confirmed: false };
+    scene.give(Input::SessionUp { session, party: None, language: Language::En });
+    scene.give(Input::Accept { session, turn: TurnId(1), response, call });
+    scene.give(Input::Seal { session, response });
+    let (operation, attempt) = scene.operations[0];
+    scene.give(Input::Attempted { operation, attempt, outcome: outcome(0) });
+    let delivery = scene.deliveries[0];
+    scene.give(Input::Claim { session, delivery, route: Route::Announce });
+    scene.give(Input::FirstFrame { session, delivery });
+    let heard = ClauseEvidence { clause: 0, verdict: ClauseVerdict::Heard(Evidence::Received) };
+    scene.give(Input::Settled { session, delivery, clauses: vec![heard] });
+    assert!(scene.store.look_after());
+
+    let request = RequestId(1);
+    let unknown = Effect::Answer { request, answer: CallbackAnswer::Unknown };
+    let late = Input::Callback { request, operation, result: OperationResult::Failed("no".to_owned()) };
+    let effects = scene.ledger.handle(&mut step(1, 86_400_000), late.clone());
+    let [Effect::Persist { commit, writes }] = &effects[..] else { panic!("a contradiction is put on record: {effects:?}") };
+    let outcome = scene.store.commit(&[(*commit, writes.clone())]).remove(0);
+    assert_eq!(outcome, Err(CommitError::Missing("operation")));
+    let failed = Input::from(Answer { commit: *commit, outcome });
+    assert_eq!(scene.ledger.handle(&mut step(1, 86_400_001), failed), [unknown.clone()]);
+    assert_eq!(scene.ledger.handle(&mut step(1, 86_400_002), late), [unknown], "whoever asks again");
 }
 
 pub struct Scene {

@@ -168,7 +168,13 @@ fn an_answer_is_an_input_of_the_ledger() {
     let durable = Answer { commit: CommitId(7), outcome: Ok(()) };
     assert_eq!(Input::from(durable), Input::Durable(CommitId(7)));
     let failed = Answer { commit: CommitId(8), outcome: Err(CommitError::Full) };
-    assert_eq!(Input::from(failed), Input::CommitFailed { commit: CommitId(8), reason: "the disk is full".to_owned() });
+    assert_eq!(Input::from(failed), Input::CommitFailed { commit: CommitId(8), reason: "the disk is full".to_owned(), missing: false });
+}
+
+#[test]
+fn the_ledger_is_told_what_the_store_holds_no_more() {
+    let failed = Answer { commit: CommitId(9), outcome: Err(CommitError::Missing("operation")) };
+    assert!(matches!(Input::from(failed), Input::CommitFailed { commit: CommitId(9), missing: true, .. }));
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub enum UncertainPolicy {
     Check,
     /// Told again as it is.
     Repeat,
-    /// Not told again.
+    /// Not told again. What takes its place, because one of its results was taken back or corrected, tells the others with a hedge.
     Suppress,
 }
 

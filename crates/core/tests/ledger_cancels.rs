@@ -4,6 +4,7 @@ mod ledger_rig;
 
 use ledger_rig::*;
 use recado_core::ledger::*;
+use recado_core::policy::Localised;
 use serde_json::json;
 
 /// A call with tools of which `ticket` can be asked to cancel.
@@ -192,6 +193,37 @@ fn a_result_that_comes_after_too_late_was_told_without_it_is_kept_and_told() {
     assert_eq!(rig.store.operations[&operation].contradiction, Some(Contradiction::Succeeded(json!({ "id": 7 }))));
     let correction = rig.waiting().id;
     assert_eq!(texts(&rig.tell(CALL, correction)), ["Una corrección: Incidencia 7 abierta."]);
+}
+
+#[test]
+fn too_late_without_a_result_after_it_was_given_up_is_told_without_one() {
+    let too_late = CancelOutcome::TooLate { result: None };
+    let given_up = || {
+        let mut rig = called();
+        rig.policies.get_mut("ticket").unwrap().say.done = Localised { es: Some("Abierta: {{ result }}.".into()), en: None };
+        rig.crash(0);
+        rig.up(CALL, "ana");
+        let operation = rig.order("ticket", 1);
+        cancel(&mut rig, "ticket");
+        rig.pass(300_000);
+        assert_eq!(rig.operation(operation), OperationState::Unknown);
+        (rig, operation)
+    };
+    let (mut rig, operation) = given_up();
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.cancel_answered(operation, too_late.clone());
+    let record = &rig.store.operations[&operation];
+    assert_eq!((record.state, &record.result, &record.error), (OperationState::TooLate, &None, &None), "nothing is made up");
+    let correction = rig.waiting().id;
+    let said = ["Una corrección: No ha dado tiempo a cancelarlo. Lo que pediste está hecho."];
+    assert_eq!(texts(&rig.tell(CALL, correction)), said);
+
+    let (mut rig, operation) = given_up();
+    rig.done(operation);
+    assert_eq!(rig.operation(operation), OperationState::Succeeded);
+    rig.cancel_answered(operation, too_late);
+    assert_eq!(rig.store.operations[&operation].contradiction, None, "a result that is on record stands");
 }
 
 #[test]

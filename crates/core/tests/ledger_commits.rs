@@ -472,6 +472,30 @@ fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
 }
 
 #[test]
+fn the_ends_of_other_calls_do_not_wait_for_a_stuck_store() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    let other = rig.order("pay", 2);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.prompt = false;
+    rig.done(other);
+    rig.claim(CALL, closing);
+    for call in 100..200 {
+        rig.up(SessionId(call), "bea");
+        rig.over(SessionId(call));
+    }
+    rig.over(CALL);
+    rig.up(LATER_CALL, "ana");
+    // As the ledger prints itself: what waits in it can't be seen otherwise.
+    assert_eq!(format!("{:?}", rig.ledger).matches("Lost {").count(), 1, "that of the call that claims");
+    rig.prompt = true;
+    rig.durable();
+    assert_eq!(rig.delivery(closing), DeliveryState::Ready);
+    rig.tell(LATER_CALL, closing);
+}
+
+#[test]
 fn a_response_that_asks_for_too_much_is_refused_the_rest() {
     let mut rig = prompt();
     for number in 0..20 {
@@ -481,9 +505,63 @@ fn a_response_that_asks_for_too_much_is_refused_the_rest() {
 }
 
 #[test]
+fn what_the_store_has_removed_is_answered_as_unknown_and_forgotten() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.prompt = false;
+    let other = OperationResult::Succeeded(json!({ "id": 8 }));
+    let late = [rig.callback(operation, other.clone()), rig.callback(operation, other), rig.done(operation)];
+    rig.missing();
+    for request in late {
+        assert_eq!(rig.answer(request), Some(CallbackAnswer::Unknown));
+    }
+    let (again, taken_back) = (rig.done(operation), rig.retract(operation));
+    assert_eq!((rig.answer(again), rig.answer(taken_back)), (Some(CallbackAnswer::Unknown), Some(CallbackAnswer::Unknown)));
+    rig.claim(CALL, closing);
+    assert_eq!(rig.told(CALL, closing).last(), Some(&"refused"));
+    assert_eq!((rig.in_flight.len(), rig.ledger.deadline()), (0, None), "nothing is tried again");
+    rig.prompt = true;
+    rig.ask(CALL, 2, 2, "pay", json!({ "number": "1" }));
+    let key = |id| rig.store.operations[&id].intent_key.0.clone();
+    assert_eq!(key(rig.accepted().operation), key(operation).replace("|1", "|2"), "no key is given out twice");
+}
+
+#[test]
+fn a_report_about_what_the_store_has_removed_is_not_tried_again() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.prompt = false;
+    rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!({ "id": 8 })));
+    let commits = rig.commits;
+    rig.missing();
+    rig.pass(600_000);
+    assert_eq!(rig.commits, commits);
+}
+
+#[test]
+fn what_is_missing_of_a_batch_that_is_owed_is_no_reason_to_forget_it() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.prompt = false;
+    let result = rig.done(operation);
+    rig.missing();
+    assert_eq!(rig.answer(result), Some(CallbackAnswer::Unavailable));
+    rig.prompt = true;
+    let again = rig.done(operation);
+    assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded));
+    assert_eq!(rig.operation(operation), OperationState::Succeeded);
+}
+
+#[test]
 fn an_answer_of_the_store_that_nobody_waits_for_is_ignored() {
     let mut rig = prompt();
     rig.give(Input::Durable(CommitId(99)));
-    rig.give(Input::CommitFailed { commit: CommitId(0), reason: String::new() });
+    rig.give(Input::CommitFailed { commit: CommitId(0), reason: String::new(), missing: false });
     assert_eq!(rig.in_flight.len(), 0);
 }

@@ -189,6 +189,21 @@ fn a_replacement_that_can_not_be_accepted_leaves_the_older_one_alone() {
 }
 
 #[test]
+fn after_several_replacements_that_can_not_be_accepted_the_first_is_still_the_same_one() {
+    let mut rig = called(DuplicatePolicy::Replace);
+    let first = pay(&mut rig, 1, 5);
+    rig.prompt = false;
+    for turn in 2..=4 {
+        rig.ask(CALL, turn, turn, "pay", json!({ "to": "bea", "euros": turn + 10 }));
+    }
+    (0..3).for_each(|_| rig.fail());
+    rig.prompt = true;
+    assert_eq!((rig.refusals(), rig.operation(first)), (3, OperationState::Running));
+    let again = pay(&mut rig, 1, 5);
+    assert_eq!((again, rig.store.operations.len(), rig.dispatched.len()), (first, 1, 1), "nothing new runs");
+}
+
+#[test]
 fn a_replacement_whose_older_one_never_came_to_be_begins() {
     let mut rig = called(DuplicatePolicy::Replace);
     rig.prompt = false;
@@ -198,7 +213,7 @@ fn a_replacement_whose_older_one_never_came_to_be_begins() {
     rig.in_flight.push_back(newer);
     rig.durable();
     assert_eq!(rig.sent(rig.accepted().operation), 0);
-    rig.give(Input::CommitFailed { commit: older.0, reason: "disk full".into() });
+    rig.give(Input::CommitFailed { commit: older.0, reason: "disk full".into(), missing: false });
     rig.prompt = true;
     rig.durable();
     assert_eq!((rig.dispatched.len(), rig.sent(rig.accepted().operation)), (1, 1));

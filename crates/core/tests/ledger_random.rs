@@ -449,7 +449,7 @@ proptest! {
 
 /// Every edge of the contract's three machines, as rows take them. `Claimed` stands for a hand-off there: the row of what a conversation
 /// claims says `Speaking`.
-const EDGES: [&str; 45] = [
+const EDGES: [&str; 46] = [
     "batch Drained Closed",
     "batch Open Sealed",
     "batch Sealed Drained",
@@ -495,6 +495,7 @@ const EDGES: [&str; 45] = [
     "operation Running Unknown",
     "operation Unknown Failed",
     "operation Unknown Succeeded",
+    "operation Unknown TooLate",
 ];
 
 /// The rarest edge is taken within a few hundred.

@@ -3,6 +3,7 @@
 mod ledger_rig;
 
 use ledger_rig::*;
+use recado_core::SessionId;
 use recado_core::ledger::*;
 use recado_core::policy::WhenUnheard;
 use serde_json::json;
@@ -35,6 +36,43 @@ fn a_batch_with_a_correction_that_waits_does_not_go_to_make_room() {
     assert_eq!(texts(&rig.tell(CALL, correction)), ["Una corrección: Pagado 8."]);
     rig.order("ticket", 1_000_001);
     assert!(rig.ledger.operation(operation).is_none(), "now it is over, and goes");
+}
+
+#[test]
+fn what_is_known_of_a_topic_goes_with_the_last_batch_of_its_caller() {
+    let mut policies = policies();
+    policies.get_mut("pay").unwrap().topic = Some("money".into());
+    let mut rig = Rig::with(policies);
+    // One whose closing nobody ever comes to hear: it stays.
+    rig.up(CALL, "ana");
+    let unheard = rig.order("pay", 1);
+    rig.over(CALL);
+    rig.done(unheard);
+    let closing = rig.waiting().id;
+    // As the ledger prints itself: what it remembers can't be seen otherwise.
+    let remembered = |rig: &Rig| format!("{:?}", rig.ledger).matches("Newest {").count();
+    let mut most = 0;
+    for number in 2..1_300 {
+        let session = SessionId(number + 1_000);
+        rig.up(session, &format!("caller {number}"));
+        rig.ask(session, number, number, "pay", json!({}));
+        let operation = rig.accepted().operation;
+        rig.seal(session, number);
+        rig.done(operation);
+        let theirs = rig.ledger.pending().iter().find(|row| row.id != closing).map(|row| row.id).expect("it waits");
+        rig.tell(session, theirs);
+        rig.over(session);
+        if number == 1_150 {
+            most = remembered(&rig);
+        }
+        rig.news.clear();
+        rig.measures.clear();
+    }
+    assert!(most > 1_000, "callers whose batches are held: {most}");
+    assert_eq!(remembered(&rig), most, "and no others");
+    rig.up(CALL, "ana");
+    rig.ask(CALL, 5_000, 5_000, "pay", json!({ "more": true }));
+    assert_eq!(rig.delivery(closing), DeliveryState::Superseded, "theirs is still judged");
 }
 
 #[test]

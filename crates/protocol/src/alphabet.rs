@@ -92,6 +92,8 @@ pub enum Cancelled {
     Compensated,
     /// It has been executed, and stays so; with its result.
     TooLate,
+    /// It has been executed, and stays so; the tool says nothing else of it, now or later.
+    TooLateWithoutResult,
 }
 
 /// What is known of a clause.

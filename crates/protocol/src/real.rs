@@ -211,7 +211,7 @@ impl Real {
             }
             Input::Failed => {
                 let Some((commit, _)) = self.in_flight.take() else { return };
-                ledger::Input::CommitFailed { commit, reason: "disk full".into() }
+                ledger::Input::CommitFailed { commit, reason: "disk full".into(), missing: false }
             }
             Input::PowerCut { kept } => return self.power_cut(scope, kept, out),
         };
@@ -365,6 +365,7 @@ fn cancelled(how: Cancelled) -> CancelOutcome {
         Cancelled::Cancelled => CancelOutcome::Cancelled,
         Cancelled::Compensated => CancelOutcome::Compensated,
         Cancelled::TooLate => CancelOutcome::TooLate { result: Some(json!(7)) },
+        Cancelled::TooLateWithoutResult => CancelOutcome::TooLate { result: None },
     }
 }
 

@@ -39,7 +39,7 @@ fn no_state_is_a_dead_end_and_every_edge_is_taken() {
 /// Every edge of the contract's three machines that is taken today, as the store sees it: `Claimed` is `Speaking` there. Not
 /// yet: `Accepted` (an operation is stored with its first attempt), `HandedOff`, `Withdrawn`. Not here: `Ready` to
 /// `Spoken`, which needs audio that fails between two clauses; the ledger's random tests take it.
-const EDGES: [&str; 31] = [
+const EDGES: [&str; 32] = [
     "batch Drained Closed",
     "batch Open Sealed",
     "batch Sealed Drained",
@@ -71,4 +71,5 @@ const EDGES: [&str; 31] = [
     "operation Running Unknown",
     "operation Unknown Failed",
     "operation Unknown Succeeded",
+    "operation Unknown TooLate",
 ];

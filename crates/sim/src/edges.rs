@@ -54,7 +54,7 @@ const fn may(machine: Machine, from: &'static str, to: &'static str) -> Edge {
 use Machine::{Acoustic as A, Batch as B, Delivery as D, Generation as G, Operation as O, Playback as P};
 
 /// The table.
-pub const EDGES: [Edge; 76] = [
+pub const EDGES: [Edge; 77] = [
     must(A, "Quiet", "Suspected"),
     must(A, "Suspected", "Quiet"),
     must(A, "Suspected", "Speaking"),
@@ -104,6 +104,8 @@ pub const EDGES: [Edge; 76] = [
     must(O, "Cancelling", "Unknown"),
     must(O, "Unknown", "Succeeded"),
     must(O, "Unknown", "Failed"),
+    // The tool's word that it came too late to cancel, without a result, after it was given up.
+    may(O, "Unknown", "TooLate"),
     // An operation is accepted with its first attempt, in one transaction: it never is in the store without.
     may(O, "Accepted", "Failed"),
     may(O, "Accepted", "Cancelling"),

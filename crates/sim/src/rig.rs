@@ -232,7 +232,7 @@ impl Rig {
         while self.store.in_flight.front().is_some_and(|(at, ..)| *at <= self.now) {
             let Some((_, commit, writes)) = self.store.in_flight.pop_front() else { break };
             let answer = if self.store.failing {
-                ledger::Input::CommitFailed { commit, reason: "disk full".into() }
+                ledger::Input::CommitFailed { commit, reason: "disk full".into(), missing: false }
             } else {
                 self.commit(&writes);
                 ledger::Input::Durable(commit)

@@ -7,8 +7,6 @@
 //!
 //! A cancel request has a key of its own, so it may be sent any number of times, also after a restart.
 
-use serde_json::json;
-
 use super::input::{CancelOutcome, OperationResult};
 use super::operation::{Operation, Received, wait_ms};
 use super::record::{Contradiction, OperationState};
@@ -75,14 +73,21 @@ impl Operation {
             OperationState::Cancelling if request == self.cancel.asked => self.take_answer(outcome, policy, step),
             OperationState::Cancelling => None,
             // It was given up before the answer came.
-            OperationState::Unknown => {
-                let result = match outcome {
-                    CancelOutcome::Cancelled | CancelOutcome::Compensated => OperationResult::Failed(CANCELLED.to_owned()),
-                    CancelOutcome::TooLate { result } => OperationResult::Succeeded(result.clone().unwrap_or_else(|| json!({}))),
-                    CancelOutcome::Recalled | CancelOutcome::Unsupported | CancelOutcome::Failed { .. } => return None,
-                };
-                Some(self.receive(&result, step.now))
-            }
+            OperationState::Unknown => match outcome {
+                CancelOutcome::Cancelled | CancelOutcome::Compensated => {
+                    Some(self.receive(&OperationResult::Failed(CANCELLED.to_owned()), step.now))
+                }
+                CancelOutcome::TooLate { result: Some(result) } => {
+                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
+                }
+                // `Succeeded` is durable only with what it says. That it took effect is all that is known.
+                CancelOutcome::TooLate { result: None } => {
+                    self.record.error = None;
+                    self.settle(OperationState::TooLate, step.now);
+                    Some(Received::Reconciled)
+                }
+                CancelOutcome::Recalled | CancelOutcome::Unsupported | CancelOutcome::Failed { .. } => None,
+            },
             // Its result came first.
             OperationState::Succeeded | OperationState::TooLate => match outcome {
                 CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),

@@ -94,8 +94,18 @@ impl Lane {
         *self.name.get_or_insert_with(fresh)
     }
 
-    pub fn busy(&self) -> bool {
-        self.in_flight.is_some()
+    /// Nothing more goes through it: what it was the way of, and what waits in it.
+    pub fn end(self) -> (Option<Batch>, VecDeque<Work>) {
+        (self.batch, self.waiting)
+    }
+
+    /// Whether a conversation has claimed something of it, or is about to: what ends with it is then told to the lane. So no more ends
+    /// of conversations wait than claims do, which are refused where too much waits.
+    pub fn claimed_by(&self, session: SessionId) -> bool {
+        let mine = |delivery: &Delivery| delivery.claim.as_ref().is_some_and(|claim| claim.session == session);
+        let draft = self.in_flight.as_ref().map(|transaction| &transaction.draft);
+        self.batch.iter().chain(draft).any(|batch| batch.deliveries.iter().any(mine))
+            || self.waiting.iter().any(|work| matches!(work, Work::Claim { session: of, .. } if *of == session))
     }
 
     pub fn idle(&self) -> bool {

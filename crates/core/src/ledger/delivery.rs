@@ -106,8 +106,9 @@ impl Delivery {
         matches!(self.record.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
     }
 
-    /// Clauses of it as what takes its place tells them. What was dropped stays untold (I10). What may have been heard is told by
-    /// the policy for that: after a hedge, as it is, or not at all.
+    /// Clauses of it as what takes its place tells them. What was dropped stays untold (I10). What may have been heard is told
+    /// after a hedge, or as it is where the policy is to repeat it: also under `suppress`, which is about the delivery that was in
+    /// doubt. Nothing will be known of that one any more, and what it had left to tell must not be lost with it (I2).
     pub fn handed_on(&self, which: impl Fn(&ClauseRecord) -> bool) -> Vec<ClauseRecord> {
         if self.dropped() {
             return Vec::new();
@@ -115,7 +116,7 @@ impl Delivery {
         let mut clauses: Vec<ClauseRecord> = self.record.clauses.iter().filter(|clause| which(clause)).cloned().collect();
         if self.doubtful() {
             match self.record.uncertain {
-                UncertainPolicy::Check => {
+                UncertainPolicy::Check | UncertainPolicy::Suppress => {
                     clauses
                         .iter_mut()
                         .filter(|clause| clause.heard.is_none())
@@ -123,7 +124,6 @@ impl Delivery {
                         .for_each(|clause| clause.text = hedged(&clause.text));
                 }
                 UncertainPolicy::Repeat => {}
-                UncertainPolicy::Suppress => clauses.retain(|clause| clause.heard.is_some()),
             }
         }
         clauses

@@ -159,6 +159,9 @@ pub enum Input {
         commit: CommitId,
         /// Why, in words.
         reason: String,
+        /// Whether it would have changed what the store holds no more: it has removed it.
+        #[serde(default)]
+        missing: bool,
     },
     /// A deadline that [`super::Ledger::deadline`] named may have come.
     Wake,

@@ -79,7 +79,7 @@ pub(super) fn record_digest(record: &OperationRecord) -> Option<Digest> {
     }
 }
 
-/// What is remembered of one base.
+/// What is remembered of one operation under a base.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
     /// The latest operation.
@@ -98,8 +98,14 @@ pub(super) struct Known {
     pub closed: bool,
     /// Where the caller was asked whether it is to be done once more.
     asked: Option<(SessionId, TurnId)>,
-    /// What stood here before it, should its acceptance fail.
-    before: Option<Box<Known>>,
+}
+
+/// The turns of one conversation in which a base was asked for.
+#[derive(Debug, Clone, Copy)]
+struct Turns {
+    last: TurnId,
+    /// The one before that, should the acceptance fail.
+    before: Option<TurnId>,
 }
 
 /// What is remembered of an operation whose batch has left memory.
@@ -131,14 +137,16 @@ pub(super) enum Judgement {
 /// The memory of intents: everything live, and the latest [`CLOSED_OPERATIONS_MAX`] closed operations.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Intents {
-    known: BTreeMap<String, Known>,
+    /// The operations under each base, by rising occurrence: the last one counts, and the others take its place should its acceptance
+    /// fail. Once its closing is over they are forgotten, and each of them is where its batch has left memory.
+    known: BTreeMap<String, Vec<Known>>,
     closed: BTreeMap<OperationId, ClosedOperation>,
     order: VecDeque<OperationId>,
     /// No forgotten key has a higher occurrence: a base that is not known begins above it, so that no key is used twice.
     floor: u32,
     /// In which turn of each conversation that is up a base was last asked for, and answered by what there was or by a new
     /// operation: in that turn it is not asked for again, whoever else of the same party asks meanwhile.
-    turns: BTreeMap<(SessionId, String), TurnId>,
+    turns: BTreeMap<(SessionId, String), Turns>,
 }
 
 impl Intents {
@@ -155,15 +163,14 @@ impl Intents {
         policy: DuplicatePolicy,
         again: bool,
     ) -> Judgement {
-        let before = self.turns.get(&(session, base.to_owned())).copied().filter(|_| !again);
-        let judgement = self.judged(base, (session, turn), call, policy, before);
-        let (Judgement::Repeats { answer, .. } | Judgement::Told { answer, .. }) = judgement else {
-            self.turns.insert((session, base.to_owned()), turn);
-            return judgement;
-        };
+        let key = (session, base.to_owned());
+        let before = self.turns.get(&key).copied();
+        let judgement = self.judged(base, (session, turn), call, policy, before.filter(|_| !again).map(|turns| turns.last));
         // Who is asked to confirm may do so as soon as they have said something.
-        if answer != RepeatAnswer::NeedsConfirmation {
-            self.turns.insert((session, base.to_owned()), turn);
+        let asks = |answer| answer == RepeatAnswer::NeedsConfirmation;
+        if !matches!(judgement, Judgement::Repeats { answer, .. } | Judgement::Told { answer, .. } if asks(answer)) {
+            let before = before.and_then(|turns| if turns.last == turn { turns.before } else { Some(turns.last) });
+            self.turns.insert(key, Turns { last: turn, before });
         }
         judgement
     }
@@ -176,7 +183,9 @@ impl Intents {
         policy: DuplicatePolicy,
         before: Option<TurnId>,
     ) -> Judgement {
-        let Some(known) = self.known.get_mut(base) else { return Judgement::New(self.floor.saturating_add(1)) };
+        let Some(known) = self.known.get_mut(base).and_then(|known| known.last_mut()) else {
+            return Judgement::New(self.floor.saturating_add(1));
+        };
         let next = known.occurrence.max(self.floor).saturating_add(1);
         // A model that asks twice in one turn repeats itself; the caller has not.
         let another_turn = known.turn != turn && before != Some(turn);
@@ -214,46 +223,32 @@ impl Intents {
         occurrence: u32,
         arguments: &Value,
     ) {
-        let before = self.known.remove(&base).map(|known| Box::new(Known { before: None, ..known }));
         let arguments = digest('a', arguments);
-        self.known.insert(base, Known { operation, batch, lane, turn, occurrence, arguments, closed: false, asked: None, before });
+        let known = Known { operation, batch, lane, turn, occurrence, arguments, closed: false, asked: None };
+        self.known.entry(base).or_default().push(known);
     }
 
     /// What the store knows of an operation at a restart. The latest occurrence counts, in whatever order they come.
     pub fn restore(&mut self, record: &OperationRecord, lane: u64, closed: bool) {
         let Some((base, occurrence)) = split(&record.intent_key) else { return };
-        if self.known.get(base).is_none_or(|known| known.occurrence < occurrence) {
-            let arguments = digest('a', &record.arguments);
-            let known = Known {
-                operation: record.id,
-                batch: record.batch,
-                lane,
-                turn: record.turn,
-                occurrence,
-                arguments,
-                closed,
-                asked: None,
-                before: None,
-            };
-            self.known.insert(base.to_owned(), known);
+        let arguments = digest('a', &record.arguments);
+        let (operation, batch, turn) = (record.id, record.batch, record.turn);
+        let known = self.known.entry(base.to_owned()).or_default();
+        if known.last().is_none_or(|known| known.occurrence < occurrence) {
+            *known = vec![Known { operation, batch, lane, turn, occurrence, arguments, closed, asked: None }];
         }
     }
 
-    /// The acceptance failed: nothing was done.
-    pub fn retract(&mut self, base: &str, session: SessionId, operation: OperationId) {
-        self.turns.remove(&(session, base.to_owned()));
-        if let Some(known) = self.known.get_mut(base)
-            && known.before.as_ref().is_some_and(|before| before.operation == operation)
-        {
-            known.before = None;
+    /// The acceptance failed: nothing was done, and nothing was asked in that turn.
+    pub fn retract(&mut self, base: &str, (session, turn): (SessionId, TurnId), operation: OperationId) {
+        let key = (session, base.to_owned());
+        if let Some(turns) = self.turns.get_mut(&key).filter(|turns| turns.last == turn) {
+            match turns.before {
+                Some(before) => *turns = Turns { last: before, before: None },
+                None => drop(self.turns.remove(&key)),
+            }
         }
-        if let Some(known) = self.known.get(base)
-            && known.operation == operation
-            && let Some(known) = self.known.remove(base)
-            && let Some(before) = known.before
-        {
-            self.known.insert(base.to_owned(), *before);
-        }
+        self.drop_known(base, |known| known.operation == operation);
     }
 
     /// A conversation is over: nothing is asked in its turns any more.
@@ -268,13 +263,10 @@ impl Intents {
     /// The closing of an operation is over: asked again in another turn, it is a new one.
     pub fn close(&mut self, record: &OperationRecord) {
         let Some((base, occurrence)) = split(&record.intent_key) else { return };
-        let Some(known) = self.known.get_mut(base) else { return };
-        if known.occurrence == occurrence {
-            known.closed = true;
-            known.before = None;
-        } else if let Some(before) = known.before.as_mut().filter(|before| before.occurrence == occurrence) {
-            before.closed = true;
-        }
+        let Some(of_base) = self.known.get_mut(base) else { return };
+        let Some(at) = of_base.iter().position(|known| known.occurrence == occurrence) else { return };
+        of_base.drain(..at);
+        of_base.iter_mut().take(1).for_each(|known| known.closed = true);
     }
 
     /// A closed operation leaves memory; what tells repeats apart stays for a while.
@@ -286,8 +278,14 @@ impl Intents {
         }
         while self.order.len() > CLOSED_OPERATIONS_MAX {
             let Some(oldest) = self.order.pop_front().and_then(|id| self.closed.remove(&id)) else { continue };
-            self.forget(&oldest);
+            self.forget(&oldest.base, oldest.occurrence);
         }
+    }
+
+    /// A closed operation is in the store no more.
+    pub fn remove(&mut self, record: &OperationRecord) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        self.forget(base, occurrence);
     }
 
     /// An operation whose batch has left memory.
@@ -295,13 +293,17 @@ impl Intents {
         self.closed.get(&operation)
     }
 
-    fn forget(&mut self, oldest: &ClosedOperation) {
-        self.floor = self.floor.max(oldest.occurrence);
-        let Some(known) = self.known.get_mut(&oldest.base) else { return };
-        if known.occurrence == oldest.occurrence && known.closed {
-            self.known.remove(&oldest.base);
-        } else if known.before.as_ref().is_some_and(|before| before.occurrence == oldest.occurrence) {
-            known.before = None;
+    fn forget(&mut self, base: &str, occurrence: u32) {
+        self.floor = self.floor.max(occurrence);
+        self.drop_known(base, |known| known.occurrence == occurrence && known.closed);
+    }
+
+    fn drop_known(&mut self, base: &str, which: impl Fn(&Known) -> bool) {
+        if let Some(of_base) = self.known.get_mut(base) {
+            of_base.retain(|known| !which(known));
+            if of_base.is_empty() {
+                self.known.remove(base);
+            }
         }
     }
 }
@@ -435,6 +437,27 @@ mod tests {
         assert!(intents.closed(first.id).is_none());
         let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
         assert_eq!(intents.judge(&base, (SessionId(1), TurnId(2)), &call, DuplicatePolicy::Reuse, false), Judgement::New(4));
+    }
+
+    #[test]
+    fn a_turn_that_was_answered_is_remembered_when_an_acceptance_in_a_later_one_fails() {
+        let mut intents = Intents::new(0);
+        let call = ToolCall { call_id: "c".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
+        let base = split(&closed(7, 1).intent_key).unwrap().0.to_owned();
+        let judge = |intents: &mut Intents, session, turn| {
+            intents.judge(&base, (SessionId(session), TurnId(turn)), &call, DuplicatePolicy::Reuse, false)
+        };
+        for (number, session, turn) in [(1, 1, 1), (2, 2, 9)] {
+            let record = OperationRecord { id: OperationId(number.into()), ..closed(7, number) };
+            assert_eq!(judge(&mut intents, session, turn), Judgement::New(number));
+            intents.open(base.clone(), (record.id, record.batch, 0), TurnId(turn), number, &record.arguments);
+            intents.close(&record);
+        }
+        assert_eq!(judge(&mut intents, 1, 2), Judgement::New(3));
+        intents.open(base.clone(), (OperationId(3), BatchId(1), 0), TurnId(2), 3, &json!({}));
+        intents.retract(&base, (SessionId(1), TurnId(2)), OperationId(3));
+        assert!(matches!(judge(&mut intents, 1, 1), Judgement::Told { .. }), "the model of the first turn repeats itself, late");
+        assert_eq!(judge(&mut intents, 1, 2), Judgement::New(3), "nothing was done in that one");
     }
 
     #[test]

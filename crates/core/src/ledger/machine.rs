@@ -41,7 +41,7 @@ pub struct Ledger {
     /// Lanes that are dormant and kept for a while, oldest first.
     pub(super) retained: VecDeque<u64>,
     /// Requests that are asked again from the start: what they repeated is gone.
-    again: VecDeque<Ask>,
+    pub(super) again: VecDeque<Ask>,
     pub(super) topics: Topics,
     pub(super) updates: Updates,
     pub(super) hand_offs: HandOffs,
@@ -200,9 +200,13 @@ impl Ledger {
                     self.pump(number, step, effects);
                 }
             }
-            Input::CommitFailed { commit, reason } => {
+            Input::CommitFailed { commit, reason, missing } => {
                 if let Some((number, transaction)) = self.answered(commit) {
-                    self.failed(number, transaction.parts, &reason, step, effects);
+                    if missing && self.over_and_told(number) {
+                        self.forget(number, transaction.parts, effects);
+                    } else {
+                        self.failed(number, transaction.parts, &reason, step, effects);
+                    }
                     self.pump(number, step, effects);
                 }
             }
@@ -293,7 +297,9 @@ impl Ledger {
     }
 
     fn over(&mut self, session: SessionId, step: &mut Step, effects: &mut Vec<Effect>) {
-        self.world.sessions.remove(&session);
+        if self.world.sessions.remove(&session).is_none() {
+            return; // it was over before
+        }
         self.intents.session_over(session);
         // Its responses are over with it.
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
@@ -302,13 +308,7 @@ impl Ledger {
                 self.put(number, Work::Seal, step, effects);
             }
         }
-        let has = |lane: &Lane| {
-            let claims = |batch: &Batch| {
-                batch.deliveries.iter().any(|delivery| delivery.claim.as_ref().is_some_and(|claim| claim.session == session))
-            };
-            lane.busy() || lane.batch.as_ref().is_some_and(claims)
-        };
-        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| has(lane)).map(|(&number, _)| number).collect();
+        let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| lane.claimed_by(session)).map(|(&number, _)| number).collect();
         for number in lanes {
             self.put(number, Work::Lost { session }, step, effects);
         }
@@ -514,7 +514,7 @@ impl Ledger {
         if let Work::Accept { ask, operation, key, .. } = work {
             self.by_operation.remove(operation);
             if let Some((base, _)) = split(key) {
-                self.intents.retract(base, ask.session, *operation);
+                self.intents.retract(base, (ask.session, ask.turn), *operation);
             }
             if let Some(lane) = self.lanes.get_mut(&number) {
                 lane.operations = lane.operations.saturating_sub(1);

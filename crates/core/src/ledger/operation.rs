@@ -56,6 +56,13 @@ pub(super) enum Received {
     Contradicted,
 }
 
+impl Received {
+    /// Whether a closing that has been written does not say it.
+    pub fn is_news(self) -> bool {
+        matches!(self, Self::Reconciled | Self::Contradicted)
+    }
+}
+
 impl Operation {
     /// An operation that was accepted and has not begun.
     pub fn new(record: OperationRecord, deadline: Time, accepted_at: Option<Time>) -> Self {

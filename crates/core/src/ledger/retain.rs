@@ -1,12 +1,13 @@
 //! What is held in memory, and what goes when there is too much. Rows stay in the store.
 
 use super::batch::Batch;
-use super::commit::Lane;
+use super::commit::{Lane, Part};
 use super::delivery::Delivery;
-use super::effect::Effect;
+use super::effect::{CallbackAnswer, Effect};
 use super::machine::Ledger;
 use super::record::DeliveryState;
-use super::work::Work;
+use super::wish::Cancelled;
+use super::work::{Work, claim_refused};
 use crate::time::Step;
 
 impl Ledger {
@@ -52,20 +53,56 @@ impl Ledger {
     }
 
     fn retire(&mut self, number: u64) {
-        let Some(batch) = self.lanes.remove(&number).and_then(|lane| lane.batch) else { return };
+        let Some(batch) = self.let_go(number).and_then(|lane| lane.batch) else { return };
         for operation in &batch.operations {
-            self.by_operation.remove(&operation.record.id);
             self.intents.close(&operation.record);
             self.intents.retire(&operation.record);
         }
-        for delivery in &batch.deliveries {
+    }
+
+    /// Whether nothing of a batch is left to be told, in the store either: only such a one is removed from there.
+    pub(super) fn over_and_told(&self, number: u64) -> bool {
+        self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()).is_some_and(Batch::quiet)
+    }
+
+    /// The store has removed a batch that is over, as it does after a time: it is forgotten here too, as a restart would. What
+    /// was asked of it can't be put on record any more, and its senders are told so.
+    pub(super) fn forget(&mut self, number: u64, parts: Vec<Part>, effects: &mut Vec<Effect>) {
+        let Some(lane) = self.let_go(number) else { return };
+        let (batch, waiting) = lane.end();
+        for operation in batch.iter().flat_map(|batch| &batch.operations) {
+            self.intents.remove(&operation.record);
+        }
+        for work in parts.into_iter().map(|part| part.work).chain(waiting) {
+            match work {
+                Work::Callback { request, .. } | Work::Retract { request, .. } => {
+                    effects.push(Effect::Answer { request, answer: CallbackAnswer::Unknown });
+                }
+                Work::Cancel { wish, .. } => self.heed(number, wish, Cancelled::default(), effects),
+                Work::Claim { session, delivery, .. } => self.emit(claim_refused(session, delivery), effects),
+                Work::Repeat { ask, .. } => self.again.push_back(ask),
+                // A fact about what nobody asks for any more.
+                _ => {}
+            }
+        }
+    }
+
+    fn let_go(&mut self, number: u64) -> Option<Lane> {
+        let lane = self.lanes.remove(&number)?;
+        for operation in lane.batch.iter().flat_map(|batch| &batch.operations) {
+            self.by_operation.remove(&operation.record.id);
+        }
+        for delivery in lane.batch.iter().flat_map(|batch| &batch.deliveries) {
             self.by_delivery.remove(&delivery.record.id);
             self.offers.forget(delivery.record.id);
             self.hand_offs.forget(delivery.record.id);
         }
         self.retained.retain(|&retained| retained != number);
-        self.topics.forget(self.lanes.keys().next().copied().unwrap_or(u64::MAX));
+        if let Some(batch) = &lane.batch {
+            self.topics.forget(batch, &self.lanes);
+        }
         self.due.set(number, None);
+        Some(lane)
     }
 
     /// Much is held: what is over goes first; then the oldest closing that nobody has come to hear goes its other way at once, or is

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use minijinja::value::Serde;
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, context};
+use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, context, escape_formatter};
 use serde_json::Value;
 
 use super::input::{RepeatAnswer, Standing};
@@ -356,6 +356,11 @@ fn environment() -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_auto_escape_callback(|_| AutoEscape::None);
+    // What is not there is nothing to be said.
+    environment.set_formatter(|out, state, value| match value.is_none() {
+        true => Err(minijinja::Error::new(ErrorKind::UndefinedError, "it is null")),
+        false => escape_formatter(out, state, value),
+    });
     environment.set_fuel(Some(TEMPLATE_FUEL));
     environment
 }

@@ -7,16 +7,18 @@
 use std::collections::BTreeMap;
 
 use super::batch::Batch;
+use super::commit::Lane;
 use super::effect::Effect;
 use super::machine::{Ledger, World};
 use super::operation::Operation;
-use super::record::DeliveryState;
+use super::record::{BatchRecord, DeliveryState};
 use super::work::Work;
 use crate::faults::{Fault, fault};
 use crate::ids::{PartyId, SessionId};
 use crate::time::Step;
 
-/// What is known of the topics of every caller.
+/// What is known of the topics of every caller of whom a batch is held in memory: as many callers as there are operations held, at
+/// the most, and for each of them as many topics as are configured.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Topics {
     newest: BTreeMap<(Owner, String), Newest>,
@@ -47,9 +49,22 @@ enum Overtaken {
 }
 
 impl Topics {
-    /// Forgets what can make nothing obsolete any more: no lane is left that is older than what is remembered.
-    pub fn forget(&mut self, oldest_lane: u64) {
-        self.newest.retain(|_, newest| oldest_lane < newest.until);
+    /// A batch has left memory: forgets what can make nothing obsolete any more, as no lane of its owner is left that is older than
+    /// what is remembered.
+    pub fn forget(&mut self, batch: &Batch, lanes: &BTreeMap<u64, Lane>) {
+        let owner = owner(&batch.record);
+        let theirs: Vec<(Owner, String)> =
+            self.newest.range((owner.clone(), String::new())..).map(|(of, _)| of).take_while(|(of, _)| *of == owner).cloned().collect();
+        if theirs.is_empty() {
+            return;
+        }
+        let is_theirs = |lane: &Lane| lane.batch.as_ref().is_some_and(|batch| self::owner(&batch.record) == owner);
+        let oldest = lanes.iter().find(|(_, lane)| is_theirs(lane)).map_or(u64::MAX, |(&number, _)| number);
+        for of in theirs {
+            if self.newest.get(&of).is_some_and(|newest| oldest >= newest.until) {
+                self.newest.remove(&of);
+            }
+        }
     }
 }
 
@@ -58,7 +73,7 @@ impl Ledger {
     /// durably, so that it holds for results that come later, and after a restart.
     pub(super) fn supersede(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(batch) = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()) else { return };
-        let owner = owner(batch);
+        let owner = owner(&batch.record);
         let (mut newer, mut later) = (false, false);
         for operation in &batch.operations {
             let policy = self.world.policy(&operation.record.tool);
@@ -90,7 +105,7 @@ impl Ledger {
         if batch.deliveries.iter().all(|delivery| delivery.record.state.terminal()) {
             return None;
         }
-        let owner = owner(batch);
+        let owner = owner(&batch.record);
         let mut by = None;
         for operation in &batch.operations {
             let topic = self.world.policy(&operation.record.tool).topic.clone()?;
@@ -108,8 +123,8 @@ impl Ledger {
     }
 }
 
-fn owner(batch: &Batch) -> Owner {
-    batch.record.party.clone().map_or(Owner::Session(batch.record.session), Owner::Party)
+fn owner(batch: &BatchRecord) -> Owner {
+    batch.party.clone().map_or(Owner::Session(batch.session), Owner::Party)
 }
 
 /// The version of an operation's result, where its tool says which field holds it.

@@ -199,7 +199,7 @@ impl Work {
                     let policy = world.policy(&found.record.tool);
                     found.cancel_answered(*request, outcome, policy, step)
                 });
-                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
+                if received.is_some_and(Received::is_news) {
                     batch.correct(*operation, world, step, sequence);
                 }
             }
@@ -213,7 +213,7 @@ impl Work {
                     }
                     found.report(*attempt, outcome, policy, step)
                 });
-                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
+                if received.is_some_and(Received::is_news) {
                     batch.correct(*operation, world, step, sequence);
                 }
                 if matches!(received, Some(Received::Repeated | Received::Conflict | Received::Contradicted)) {
@@ -222,7 +222,7 @@ impl Work {
             }
             Work::Callback { request, operation, result } => {
                 let received = batch.operation(*operation).map(|found| found.receive(result, step.now));
-                if matches!(received, Some(Received::Reconciled | Received::Contradicted)) {
+                if received.is_some_and(Received::is_news) {
                     batch.correct(*operation, world, step, sequence);
                 }
                 answer(*request, received, then);

@@ -145,7 +145,14 @@ impl Rig {
     /// The store fails its oldest transaction.
     pub fn fail(&mut self) {
         if let Some((commit, _)) = self.in_flight.pop_front() {
-            self.give(Input::CommitFailed { commit, reason: "disk full".into() });
+            self.give(Input::CommitFailed { commit, reason: "disk full".into(), missing: false });
+        }
+    }
+
+    /// The store has removed what its oldest transaction would have changed.
+    pub fn missing(&mut self) {
+        if let Some((commit, _)) = self.in_flight.pop_front() {
+            self.give(Input::CommitFailed { commit, reason: "no such operation".into(), missing: true });
         }
     }
 

@@ -56,7 +56,10 @@ impl Store {
         let (name, holds) = match write {
             Write::UpdateOperation(row) => {
                 let Some(old) = memory.operations.get(&row.id) else { return Ok(()) };
-                (format!("operation {:?} {:?}", old.state, row.state), operation_edge(old.state, row.state))
+                // Given up, and then its tool says that it took effect, and no more.
+                let too_late = (old.state, row.state, &row.result) == (OperationState::Unknown, OperationState::TooLate, &None);
+                let edge = operation_edge(old.state, row.state) || too_late;
+                (format!("operation {:?} {:?}", old.state, row.state), edge)
             }
             Write::UpdateBatch(row) => {
                 let Some(old) = memory.batches.get(&row.id) else { return Ok(()) };

@@ -32,6 +32,8 @@ pub(super) struct Cancel {
     out: bool,
     /// Nobody is left to be asked.
     exhausted: bool,
+    /// The tool has said that it took effect; what came of it is awaited.
+    too_late: bool,
 }
 
 /// What became of a result.
@@ -131,7 +133,7 @@ impl Operation {
         if !self.out && !self.maybe() {
             self.settle(OperationState::Cancelled);
         } else if self.overdue || (!self.out && (self.cancel.exhausted || !rules.cancellable)) {
-            self.settle(OperationState::Unknown);
+            self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Unknown });
         } else if !self.cancel.out && !self.cancel.exhausted {
             self.cancel.asked += 1;
             self.cancel.out = true;
@@ -147,12 +149,23 @@ impl Operation {
                 self.error = true;
                 return Some(Received::Reconciled);
             }
+            (OperationState::Unknown, Cancelled::TooLateWithoutResult) => {
+                self.settle(OperationState::TooLate);
+                self.error = false;
+                return Some(Received::Reconciled);
+            }
             (OperationState::Cancelling, _) if request == self.cancel.asked => {}
             _ => return None,
         }
         self.cancel.out = false;
         match how {
             Cancelled::TooLate => return Some(self.receive()),
+            Cancelled::TooLateWithoutResult => {
+                (self.cancel.exhausted, self.cancel.too_late) = (true, true);
+                if !self.out {
+                    self.settle(OperationState::TooLate);
+                }
+            }
             Cancelled::Recalled => self.out = false,
             Cancelled::Unsupported => self.cancel.exhausted = true,
             Cancelled::Cancelled => self.settle(OperationState::Cancelled),

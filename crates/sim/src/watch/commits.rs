@@ -305,9 +305,7 @@ impl Watch {
                 let taken_back = |of: OperationId| tools.retracted.values().any(|(operation, _)| *operation == of);
                 let heard = |of: OperationId| record.clauses.iter().all(|clause| clause.operation != of || clause.heard.is_some());
                 let replaced = |of| store.operations.get(&of).is_some_and(|own| replaced(store, own, policies));
-                let rest = |of| heard(of) || given_up;
-                let any_taken_back = record.clauses.iter().any(|clause| taken_back(clause.operation));
-                (any_taken_back && all(&|of| taken_back(of) || rest(of))) || all(&replaced)
+                all(&|of| taken_back(of) || heard(of)) || all(&replaced)
             }
             DeliveryState::HandedOff => self.told.acknowledged.contains(&record.id),
             _ => true,
