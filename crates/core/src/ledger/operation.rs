@@ -446,4 +446,12 @@ mod tests {
             assert!(waits.iter().any(|wait| of_it.contains(wait)), "none in {of_it:?}: {waits:?}");
         }
     }
+
+    #[test]
+    fn a_result_of_any_usual_size_is_put_on_record_as_it_is() {
+        let mut operation = running(1);
+        let value = json!("x".repeat(100_000));
+        operation.receive(&OperationResult::Succeeded(value.clone()), Time(1));
+        assert_eq!(operation.record.result, Some(value));
+    }
 }
