@@ -223,11 +223,10 @@ fn two_refusals_of_one_response_are_said_once_and_each_is_told_to_the_model() {
     for call_id in ["c", "d"] {
         call.call_tool(call_id);
     }
-    let before = call.effects.len();
-    for call_id in ["c", "d"] {
-        call.news(News::Refused { call_id: call_id.into(), response, reason: "full".into(), say: "not now".into() });
-    }
-    let effects = call.effects[before..].to_vec();
+    let refused = |call_id: &str| News::Refused { call_id: call_id.into(), response, reason: "full".into(), say: "not now".into() };
+    let mut effects = call.news(refused("c"));
+    assert_eq!(spoken(&effects), ["not now"]);
+    effects.extend(call.news(refused("d")));
     assert_eq!(spoken(&effects), ["not now"]);
     let told = |effect: &&Effect| matches!(effect, Effect::ToolOutput { operation: None, status: ToolStatus::Refused, .. });
     assert_eq!(effects.iter().filter(told).count(), 2);
@@ -253,4 +252,30 @@ fn an_acceptance_that_the_ledger_takes_too_long_for_does_not_hold_back_what_foll
     assert_eq!(spoken(&call.pass(2_999)), Vec::<String>::new());
     assert_eq!(spoken(&call.pass(1)), ["meanwhile"]);
     assert_eq!(spoken(&call.accepted("c", response, None, "on it")), ["on it"]);
+}
+
+#[test]
+fn of_several_claims_that_were_given_up_each_has_its_own_late_refusal() {
+    let mut call = quiet();
+    call.offer(1);
+    call.offer(2);
+    assert_eq!(claims(&call.pass(5_000)), [(2, ANNOUNCE)]);
+    assert_eq!(claims(&call.pass(5_000)), [(1, ANNOUNCE)], "given up, too");
+    call.claim_refused(1);
+    call.claim_refused(2);
+    assert_eq!(claims(&call.pass(1_500)), [], "one claim is under way");
+    assert_eq!(spoken(&call.claimed(1)), ["closing 1"]);
+}
+
+#[test]
+fn a_response_that_says_something_else_has_not_answered_what_is_asked_for_again() {
+    let mut call = waiting();
+    let response = call.turn();
+    call.say("one");
+    call.start("one", 5_000);
+    call.call_tool("c");
+    call.say("and then");
+    assert_eq!(spoken(&call.accepted("c", response, about_to_be_told(1), "in a moment")), Vec::<String>::new());
+    assert_eq!(claims(&call.give(Input::FloorHeld(false))), [(1, Route::Ride)]);
+    assert_eq!(spoken(&call.claimed(1)), ["closing 1", "and then"]);
 }

@@ -5,7 +5,7 @@ mod conversation_rig;
 use conversation_rig::*;
 use recado_core::Time;
 use recado_core::conversation::*;
-use recado_core::ledger::{Cancellation, News};
+use recado_core::ledger::{Cancellation, News, SpokenClause};
 use recado_core::policy::{CanInterrupt, Language, Priority};
 use recado_core::timers::Timer;
 
@@ -48,7 +48,7 @@ fn the_clocks_show_a_reply_until_it_is_said_and_its_audio_until_it_is_known_to_b
     assert_eq!(shown(&call), (None, None));
     call.moves(Acoustic::Suspected);
     assert_eq!(call.edges, [Edge::Acoustic { from: Acoustic::Quiet, to: Acoustic::Suspected }]);
-    assert_eq!(call.conversation.language(), Language::Es);
+    assert_eq!(Call::greeting_in(Language::En, |_| {}).conversation.language(), Language::En);
 }
 
 #[test]
@@ -195,6 +195,8 @@ fn an_urgent_announcement_over_the_caller_goes_on_when_the_turn_ends_and_is_told
     let effects = call.moves(Acoustic::Quiet);
     assert_eq!((clears(&effects), causes(&effects).len()), (0, 1));
     assert_eq!(heard(&effects), [("closing".to_owned(), Standing::Provisional)]);
+    let turn_open = |effect: &Effect| if let Effect::Decided(decision) = effect { Some(decision.snapshot.turn_open) } else { None };
+    assert_eq!(call.offer(2).iter().find_map(turn_open), Some(false), "what sounds is not the response");
 }
 
 #[test]
@@ -273,6 +275,17 @@ fn an_announcement_that_is_refused_for_a_sound_before_it_began_goes_back_and_one
     let effects = call.give(Input::Playback(PlaybackEvent::Refused { segment, epoch: AcousticEpoch(9) }));
     assert_eq!(clears(&effects), 1);
     assert_eq!(released(&call.cleared("closing 1", None)), [1], "no attempt is spent");
+    let mut call = Call::new();
+    call.pass(5_000);
+    call.offer(1);
+    let clauses = ["one", "two"].into_iter().zip(0..).map(|(text, clause)| SpokenClause { clause: Some(clause), text: text.into() });
+    call.news(News::Claimed { delivery: recado_core::DeliveryId(1), clauses: clauses.collect() });
+    call.start("one", 1_000);
+    call.moves(Acoustic::Suspected);
+    let segment = call.segment("two");
+    assert_eq!(clears(&call.give(Input::Playback(PlaybackEvent::Refused { segment, epoch: AcousticEpoch(9) }))), 0);
+    call.moves(Acoustic::Quiet);
+    assert_eq!(call.given().iter().filter(|(_, text)| text == "two").count(), 2, "it is said anew");
 }
 
 #[test]
@@ -399,4 +412,26 @@ fn what_was_on_its_way_when_the_call_was_put_on_hold_is_in_doubt_without_a_repor
     call.pass(BUFFER - 1);
     call.give(Input::Hold(true));
     assert_eq!(doubts(&call.pass(20_000)), [Doubt::LeftTooLate]);
+}
+
+#[test]
+fn nothing_overtakes_a_segment_that_may_still_be_refused() {
+    let mut call = Call::new();
+    call.turn();
+    call.say("one");
+    call.moves(Acoustic::Suspected);
+    call.moves(Acoustic::Quiet);
+    assert_eq!(spoken(&call.say("two")), Vec::<String>::new(), "the first was given before the sound");
+    assert_eq!(spoken(&call.start("one", 1_000)), ["two"]);
+}
+
+#[test]
+fn nothing_is_given_to_the_voice_on_hold_and_after_the_end() {
+    let mut call = Call::new();
+    call.turn();
+    call.give(Input::Hold(true));
+    assert_eq!(spoken(&call.say("one")), Vec::<String>::new());
+    assert_eq!(spoken(&call.give(Input::Hold(false))), ["one"]);
+    call.give(Input::ChannelOver);
+    assert_eq!(spoken(&call.say("two")), Vec::<String>::new());
 }

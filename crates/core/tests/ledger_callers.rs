@@ -194,6 +194,19 @@ fn each_newer_request_on_a_topic_makes_the_one_before_it_obsolete() {
     let others = ticket(&mut rig, OTHERS_CALL, 5);
     rig.done(others);
     assert_eq!(rig.ledger.pending().len(), 2, "another caller's topic is another one");
-    ticket(&mut rig, CALL, 6);
+    rig.ask(CALL, 6, 6, "ticket", json!({ "number": 6 }));
     assert_eq!(rig.ledger.pending().len(), 1, "already the request makes it obsolete");
+}
+
+#[test]
+fn the_same_thing_asked_for_by_two_callers_is_two_things() {
+    let mut rig = called();
+    let callers = [CALL, OTHERS_CALL, NAMELESS, NAMELESS_TOO];
+    let operations = callers.map(|session| {
+        rig.ask(session, 1, 1, "pay", json!({ "to": "bea" }));
+        rig.accepted().operation
+    });
+    assert_eq!(rig.dispatched.iter().map(|dispatch| dispatch.operation).collect::<Vec<_>>(), operations);
+    let keys: std::collections::BTreeSet<String> = rig.dispatched.iter().map(|dispatch| dispatch.intent_key.to_string()).collect();
+    assert_eq!(keys.len(), 4, "{keys:?}");
 }

@@ -104,6 +104,11 @@ fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
         rig.durable();
     });
     assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![second], vec![first], vec![]));
+    let (first, second, answer) = refused(|rig, _| {
+        rig.give(Input::Cancel { session: CALL, tool: None });
+        rig.durable();
+    });
+    assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![first, second], vec![], vec![]));
 }
 
 #[test]

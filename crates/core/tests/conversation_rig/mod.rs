@@ -38,12 +38,16 @@ impl Call {
 
     /// A call whose model has been asked for a greeting.
     pub fn greeting(change: impl FnOnce(&mut Settings)) -> Self {
+        Self::greeting_in(Language::Es, change)
+    }
+
+    pub fn greeting_in(language: Language, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
         let channel = Channel {
             session: SessionId(1),
             party: Some(PartyId("ana".into())),
-            language: Language::Es,
+            language,
             best: Evidence::Received,
             far_buffer_ms: BUFFER,
         };
