@@ -162,3 +162,24 @@ fn a_replacement_begins_also_where_the_store_has_just_failed_it() {
     rig.pass(1_000);
     assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelled, OperationState::Running));
 }
+
+#[test]
+fn a_replacement_of_what_is_still_being_accepted_waits_for_its_end() {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig.prompt = false;
+    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+    let older = rig.in_flight.pop_front().expect("it is being accepted");
+    rig.durable();
+    let newer = rig.accepted().operation;
+    assert!(rig.in_flight.is_empty(), "nothing of the newer one begins: {:?}", rig.in_flight);
+    rig.in_flight.push_back(older);
+    while !rig.in_flight.is_empty() {
+        rig.durable();
+    }
+    assert_eq!((rig.operation(newer), rig.sent(newer), rig.dispatched.len()), (OperationState::Accepted, 0, 1));
+}

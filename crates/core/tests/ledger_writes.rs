@@ -93,8 +93,8 @@ fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
         while !rig.in_flight.is_empty() {
             rig.durable();
         }
-        let all = rig.news.iter().filter_map(|(_, news)| if let News::Cancelling(answer) = news { Some(answer.clone()) } else { None });
-        let answer = all.filter(|answer| answer.cancelling.contains(&second) || answer.refused.contains(&first)).next_back();
+        let mut all = rig.news.iter().filter_map(|(_, news)| if let News::Cancelling(answer) = news { Some(answer.clone()) } else { None });
+        let answer = all.rfind(|answer| answer.cancelling.contains(&second) || answer.refused.contains(&first));
         (first, second, answer.expect("answered"))
     };
     let (first, second, answer) = refused(|_, _| {});
