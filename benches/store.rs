@@ -5,7 +5,7 @@
 //! temporary directory in memory would flush nothing.
 
 use std::hint::black_box;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -23,23 +23,32 @@ mod fixtures;
 
 use fixtures::{accepted, batch, claim, clause, delivery, open, operation, path_in, succeeded};
 
+/// Who waits for the commits of each slot: the last six bits of their numbers.
+type Waiting = &'static Mutex<Vec<Option<Sender<()>>>>;
+
+/// A store's writer that answers who waits.
+fn writer(directory: &Path) -> (Writer, Waiting) {
+    let (store, _) = open(&path_in(directory), 1);
+    let waiting: Waiting = Box::leak(Box::new(Mutex::new(vec![None; 64])));
+    let writer = store
+        .start(move |answer| {
+            assert_eq!(answer.outcome, Ok(()));
+            let slot = usize::try_from(answer.commit.0 % 64).unwrap_or_default();
+            if let Some(waiter) = &waiting.lock().expect("no panic")[slot] {
+                waiter.send(()).expect("it waits");
+            }
+        })
+        .expect("a thread");
+    (writer, waiting)
+}
+
 /// As many writers as there are, each waiting for its commit before it asks for the next, as an operation's life does.
 fn commits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("store_commits");
     group.sample_size(10).measurement_time(Duration::from_secs(3)).throughput(Throughput::Elements(1));
     for writers in [1u64, 8, 64] {
         let directory = directory();
-        let (store, _) = open(&path_in(directory.path()), 1);
-        let waiting: &'static Mutex<Vec<Option<Sender<()>>>> = Box::leak(Box::new(Mutex::new(vec![None; 64])));
-        let writer = store
-            .start(move |answer| {
-                assert_eq!(answer.outcome, Ok(()));
-                let slot = usize::try_from(answer.commit.0 % 64).unwrap_or_default();
-                if let Some(waiter) = &waiting.lock().expect("no panic")[slot] {
-                    waiter.send(()).expect("it waits");
-                }
-            })
-            .expect("a thread");
+        let (writer, waiting) = writer(directory.path());
         let mut next = 0;
         group.bench_function(format!("{writers}_writers"), |bencher| {
             bencher.iter_custom(|iterations| {
@@ -63,7 +72,7 @@ fn commits(criterion: &mut Criterion) {
     group.finish();
 }
 
-fn commit_each(writer: &Writer, waiting: &Mutex<Vec<Option<Sender<()>>>>, slot: u64, numbers: std::ops::Range<u64>) {
+fn commit_each(writer: &Writer, waiting: Waiting, slot: u64, numbers: std::ops::Range<u64>) {
     let (done, answered) = mpsc::channel();
     waiting.lock().expect("no panic")[usize::try_from(slot).unwrap_or_default()] = Some(done);
     for number in numbers {
@@ -77,17 +86,7 @@ fn commit_each(writer: &Writer, waiting: &Mutex<Vec<Option<Sender<()>>>>, slot: 
 fn lives(_: &mut Criterion) {
     for writers in [1u64, 8, 64] {
         let directory = directory();
-        let (store, _) = open(&path_in(directory.path()), 1);
-        let waiting: &'static Mutex<Vec<Option<Sender<()>>>> = Box::leak(Box::new(Mutex::new(vec![None; 64])));
-        let writer = store
-            .start(move |answer| {
-                assert_eq!(answer.outcome, Ok(()));
-                let slot = usize::try_from(answer.commit.0 % 64).unwrap_or_default();
-                if let Some(waiter) = &waiting.lock().expect("no panic")[slot] {
-                    waiter.send(()).expect("it waits");
-                }
-            })
-            .expect("a thread");
+        let (writer, waiting) = writer(directory.path());
         let (begun, before) = (Instant::now(), written_bytes());
         thread::scope(|scope| {
             for slot in 0..writers {

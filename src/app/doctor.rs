@@ -42,6 +42,10 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let now = wall();
     let examination = examine(&path, now);
     let (mut problems, mut remarks) = (Vec::new(), Vec::new());
+    if !path.exists() {
+        let shown = path.display();
+        remarks.push(format!("It was looked for at {shown}. A box under systemd keeps it elsewhere: --set box.data_dir=/var/lib/recado."));
+    }
     judge(&examination, config.store.backups, &mut problems, &mut remarks);
     if !now.synchronised {
         remarks.push("The clock is not synchronised: nothing goes stale over a restart, and nothing is removed for its age.".to_owned());

@@ -376,6 +376,8 @@ mod tests {
         answered: mpsc::UnboundedReceiver<Input>,
         answers: mpsc::Sender<Input>,
         stop: oneshot::Sender<()>,
+        anew: watch_channel::Sender<Option<String>>,
+        health: HealthState,
         _callbacks: mpsc::Sender<Callback>,
     }
 
@@ -396,6 +398,7 @@ mod tests {
             let (answers, from_store) = mpsc::channel(8);
             let (callback_queue, callbacks) = mpsc::channel(8);
             let (stop, stops) = oneshot::channel();
+            let (anew, health) = (watch_channel::Sender::new(None), HealthState::new(Instant::now()));
             let task = LedgerTask {
                 clock,
                 ledger,
@@ -408,12 +411,12 @@ mod tests {
                 from_store,
                 callbacks,
                 measures: Measures::new().unwrap(),
-                health: HealthState::new(Instant::now()),
+                health: health.clone(),
                 pulse: Pulse::new(clock),
                 stop: stops,
-                anew: watch_channel::Sender::new(None),
+                anew: anew.clone(),
             };
-            Self { task: tokio::spawn(task.run()), calls, answered, answers, stop, _callbacks: callback_queue }
+            Self { task: tokio::spawn(task.run()), calls, answered, answers, stop, anew, health, _callbacks: callback_queue }
         }
 
         /// Passes on whatever the store answers from now on.
@@ -432,7 +435,7 @@ mod tests {
     async fn a_stopping_box_begins_no_attempt_and_reports_those_that_it_did_not_send() {
         let folder = tempfile::tempdir().unwrap();
         let (file, tool) = (folder.path().join("recado.db"), Arc::new(Counted::default()));
-        let Rig { task, calls, mut answered, answers, stop, _callbacks } = Rig::start(&file, &tool);
+        let Rig { task, calls, mut answered, answers, stop, _callbacks, .. } = Rig::start(&file, &tool);
         let (session, response) = (SessionId(1), ResponseId(1));
         let (news, _told) = mpsc::channel(64);
         let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({ "item": "paella" }), confirmed: false };
@@ -460,7 +463,7 @@ mod tests {
         assert_eq!((operation.state, operation.attempt), (OperationState::RetryWait, 1));
 
         // What was not sent is sent by the next box, though the tool is not idempotent.
-        let Rig { task, calls, answered, answers, stop, _callbacks } = Rig::start(&file, &tool);
+        let Rig { task, calls, answered, answers, stop, _callbacks, .. } = Rig::start(&file, &tool);
         Rig::pass_on(answered, answers);
         let deadline = Instant::now() + Duration::from_secs(20);
         while Reader::open(&file).unwrap().history().unwrap().operations[0].state != OperationState::Succeeded {
@@ -471,5 +474,38 @@ mod tests {
         task.await.unwrap();
         drop(calls);
         assert_eq!(tool.0.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test]
+    async fn what_the_check_beside_the_box_finds_keeps_new_work_out_of_the_store() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, tool) = (folder.path().join("recado.db"), Arc::new(Counted::default()));
+        let Rig { task, calls, mut answered, answers, stop, anew, health, _callbacks } = Rig::start(&file, &tool);
+        anew.send_replace(Some("the store is damaged (a page)".to_owned()));
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while !health.refuses() {
+            assert!(Instant::now() < deadline, "nobody hears of it");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let (session, response) = (SessionId(1), ResponseId(1));
+        let (news, _told) = mpsc::channel(64);
+        let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
+        let party = Some(PartyId("default/ana".into()));
+        calls.send(FromCalls::Begin(session, news)).await.unwrap();
+        let up = Input::SessionUp { session, party, language: Language::En };
+        for input in [up, Input::Accept { session, turn: TurnId(1), response, call }] {
+            calls.send(FromCalls::Input(input)).await.unwrap();
+        }
+        let refused = answered.recv().await.unwrap();
+        assert!(
+            matches!(&refused, Input::CommitFailed { reason, .. } if reason.contains("opened anew: the store is damaged (a page)")),
+            "{refused:?}"
+        );
+        answers.send(refused).await.unwrap();
+        Rig::pass_on(answered, answers);
+        stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), task).await.expect("it stops").unwrap();
+        assert_eq!(tool.0.load(Ordering::SeqCst), 0, "an attempt was begun");
+        assert!(Reader::open(&file).unwrap().history().unwrap().operations.is_empty());
     }
 }

@@ -39,7 +39,7 @@ pub async fn open_store(
             move || Store::open(&path, &options)
         });
         let outcome = tokio::select! {
-            outcome = patiently(opening, refusing.is_none()) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
+            outcome = patiently(opening, refusing.is_none().then_some(MORE_TIME_EVERY), ask_for_time) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
@@ -77,20 +77,23 @@ pub async fn open_store(
     Ok(opened)
 }
 
-/// Waits for the store to be opened. While a service manager waits `for_ready`, it is asked for more time: a box that it ended for
-/// slowness would begin the check or the change of a large store from the start each time.
-async fn patiently<T>(mut opening: JoinHandle<T>, for_ready: bool) -> Result<T, JoinError> {
-    let mut asks = watch::every(MORE_TIME_EVERY);
+/// Waits for the store to be opened. While a service manager waits for the box to be ready, it is asked `every` so often for more time: a
+/// box that it ended for slowness would begin the check or the change of a large store from the start each time.
+async fn patiently<T>(mut opening: JoinHandle<T>, every: Option<Duration>, ask: impl Fn()) -> Result<T, JoinError> {
+    let Some(every) = every else { return opening.await };
+    let mut asks = watch::every(every);
     loop {
         tokio::select! {
             // At once, too: opening may keep this thread's machine busy for long.
-            _ = asks.tick(), if for_ready => {
-                // Only where a service manager listens.
-                let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(MORE_TIME_US)]);
-            }
+            _ = asks.tick() => ask(),
             outcome = &mut opening => return outcome,
         }
     }
+}
+
+fn ask_for_time() {
+    // Only where a service manager listens.
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::ExtendTimeoutUsec(MORE_TIME_US)]);
 }
 
 /// What health says of it: what is wrong, and how it is mended.
@@ -146,3 +149,30 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 
 /// Requests under way are answered at once; a client that keeps its connection is not waited for.
 const HTTP_ENDS: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn time_is_asked_for_again_and_again_for_as_long_as_the_store_is_opened() {
+        // It takes as long as it takes until it has been asked for five times.
+        let (asked, mut asks) = tokio::sync::mpsc::unbounded_channel();
+        let opening = tokio::spawn(async move {
+            for _ in 0..5 {
+                asks.recv().await.expect("it is asked");
+            }
+            "open"
+        });
+        let opened = patiently(opening, Some(Duration::from_millis(1)), || asked.send(()).expect("it listens"));
+        assert_eq!(tokio::time::timeout(Duration::from_secs(20), opened).await.expect("it asks on").unwrap(), "open");
+        // Where some requests are late, there is time left.
+        assert!(u128::from(MORE_TIME_US) > 3 * MORE_TIME_EVERY.as_micros());
+    }
+
+    #[tokio::test]
+    async fn a_service_manager_that_has_been_told_that_the_box_is_there_is_asked_for_nothing() {
+        let opening = tokio::spawn(tokio::time::sleep(Duration::from_millis(20)));
+        patiently(opening, None, || panic!("asked")).await.unwrap();
+    }
+}

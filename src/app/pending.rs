@@ -37,3 +37,24 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
     }
     Ok(plain(&text))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_there_is_no_store_it_is_said_where_it_was_looked_for_and_how_another_place_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.this_box.data_dir = Some(directory.path().to_owned());
+        let said = pending(&config, false).unwrap_err().to_string();
+        let looked = config.this_box.store();
+        assert!(said.starts_with(&format!("there is no store at {}: ", looked.display())), "{said}");
+        assert!(said.contains("--set box.data_dir=/var/lib/recado"), "{said}");
+        // One that is given as seen from here is told as seen from anywhere.
+        config.this_box.data_dir = Some("no/such/place".into());
+        let said = pending(&config, false).unwrap_err().to_string();
+        let here = std::env::current_dir().unwrap();
+        assert!(said.contains(&here.join("no/such/place").display().to_string()), "{said}");
+    }
+}

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+use tokio::task::JoinError;
 use tracing::{error, info, warn};
 
 use super::clock::wall;
@@ -13,12 +14,46 @@ use crate::coordination::{damaged_stores, find_damage, is_backup_due, make_backu
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
 pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: watch::Sender<Option<String>>) {
-    let (mut checked, mut made): (Option<Instant>, _) = (None, Instant::now());
-    let mut failed: Option<Instant> = None;
+    let mut rounds = Rounds::begun(Instant::now());
     loop {
-        let rested = failed.is_none_or(|failed| failed.elapsed() >= RETRY_EVERY);
-        let check = rested && checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY);
-        let (store, running_for) = (path.clone(), made.elapsed());
+        match rounds.go(&path, backups, &health, Instant::now()).await {
+            Ok(None) => {}
+            Ok(Some(what)) => {
+                let reason = format!("the store is damaged ({what})");
+                error!(what, "the store is damaged: it is opened anew when the calls are over");
+                health.raise("damage", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                anew.send_replace(Some(reason));
+                return;
+            }
+            // The process ends.
+            Err(_) => return,
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// When what was done last.
+#[derive(Debug)]
+struct Rounds {
+    /// The store was found whole.
+    checked: Option<Instant>,
+    /// A check or a backup failed.
+    failed: Option<Instant>,
+    /// A backup was made, or the box began.
+    made: Instant,
+}
+
+impl Rounds {
+    fn begun(now: Instant) -> Self {
+        Self { checked: None, failed: None, made: now }
+    }
+
+    /// Does what is due at `now`, and says what is damaged.
+    async fn go(&mut self, path: &Path, backups: u32, health: &HealthState, now: Instant) -> Result<Option<String>, JoinError> {
+        let since = |at: Instant| now.saturating_duration_since(at);
+        let rested = self.failed.is_none_or(|failed| since(failed) >= RETRY_EVERY);
+        let check = rested && self.checked.is_none_or(|checked| since(checked) >= CHECK_EVERY);
+        let (store, running_for) = (path.to_owned(), since(self.made));
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
@@ -27,41 +62,32 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
             let backup = (due && matches!(damage, Ok(None))).then(|| make_backup(&store, backups));
             (damage, backup, damaged_stores(&store))
         });
-        let Ok((damage, backup, damaged)) = looked.await else { return };
+        let (damage, backup, damaged) = looked.await?;
         match damage {
-            Ok(None) if check => checked = Some(Instant::now()),
+            Ok(None) if check => self.checked = Some(now),
             Ok(None) => {}
-            Ok(Some(what)) => {
-                error!(what, "the store is damaged: it is opened anew when the calls are over");
-                health.raise(
-                    "damage",
-                    Impact::Refuses,
-                    format!("the store is damaged ({what}): it is opened anew when the calls are over"),
-                );
-                anew.send_replace(Some(format!("the store is damaged ({what})")));
-                return;
-            }
+            Ok(Some(what)) => return Ok(Some(what)),
             // The writer meets the same fault, and health says so.
             Err(error) => {
-                failed = Some(Instant::now());
+                self.failed = Some(now);
                 warn!(%error, "the store could not be checked");
             }
         }
         match backup {
             Some(Ok(file)) => {
-                made = Instant::now();
+                self.made = now;
                 info!(file = %file.display(), "backup of the store made");
                 health.clear("backup");
             }
             Some(Err(error)) => {
-                failed = Some(Instant::now());
+                self.failed = Some(now);
                 warn!(%error, "no backup of the store could be made");
                 health.raise("backup", Impact::Degrades, error.to_string());
             }
             None => {}
         }
-        show_damage(&health, &damaged);
-        tokio::time::sleep(LOOK_EVERY).await;
+        show_damage(health, &damaged);
+        Ok(None)
     }
 }
 
@@ -89,3 +115,66 @@ const RETRY_EVERY: Duration = Duration::from_secs(60 * 60);
 
 /// Whether a backup is due, and whether somebody has seen to the damage.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use recado_core::BootId;
+
+    use super::*;
+    use crate::coordination::{Options, Store, backups};
+
+    fn make_store(path: &Path) {
+        drop(Store::open(path, &Options::new(BootId(1), wall())).unwrap());
+    }
+
+    #[tokio::test]
+    async fn what_has_failed_rests_for_an_hour_and_is_tried_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        // There is nothing to read yet.
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        make_store(&path);
+        let just_before = begun + RETRY_EVERY - Duration::from_millis(1);
+        assert_eq!(rounds.go(&path, 1, &health, just_before).await.unwrap(), None);
+        assert!((rounds.checked, backups(&path).len()) == (None, 0), "a check that has failed is tried again at once");
+        let at = begun + RETRY_EVERY;
+        assert_eq!(rounds.go(&path, 1, &health, at).await.unwrap(), None);
+        assert_eq!((rounds.checked, rounds.made, backups(&path).len()), (Some(at), at, 1));
+
+        // A backup that can't be made is not tried every minute either: something is in the way of it.
+        std::fs::remove_file(&backups(&path)[0]).unwrap();
+        let is_said = || health.report(begun).problems.iter().any(|problem| problem.starts_with("backup: "));
+        let in_the_way = directory.path().join("state.db.backup-new");
+        std::fs::create_dir(&in_the_way).unwrap();
+        rounds.go(&path, 1, &health, at).await.unwrap();
+        assert!(is_said());
+        std::fs::remove_dir(&in_the_way).unwrap();
+        rounds.go(&path, 1, &health, at + RETRY_EVERY - Duration::from_millis(1)).await.unwrap();
+        assert!(backups(&path).is_empty() && is_said());
+        rounds.go(&path, 1, &health, at + RETRY_EVERY).await.unwrap();
+        assert!(backups(&path).len() == 1 && !is_said());
+    }
+
+    #[tokio::test]
+    async fn a_row_that_can_not_be_read_is_damage_to_the_check_beside_the_box() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        // Over, so that no start reads it.
+        let row =
+            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')";
+        rusqlite::Connection::open(&path).unwrap().execute_batch(row).unwrap();
+        make_store(&path);
+        let (anew, wanted) = watch::channel(None);
+        keep_store(path.clone(), 1, HealthState::new(Instant::now()), anew).await;
+        let reason = wanted.borrow().clone().unwrap();
+        assert!(reason.contains("batch bat_x can't be read"), "{reason}");
+        assert!(backups(&path).is_empty(), "what is damaged took the place of a good copy");
+        // The check when it is opened anew agrees.
+        let suspect = Options { suspect: true, ..Options::new(BootId(2), wall()) };
+        let (store, _) = Store::open(&path, &suspect).unwrap();
+        assert!(store.loss().is_some_and(|loss| loss.reason.contains("bat_x")), "{:?}", store.loss());
+    }
+}

@@ -6,7 +6,6 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use recado_core::ledger::CLOSED_OPERATIONS_MAX;
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
@@ -14,7 +13,7 @@ use super::connection;
 use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
-use super::{recovery, schema};
+use super::schema;
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -107,16 +106,10 @@ pub(super) fn verify(file: &Path) -> Result<(), String> {
     if whose != schema::APPLICATION_ID || version < 1 {
         return Err("it is empty, or no store of recado".to_owned());
     }
-    let verdict: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(about)?;
-    if verdict != "ok" {
-        return Err(verdict);
+    match connection::all_damage(&connection).map_err(about)? {
+        None => Ok(()),
+        Some(what) => Err(what),
     }
-    // An older schema is read when it has been changed.
-    if version == schema::VERSION {
-        let closed = u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX);
-        recovery::load(&connection, closed).map_err(|error| error.to_string())?;
-    }
-    Ok(())
 }
 
 fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {

@@ -10,14 +10,15 @@ use rusqlite::types::{FromSql, ToSql};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::error::{OpenError, ReadError, from_engine};
+use super::rows::{self, RowError};
 use super::schema;
 
 /// Opens the existing file at `path` for the one writer, at the current schema.
 ///
 /// Until it is known to be whole, ours, and not newer than this program, nothing is written, not even a checkpoint.
 ///
-/// One that `has_held_a_store` and holds nothing has lost its log. A file that is `suspect` is checked to the last index entry. Before its schema is changed a backup is made, where `backups` are
-/// kept.
+/// One that `has_held_a_store` and holds nothing has lost its log. A file that is `suspect` is checked to the last index entry and row.
+/// Before its schema is changed a backup is made, where `backups` are kept.
 pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: u32) -> Result<Connection, OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -102,27 +103,43 @@ fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: 
     if found > schema::VERSION {
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
-    let how = match std::fs::metadata(path) {
-        _ if suspect => FULL_CHECK,
+    let found = match std::fs::metadata(path) {
+        _ if suspect => all_damage(connection),
         Ok(found) if found.len() > CHECKED_BYTES_MAX => return Ok(()),
-        _ => "PRAGMA quick_check(1)",
+        _ => damage(connection, "PRAGMA quick_check(1)"),
     };
-    match damage(connection, how).map_err(about)? {
+    match found.map_err(about)? {
         None => Ok(()),
         Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what }),
     }
 }
 
-/// What is damaged in the store at `path`, if anything is, to the last index entry. It reads beside a running box, and takes as long as
-/// reading the whole file.
+/// What is damaged in the store at `path`, if anything is, to the last index entry and the last row. It reads beside a running box, and
+/// takes as long as reading the whole file.
 ///
 /// # Errors
 /// The file can't be read, which is no damage.
 pub fn find_damage(path: &Path) -> Result<Option<String>, ReadError> {
-    match open_read_only(path).and_then(|connection| damage(&connection, FULL_CHECK)) {
+    match open_read_only(path).and_then(|connection| all_damage(&connection)) {
         Ok(found) => Ok(found),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(Some(error.to_string())),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// What the full check finds, and then reading each row: the engine knows nothing of what stands in one.
+pub(super) fn all_damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    if let Some(what) = damage(connection, "PRAGMA integrity_check(1)")? {
+        return Ok(Some(what));
+    }
+    // An older schema is read when it has been changed.
+    if schema::version(connection)? != schema::VERSION {
+        return Ok(None);
+    }
+    match rows::read_all(connection) {
+        Ok(()) => Ok(None),
+        Err(RowError::Engine(error)) => Err(error),
+        Err(unreadable @ RowError::Unreadable { .. }) => Ok(Some(unreadable.to_string())),
     }
 }
 
@@ -166,17 +183,15 @@ fn set<V: ToSql, R: FromSql + PartialEq + ToString>(
     if found == wanted { Ok(()) } else { Err(OpenError::Setting { path: path.to_owned(), setting, value: found.to_string() }) }
 }
 
-const FULL_CHECK: &str = "PRAGMA integrity_check(1)";
-
 /// A larger file is not read as a whole before calls are taken: some ten thousand operations, most of them over. A page that is
 /// damaged is noticed when it is read, and the rest by the check that runs beside the box.
 const CHECKED_BYTES_MAX: u64 = 32 << 20;
 
-const PAGE_BYTES: i64 = 4096;
+pub(super) const PAGE_BYTES: i64 = 4096;
 
 /// Pages in the write-ahead log before they are moved into the file: few enough that the log is reused instead of growing,
 /// which costs a file system commit each time.
-const CHECKPOINT_PAGES: i64 = 250;
+pub(super) const CHECKPOINT_PAGES: i64 = 250;
 
 const SYNCHRONOUS_FULL: i64 = 2;
 const TEMP_STORE_MEMORY: i64 = 2;

@@ -194,8 +194,11 @@ impl From<rusqlite::Error> for CommitError {
 /// Why a look into the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// There is no store there: correct the path, or start the box once.
-    #[error("there is no store at {}: correct the path, or start the box once", path.display())]
+    /// There is no store there: name the right place, or start the box once.
+    #[error(
+        "there is no store at {}: name the directory where the box keeps it (--set box.data_dir=/var/lib/recado, where it runs under \
+         systemd), or start the box once", path.display()
+    )]
     Missing {
         /// Where it was looked for.
         path: PathBuf,

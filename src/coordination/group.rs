@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
-use super::connection;
 use super::error::{CommitError, OpenError};
 use super::files::Lock;
 use super::reserve::Reserve;
 use super::retention::Retention;
 use super::rows;
 use super::stats::{Stats, Tally};
+use super::{ahead, connection};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Committer {
         self.tend();
         let begun = Instant::now();
         let mut outcome = self.attempt(group);
-        if matches!(outcome, Err(Failed { reason: CommitError::Full, .. })) && self.reserve.release() {
+        if matches!(outcome, Err(Failed { reason: CommitError::Full, .. })) && self.live_on_the_reserve() {
             outcome = self.attempt(group);
         }
         let outcomes = outcome.unwrap_or_else(|failed| self.failed(failed, group, begun));
@@ -102,9 +102,22 @@ impl Committer {
         vec![Err(reason); group.len()]
     }
 
+    /// Gives up the reserve for the store's own files. Says whether there was any.
+    fn live_on_the_reserve(&mut self) -> bool {
+        let (State::Open(connection), path) = (&self.connection, &self.path) else { return false };
+        self.reserve.release(|bytes| ahead::take(connection, path, bytes))
+    }
+
     /// What is done from time to time: makes the reserve again when there is room.
     pub(super) fn tend(&mut self) {
+        let was_spent = self.reserve.spent();
         self.reserve.restore(Instant::now());
+        if was_spent
+            && !self.reserve.spent()
+            && let State::Open(connection) = &self.connection
+        {
+            ahead::give_back(connection);
+        }
         self.stats.reserve(self.reserve.held(), self.reserve.spent());
     }
 
@@ -137,8 +150,10 @@ impl Committer {
 
     /// One transaction. After an error nothing of it is kept, unless it was the last step that failed with the disk.
     fn attempt(&mut self, group: &[(CommitId, Vec<Write>)]) -> Result<Vec<Result<(), CommitError>>, Failed> {
-        let bars = Bars { full: self.reserve.spent(), restart: self.stats.restart_wanted() };
+        let (full, stats) = (self.reserve.spent(), Arc::clone(&self.stats));
         let connection = self.connection()?;
+        // Opening the file again may have found why nothing new is to be begun.
+        let bars = Bars { full, restart: stats.restart_wanted() };
         connection.execute_batch("BEGIN IMMEDIATE").map_err(CommitError::from)?;
         let (outcomes, moves) = apply_each(connection, group, &bars).inspect_err(|_| roll_back(connection))?;
         let begun = Instant::now();

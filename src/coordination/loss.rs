@@ -6,9 +6,11 @@
 //! damaged file is evidence that something was asked for, and of nothing else: an operation that is found only there is `Unknown`
 //! too, whatever it says of itself.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use recado_core::ids::BatchId;
 use recado_core::ledger::{BatchRecord, BatchState, OperationRecord, OperationState, Write};
 use rusqlite::{Connection, params};
 
@@ -97,8 +99,12 @@ pub(super) fn record(
     let mut unknown = transaction.execute(UNKNOWN, [REASON])?;
     let uncertain = transaction.execute(UNCERTAIN, [])?;
     transaction.execute("DELETE FROM claim", [])?;
+    let mut of_batch: BTreeMap<BatchId, Vec<&OperationRecord>> = BTreeMap::new();
+    for operation in &evidence.operations {
+        of_batch.entry(operation.batch).or_default().push(operation);
+    }
     for batch in evidence.batches.iter().filter(|batch| batch.state != BatchState::Closed) {
-        unknown += adopt(&transaction, batch, evidence)?;
+        unknown += adopt(&transaction, batch, of_batch.get(&batch.id).map_or(&[], Vec::as_slice))?;
     }
     let has_secret = evidence.secret.is_some() || transaction.prepare("SELECT 1 FROM box")?.exists([])?;
     let mut reason = set_aside.reason.clone();
@@ -132,10 +138,10 @@ pub(super) fn record(
     Ok(loss)
 }
 
-/// Takes the operations of one batch that only the damaged store had. Says how many.
-fn adopt(connection: &Connection, batch: &BatchRecord, evidence: &Evidence) -> Result<usize, CommitError> {
+/// Takes those `operations` of one batch that only the damaged store had. Says how many.
+fn adopt(connection: &Connection, batch: &BatchRecord, operations: &[&OperationRecord]) -> Result<usize, CommitError> {
     let mut adopted = 0;
-    for operation in evidence.operations.iter().filter(|operation| operation.batch == batch.id) {
+    for &operation in operations {
         let found = OperationRecord {
             state: OperationState::Unknown,
             maybe_executed: true,

@@ -6,6 +6,7 @@
 //! be there after a power cut**: every acknowledged transaction has been flushed to the disk. What the contract rules out (a second
 //! closing of a batch, a second claim, an attempt that goes down, a state after the last) the schema refuses, whoever asks.
 
+mod ahead;
 mod backup;
 mod connection;
 mod error;

@@ -1,9 +1,10 @@
 //! Space kept back, so that a full disk still takes claims and outcomes.
 //!
-//! The reserve is a file of zeros beside the store. When the disk is full it is given up, and until there is room to make it
-//! again no new operation is accepted: what remains is for what has been promised already.
+//! The reserve is a file of zeros beside the store. When the disk is full it is given up, a step at a time, and the store's own files
+//! take each step at once: whoever filled the disk would have it otherwise. Until there is room to make it again no new operation is
+//! accepted: what remains is for what has been promised already.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -47,14 +48,25 @@ impl Reserve {
         self.spent
     }
 
-    /// The disk is full: gives the space up. Says whether there was any.
-    pub(super) fn release(&mut self) -> bool {
+    /// The disk is full: gives the space up in steps, and has the store `take` each (bytes) before somebody else does. Says whether
+    /// there was any.
+    pub(super) fn release(&mut self, mut take: impl FnMut(u64) -> io::Result<()>) -> bool {
         self.spent = true;
         if !self.held {
             return false;
         }
         self.held = false;
-        match fs::remove_file(&self.path) {
+        let released = OpenOptions::new().write(true).open(&self.path).and_then(|file| {
+            for step in (0..BYTES / STEP_BYTES).rev() {
+                file.set_len(step * STEP_BYTES)?;
+                // What others were quicker to take is gone; the next step is another chance.
+                if let Err(error) = take(STEP_BYTES) {
+                    tracing::debug!(%error, "space of the reserve was not taken");
+                }
+            }
+            fs::remove_file(&self.path)
+        });
+        match released {
             Ok(()) => {
                 tracing::error!("the disk is full: the store lives on its reserve and accepts no new operation");
                 true
@@ -124,6 +136,10 @@ pub(super) const SUFFIX: &str = ".reserve";
 
 /// Room for some hundreds of claims and outcomes, and for the checkpoint that they need.
 pub(super) const BYTES: u64 = 2 * 1024 * 1024;
+
+/// So much is nobody's for a moment while the reserve is given up.
+const STEP_BYTES: u64 = 16 * 1024;
+
 const BLOCK_BYTES: usize = 64 * 1024;
 
 /// How long a failed attempt is not repeated: each writes up to the whole reserve.

@@ -105,9 +105,15 @@ pub(super) fn deliveries(connection: &Connection, sql: &str, params: impl Params
 
 /// The claims that `sql` selects, whole rows.
 pub(super) fn claims(connection: &Connection, sql: &str, params: impl Params) -> Result<Vec<Claim>, RowError> {
-    records(connection, "claim", "delivery_id", sql, params, |row| {
-        Ok((parse(row, "delivery_id")?, parse(row, "session_id")?, parse(row, "boot_id")?, from_word(&column::<String>(row, "route")?)?))
-    })
+    records(connection, "claim", "delivery_id", sql, params, claim)
+}
+
+/// Reads every row of every table of the ledger, those that are over too, and keeps none.
+pub(super) fn read_all(connection: &Connection) -> Result<(), RowError> {
+    each(connection, "operation", "operation_id", "SELECT * FROM operation", [], |row| operation(row).map(drop))?;
+    each(connection, "batch", "batch_id", "SELECT * FROM batch", [], |row| batch(row).map(drop))?;
+    each(connection, "delivery", "delivery_id", "SELECT * FROM delivery", [], |row| delivery(row).map(drop))?;
+    each(connection, "claim", "delivery_id", "SELECT * FROM claim", [], |row| claim(row).map(drop))
 }
 
 /// The number that `sql` answers; negative is none.
@@ -269,6 +275,10 @@ fn batch(row: &Row) -> Result<BatchRecord, String> {
     })
 }
 
+fn claim(row: &Row) -> Result<Claim, String> {
+    Ok((parse(row, "delivery_id")?, parse(row, "session_id")?, parse(row, "boot_id")?, from_word(&column::<String>(row, "route")?)?))
+}
+
 fn delivery(row: &Row) -> Result<DeliveryRecord, String> {
     let superseded_by: Option<String> = column(row, "superseded_by")?;
     Ok(DeliveryRecord {
@@ -305,16 +315,29 @@ fn records<T>(
     params: impl Params,
     read: impl Fn(&Row) -> Result<T, String>,
 ) -> Result<Vec<T>, RowError> {
+    let mut found = Vec::new();
+    each(connection, table, id_column, sql, params, |row| read(row).map(|record| found.push(record)))?;
+    Ok(found)
+}
+
+/// Has each row that `sql` selects read, until one can't be.
+fn each(
+    connection: &Connection,
+    table: &'static str,
+    id_column: &str,
+    sql: &str,
+    params: impl Params,
+    mut read: impl FnMut(&Row) -> Result<(), String>,
+) -> Result<(), RowError> {
     let mut statement = connection.prepare(sql)?;
     let mut rows = statement.query(params)?;
-    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(row).map_err(|reason| {
+        read(row).map_err(|reason| {
             let id = column::<String>(row, id_column).unwrap_or_default();
             RowError::Unreadable { table, id, reason }
-        })?);
+        })?;
     }
-    Ok(found)
+    Ok(())
 }
 
 fn existing(what: &'static str, changed: usize) -> Result<(), CommitError> {

@@ -34,7 +34,7 @@ pub struct Options {
     pub backups: u32,
     /// How long what is over is kept; for ever, where this is not given.
     pub keep: Option<Keep>,
-    /// Whether the file is suspected to be damaged: then it is checked to the last index entry.
+    /// Whether the file is suspected to be damaged: then it is checked to the last index entry and the last row.
     pub suspect: bool,
     /// How long a store that could not be opened again after the disk failed is left alone: opening checks the whole file.
     pub reopen_after: Duration,

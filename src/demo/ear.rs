@@ -8,6 +8,8 @@ pub const RATE: usize = 8_000;
 pub struct Ear {
     /// What was heard, from the first tick of the call on.
     pub samples: Vec<i16>,
+    /// Where the audio of each packet stands in it (samples), and the packet's sequence number.
+    pub packets: Vec<(usize, u16)>,
 }
 
 /// One place where a phrase was heard to its end.
@@ -131,19 +133,23 @@ mod tests {
             .collect()
     }
 
+    fn heard(samples: Vec<i16>) -> Ear {
+        Ear { samples, ..Ear::default() }
+    }
+
     #[test]
     fn a_phrase_is_heard_where_it_was_spoken_and_nowhere_else() {
         let (phrase, other) = (noise(1, RATE), noise(2, RATE));
-        let ear = Ear { samples: [other.clone(), phrase.clone(), other.clone(), phrase.clone()].concat() };
+        let ear = heard([other.clone(), phrase.clone(), other.clone(), phrase.clone()].concat());
         let at: Vec<u64> = ear.find(&phrase).iter().map(|heard| heard.at_ms).collect();
         assert_eq!(at, [1_000, 3_000]);
-        assert!(Ear { samples: other }.find(&phrase).is_empty());
+        assert!(heard(other).find(&phrase).is_empty());
     }
 
     #[test]
     fn a_phrase_that_was_cut_was_not_heard() {
         let phrase = noise(3, RATE);
         let cut = [&phrase[..RATE * 7 / 10], &vec![0; RATE][..]].concat();
-        assert!(Ear { samples: cut }.find(&phrase).is_empty());
+        assert!(heard(cut).find(&phrase).is_empty());
     }
 }

@@ -189,6 +189,7 @@ fn receive(state: &mut State, rtp: &UdpSocket) {
         }
         if let Some(place) = state.heard.samples.get_mut(at..at + samples.len()) {
             place.copy_from_slice(&samples);
+            state.heard.packets.push((at, u16::from_be_bytes([*s1, *s2])));
         }
         let now = Instant::now();
         if voiced(&samples) {

@@ -153,6 +153,11 @@ impl Caller {
         .await;
     }
 
+    /// What has been heard so far is not listened to any more.
+    pub fn listens_from_now(&mut self) {
+        self.listened = self.recorded("dec").len();
+    }
+
     /// Waits for what the box says next, and for its end.
     pub async fn hears_something(&mut self) {
         self.hears_voice(300).await;

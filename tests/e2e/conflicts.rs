@@ -96,12 +96,14 @@ async fn a_cancel_that_a_tool_carries_out_is_confirmed_once_and_leaves_no_effect
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
     orders(&stage, &mut caller, "7", &["taxi"]).await;
-    orders(&stage, &mut caller, "0", &[]).await;
-    caller.hears_silence(4_000).await;
+    caller.presses("0").await;
+    boxed.log.seen("evidence of what became of it", |line| line["message"] == "delivery settled").await.expect("seen");
+    caller.listens_from_now();
+    caller.hears_silence(1_500).await;
     let heard = caller.hangs_up().await;
 
     heard.once("what became of it", &phrase(TAXI_SENT_AWAY).await);
-    assert_eq!(heard.find(&phrase(TAXI).await), [0_usize; 0]);
+    assert_eq!(heard.find_pieces(&phrase(TAXI).await), [0_usize; 0]);
     boxed.is_idle().await.expect("idle");
     assert_eq!((stage.tools.cancels("taxi"), stage.tools.effects("taxi")), (1, 0));
     let history = stage.history();

@@ -34,7 +34,7 @@ pub struct Recording {
 impl Recording {
     /// Where `phrase` was heard whole (ms since the beginning).
     pub fn find(&self, phrase: &[i16]) -> Vec<usize> {
-        Ear { samples: self.samples.clone() }.find(phrase).iter().map(|heard| heard.at_ms as usize).collect()
+        Ear { samples: self.samples.clone(), ..Ear::default() }.find(phrase).iter().map(|heard| heard.at_ms as usize).collect()
     }
 
     /// Where `phrase` was heard whole, and that it was heard so once.

@@ -17,7 +17,7 @@ pub const ACCEPTED: &str = "I'm on it. Please go on.";
 pub const CLOSING: &str = "You have your table for two, tonight at half past nine, next to the window.";
 pub const SHORT: &str = "A window seat is yours.";
 pub const TAXI: &str = "The taxi picks you up at nine o'clock sharp.";
-pub const TAXI_SENT_AWAY: &str = "The taxi was ordered, and I have sent it away again.";
+pub const TAXI_SENT_AWAY: &str = "Nobody will come to fetch you, for I sent the driver home.";
 pub const CINEMA: &str = "Two cinema tickets are waiting at the counter.";
 pub const THEATRE: &str = "The theatre begins at a quarter to eight.";
 pub const ALARM: &str = "Somebody has opened your garage door.";
@@ -32,7 +32,11 @@ pub const MUTE: &str = "mute";
 const TOOLS: [(&str, &str, &str); 6] = [
     ("table", CLOSING, SHORT_FORM),
     (MUTE, CLOSING, SHORT_FORM),
-    ("taxi", TAXI, "cancel_url = \"SERVICE/taxi/cancel\"\nsay_compensated.en = \"The taxi was ordered, and I have sent it away again.\""),
+    (
+        "taxi",
+        TAXI,
+        "cancel_url = \"SERVICE/taxi/cancel\"\nsay_compensated.en = \"Nobody will come to fetch you, for I sent the driver home.\"",
+    ),
     ("cinema", CINEMA, "topic = \"evening\""),
     ("theatre", THEATRE, "topic = \"evening\""),
     ("alarm", ALARM, "priority = \"urgent\""),

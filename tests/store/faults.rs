@@ -6,13 +6,16 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 
 use recado::coordination::{CommitError, OpenError, Options, Store};
 use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use serde_json::json;
 
-use crate::fixtures::{accepted, claim, commit, delivery, open, operation, path_in, succeeded, wall};
+use crate::fixtures::{accepted, batch, claim, commit, delivery, open, operation, path_in, succeeded, wall};
 
 #[test]
 fn every_acknowledged_commit_survives_a_kill_in_the_middle_of_commits() {
@@ -83,6 +86,102 @@ fn a_full_disk_refuses_new_work_and_still_records_what_was_promised() {
     let (_store, recovered) = open(&path, 2);
     assert_eq!(recovered.claims.len(), 19);
     assert_eq!(recovered.operations.len(), 20 + usize::try_from(number - 100).unwrap_or_default() + 1);
+}
+
+#[test]
+fn the_reserve_is_the_stores_alone_however_fast_others_fill_the_disk() {
+    for disk in [Disk::mount("12m"), Disk::ext4("24M")].into_iter().flatten() {
+        let path = path_in(&disk.0);
+        let (mut store, _) = open(&path, 1);
+        for number in 1..=PROMISED {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        // From here on somebody else takes whatever is free, at once, all the time.
+        let filler = Filler::start(disk.0.join("filler"));
+        let has = || ["", "-wal"].map(|part| fs::metadata(sibling(&path, part)).expect("there").len()).iter().sum::<u64>();
+        let mut before = has();
+        let refused = (1_000..3_000).find_map(|number| {
+            before = has();
+            commit(&mut store, accepted(number)).err()
+        });
+        assert_eq!(refused, Some(CommitError::Full));
+        let taken = has() - before;
+        println!("of a reserve of 2 MiB the file and the log have taken {} KiB", taken >> 10);
+        assert!(taken > 1 << 20, "{taken} bytes: somebody else had the rest");
+        for number in 1..=PROMISED {
+            assert_eq!(commit(&mut store, succeeded(number)), Ok(()), "{number}");
+            let speaking = DeliveryRecord { state: DeliveryState::Speaking, ..delivery(number, number) };
+            assert_eq!(commit(&mut store, vec![claim(number, 1), Write::UpdateDelivery(speaking)]), Ok(()), "{number}");
+        }
+        filler.stop();
+        assert_eq!(commit(&mut store, accepted(5_000)), Ok(()), "there is space again");
+        drop(store);
+        assert!(!sibling(&path, "-wal").exists(), "the log is left over");
+        let database = rusqlite::Connection::open(&path).expect("a database");
+        let pages = "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+        let pages: i64 = database.query_row(pages, [], |row| row.get(0)).expect("a size");
+        assert_eq!(fs::metadata(&path).expect("there").len(), pages.unsigned_abs(), "it keeps what it took and does not use");
+        let verdict: String = database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).expect("a verdict");
+        assert_eq!(verdict, "ok");
+        let (_store, recovered) = open(&path, 2);
+        assert_eq!(recovered.claims.len(), usize::try_from(PROMISED).expect("some"));
+    }
+}
+
+#[test]
+fn a_store_that_is_killed_on_its_reserve_is_found_whole() {
+    let Some(disk) = Disk::mount("12m") else { return };
+    let path = path_in(&disk.0);
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    let filler = disk.0.join("filler");
+    fill(&filler);
+    assert_eq!((1_000..3_000).find_map(|number| commit(&mut store, accepted(number)).err()), Some(CommitError::Full));
+    fill(&filler);
+    assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
+    // What stands on the disk now, with what the files have ahead, is what a killed process leaves.
+    let other = tempfile::tempdir().expect("a directory");
+    let copy = path_in(other.path());
+    for part in ["", "-wal"] {
+        fs::copy(sibling(&path, part), sibling(&copy, part)).expect("copied");
+    }
+    let (_store, recovered) = open(&copy, 2);
+    let state = recovered.operations.iter().find(|operation| operation.id.0 == 1).map(|operation| operation.state);
+    assert_eq!(state, Some(OperationState::Succeeded));
+}
+
+#[test]
+fn where_there_is_no_room_for_a_copy_of_a_damaged_store_nothing_is_read_and_that_is_said() {
+    let Some(disk) = Disk::mount("8m") else { return };
+    let path = path_in(&disk.0);
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=20 {
+        let large = OperationRecord { arguments: json!("x".repeat(20_000)), ..operation(number, 1) };
+        assert_eq!(commit(&mut store, vec![Write::CreateBatch(batch(number)), Write::CreateOperation(large)]), Ok(()));
+    }
+    drop(store);
+    let mut damaged = fs::read(&path).expect("there");
+    damaged[4_096..8_192].fill(0xa5);
+    fs::write(&path, &damaged).expect("written");
+    // There is room for a new store, and none for a copy of the old one with what is kept back.
+    fs::write(disk.0.join("other"), vec![0; 2 << 20]).expect("written");
+    let (mut store, recovered) = open(&path, 2);
+    let loss = store.loss().expect("a loss").clone();
+    assert!(loss.reason.contains("no room for a copy to read, which needs 5 MiB"), "{loss:?}");
+    assert_eq!((loss.operations_unknown, recovered.operations.len()), (0, 0));
+    assert!(fs::read(&loss.set_aside).expect("kept") == damaged, "the damaged store was changed");
+    assert!(!sibling(&path, ".examined").exists());
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()), "the room is the store's");
+    drop(store);
+    // Where there is room, the same store is read.
+    for part in ["", "-wal", "-shm"] {
+        drop(fs::remove_file(sibling(&path, part)));
+    }
+    fs::remove_file(&loss.set_aside).expect("there");
+    fs::remove_file(disk.0.join("other")).expect("there");
+    fs::write(&path, &damaged).expect("written");
+    let (store, _) = open(&path, 3);
+    assert!(store.loss().is_some_and(|loss| !loss.reason.contains("no room")), "{:?}", store.loss());
 }
 
 #[test]
@@ -205,14 +304,30 @@ fn say(line: &str) {
     writeln!(out, "\n{line}").and_then(|()| out.flush()).expect("the parent listens");
 }
 
-/// A small disk in memory.
+/// A small disk, in memory or in a file.
 struct Disk(PathBuf);
 
 impl Disk {
     /// Where this is permitted: as root, outside of a sandbox.
     fn mount(size: &str) -> Option<Self> {
+        Self::mounted(&["-t", "tmpfs", "-o", &format!("size={size}"), "recado-test"])
+    }
+
+    /// As a box has it: with a journal, and blocks that are found when they are written.
+    fn ext4(size: &str) -> Option<Self> {
+        let image = tempfile::NamedTempFile::new().expect("a file");
+        let file = image.path().to_string_lossy();
+        if !run("mkfs.ext4", &["-q", "-F", "-m", "0", &file, size]) {
+            eprintln!("skipped: there is no mkfs.ext4");
+            return None;
+        }
+        // Mounted, the image stays for as long as the disk does.
+        Self::mounted(&["-o", "loop", &file])
+    }
+
+    fn mounted(arguments: &[&str]) -> Option<Self> {
         let at = tempfile::tempdir().expect("a directory").keep();
-        if run("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "recado-test", &at.to_string_lossy()]) {
+        if run("mount", &[arguments, &[&*at.to_string_lossy()]].concat()) {
             Some(Self(at))
         } else {
             eprintln!("skipped: mounting a small disk is not permitted here");
@@ -234,8 +349,52 @@ pub fn run(program: &str, arguments: &[&str]) -> bool {
     Command::new(program).args(arguments).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
+/// Takes what is free on a disk, again and again, as fast as it can.
+struct Filler {
+    path: PathBuf,
+    stops: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+}
+
+impl Filler {
+    /// It has filled the disk when this returns.
+    fn start(path: PathBuf) -> Self {
+        fill(&path);
+        let stops = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::spawn({
+            let (path, stops) = (path.clone(), Arc::clone(&stops));
+            move || {
+                let mut file = fs::File::options().append(true).open(path).expect("it can be written");
+                while !stops.load(Ordering::Relaxed) {
+                    if file.write_all(&[0; 4096]).is_err() {
+                        std::thread::yield_now();
+                    }
+                }
+            }
+        });
+        Self { path, stops, thread }
+    }
+
+    /// Gives everything back.
+    fn stop(self) {
+        self.stops.store(true, Ordering::Relaxed);
+        self.thread.join().expect("it does not fail");
+        fs::remove_file(&self.path).expect("there");
+    }
+}
+
+/// The file beside it with this at the end of its name.
+fn sibling(path: &Path, part: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(part);
+    name.into()
+}
+
 fn fill(path: &Path) {
-    let mut file = fs::File::create(path).expect("it starts empty");
+    let mut file = fs::File::options().create(true).append(true).open(path).expect("it can be written");
     while file.write_all(&[0; 4096]).is_ok() {}
     while file.write_all(&[0]).is_ok() {}
 }
+
+/// Operations that run when the disk becomes full.
+const PROMISED: u128 = 100;

@@ -60,6 +60,26 @@ fn one_refused_commit_does_not_harm_its_group() {
 }
 
 #[test]
+fn a_store_that_somebody_else_found_damaged_begins_nothing_new_and_records_what_was_promised() {
+    let (_directory, writer, answered) = started();
+    let asked = |number, writes| {
+        assert_eq!(writer.commit(CommitId(number), writes), Ok(()));
+        answered.recv().expect("an answer").outcome
+    };
+    assert_eq!(asked(1, accepted(1)), Ok(()));
+    assert_eq!(asked(2, accepted(2)), Ok(()));
+    assert_eq!(writer.restart_wanted(), None);
+    writer.must_restart("the store is damaged (a page)");
+    assert_eq!(writer.restart_wanted().as_deref(), Some("the store is damaged (a page)"));
+    // What comes later does not hide what came first.
+    writer.must_restart("another reason");
+    let barred = Err(CommitError::Restart("the store is damaged (a page)".to_owned()));
+    assert_eq!(asked(3, accepted(3)), barred);
+    assert_eq!(asked(4, succeeded(1)), Ok(()));
+    assert_eq!(asked(5, vec![claim(1, 1)]), barred);
+}
+
+#[test]
 fn eight_senders_share_flushes_and_each_finds_its_own_order_kept() {
     let (directory, writer, answered) = started();
     thread::scope(|scope| {

@@ -12,6 +12,7 @@ use recado_core::ids::DeliveryId;
 use recado_core::ledger::{DeliveryState, OperationRecord, OperationState};
 use recado_core::policy::Language;
 
+use crate::cuts::Cut;
 use crate::reports::told;
 use crate::story::{ACCEPTED, HEDGE, NOT_IDEMPOTENT, doubt, sentences};
 
@@ -26,6 +27,8 @@ pub struct Life {
     pub said: Vec<i16>,
     /// What the caller heard in it.
     pub ear: Ear,
+    /// Where the box stopped its voice in it.
+    pub cuts: Vec<Cut>,
     /// The deliveries when it was ready, before anybody called.
     pub begins: States,
     /// The deliveries when it had ended.
@@ -33,12 +36,12 @@ pub struct Life {
 }
 
 impl Life {
-    /// Whether the caller began to speak over the end of a phrase, which was cut then: what is missing is the silence that ends
+    /// Whether the caller spoke over the end of a phrase and the box stopped there: what is missing is the silence that ends
     /// every phrase, and no ear can tell that from the silence that follows.
-    fn is_talked_over(&self, at_ms: u64, length: usize) -> bool {
-        let end = at_ms as usize * 8 + length;
+    fn is_cut(&self, from_ms: u64, to_ms: u64) -> bool {
+        let end = to_ms as usize * 8;
         let tail = self.said.get(end.saturating_sub(TAIL).min(self.said.len())..end.min(self.said.len())).unwrap_or_default();
-        tail.chunks(160).any(|frame| frame.iter().any(|sample| sample.unsigned_abs() > SILENT))
+        tail.iter().any(|sample| sample.unsigned_abs() > SILENT) && self.cuts.iter().any(|cut| cut.is_of(&self.ear, from_ms, to_ms))
     }
 }
 
@@ -68,6 +71,8 @@ pub struct Verdict {
     pub heard: usize,
     /// Those that were heard again, each right after the hedge.
     pub hedged: usize,
+    /// Those that the box stopped in the silence that ends them, and may tell again.
+    pub cut: usize,
     /// Deliveries that were being spoken when a life ended.
     pub uncertain: usize,
 }
@@ -81,6 +86,7 @@ impl Verdict {
         self.not_known += other.not_known;
         self.heard += other.heard;
         self.hedged += other.hedged;
+        self.cut += other.cut;
         self.uncertain += other.uncertain;
         self
     }
@@ -88,10 +94,11 @@ impl Verdict {
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { faults, operations, effects, not_known, heard, hedged, uncertain } = self;
+        let Self { faults, operations, effects, not_known, heard, hedged, cut, uncertain } = self;
         write!(
             f,
-            "{operations} operations, {effects} effects, {not_known} not known, {heard} closings heard, {hedged} of them again with a hedge; {uncertain} uncertain"
+            "{operations} operations, {effects} effects, {not_known} not known, {heard} closings heard, {hedged} of them again with a hedge, \
+             {cut} cut in the silence after them; {uncertain} uncertain"
         )?;
         match faults.len() {
             0 => write!(f, ": kept"),
@@ -130,11 +137,18 @@ pub async fn judge(lives: &[Life], history: &History, asked: &[Asked]) -> Verdic
     verdict
 }
 
-/// What a closing may be heard as: alone; as a correction, where it was in doubt; or in one piece with the sentence before it in
-/// the batch, where that was cut before any of it was heard. Such a piece begins as that sentence alone does.
+/// What a closing may be heard as: alone; as a correction, where it was in doubt; in one piece with the hedge, where a correction of
+/// something else in its batch has taken it over; or in one piece with what is before it in the batch, where that was cut before
+/// any of it was heard. Such a piece begins as that alone does.
 fn wordings(sentence: &str, after: Option<&str>) -> Vec<String> {
-    let in_one_piece = after.map(|before| format!("{before} {sentence}"));
-    [sentence.to_owned(), format!("A correction: {sentence}")].into_iter().chain(in_one_piece).collect()
+    let new = [sentence.to_owned(), format!("A correction: {sentence}")];
+    let before = after.into_iter().flat_map(|before| [before.to_owned(), after_hedge(before)]);
+    let in_one_piece: Vec<String> = before.flat_map(|before| new.each_ref().map(|new| format!("{before} {new}"))).collect();
+    new.into_iter().chain([after_hedge(sentence)]).chain(in_one_piece).collect()
+}
+
+fn after_hedge(sentence: &str) -> String {
+    format!("{HEDGE} {sentence}")
 }
 
 /// Side effects: one key for each intent, one request for each key that may not be repeated, and each on record.
@@ -214,7 +228,9 @@ struct Closing<'a> {
 struct Place {
     from_ms: u64,
     to_ms: u64,
-    is_talked_over: bool,
+    is_cut: bool,
+    /// Whether the hedge is the beginning of it.
+    is_hedged: bool,
 }
 
 impl Place {
@@ -224,14 +240,15 @@ impl Place {
     }
 }
 
+/// Where any of these was heard; the first of them is the sentence alone.
 async fn places(life: &Life, wordings: &[String]) -> Vec<Place> {
     let mut places = Vec::new();
+    let hedged = wordings.first().map(|sentence| after_hedge(sentence));
     for wording in wordings {
         let phrase = phrase(wording).await;
-        places.extend(life.ear.find(&phrase).iter().map(|heard| Place {
-            from_ms: heard.at_ms,
-            to_ms: heard.at_ms + phrase.len() as u64 / 8,
-            is_talked_over: life.is_talked_over(heard.at_ms, phrase.len()),
+        places.extend(life.ear.find(&phrase).iter().map(|heard| {
+            let (from_ms, to_ms) = (heard.at_ms, heard.at_ms + phrase.len() as u64 / 8);
+            Place { from_ms, to_ms, is_cut: life.is_cut(from_ms, to_ms), is_hedged: hedged.as_ref() == Some(wording) }
         }));
     }
     places.sort_unstable();
@@ -271,14 +288,15 @@ async fn times_heard(lives: &[Life], wordings: &[String], beside: &[String], ver
         }
         let (hedges, beside) = (places(life, &[HEDGE.to_owned()]).await, places(life, beside).await);
         for place in own {
-            if whole > 0 && is_hedged(place.from_ms, &hedges, &beside) {
+            if whole > 0 && (place.is_hedged || is_hedged(place.from_ms, &hedges, &beside)) {
                 verdict.hedged += 1;
             } else if whole > 0 {
                 let (sentence, at) = (&wordings[0], place.from_ms);
                 verdict.faults.push(format!("{sentence:?} was heard again in life {number}, at {at} ms, without a word of doubt"));
             }
             heard += 1;
-            whole += usize::from(!place.is_talked_over);
+            whole += usize::from(!place.is_cut);
+            verdict.cut += usize::from(place.is_cut);
         }
     }
     verdict.heard += heard;
@@ -357,13 +375,18 @@ mod tests {
             for text in texts {
                 samples.extend_from_slice(&phrase(text).await);
             }
-            Life { ear: Ear { samples }, ..Life::default() }
+            let packets = (0..samples.len()).step_by(160).enumerate().map(|(packet, at)| (at, packet as u16)).collect();
+            Life { ear: Ear { samples, packets }, ..Life::default() }
         };
         let (told, doubtful, other) = (wordings(first, None), wordings(doubt(0), None), wordings(second, None));
-        let faults = async |lives: &[Life], state: Option<OperationState>| {
+        let judged = async |lives: &[Life], state: Option<OperationState>| {
             let mut verdict = Verdict::default();
             let record = state.map(|state| operation("table", first, state));
             closing(lives, Closing { of: record.as_ref(), done: &told, not_known: &doubtful, beside: &other }, &mut verdict).await;
+            verdict
+        };
+        let faults = async |lives: &[Life], state| {
+            let verdict = judged(lives, state).await;
             (verdict.faults.len(), verdict.heard, verdict.hedged)
         };
         let (done, not_known) = (Some(OperationState::Succeeded), Some(OperationState::Unknown));
@@ -371,8 +394,19 @@ mod tests {
         assert_eq!(faults(&[other, once], done).await, (0, 1, 0));
         let (once, again) = (heard(&[first]).await, heard(&[first]).await);
         assert_eq!(faults(&[once, again], done).await, (1, 2, 0), "told twice");
-        let cut = Life { said: vec![9_000; phrase(first).await.len()], ..heard(&[first]).await };
-        assert_eq!(faults(&[cut, heard(&[first]).await], done).await, (0, 2, 0), "cut, and told again");
+        let length = phrase(first).await.len();
+        let last = async |said: i16, released_ms: u64| {
+            let cuts = vec![Cut { packet: 0, released_ms }];
+            [Life { said: vec![said; length], cuts, ..heard(&[first]).await }, heard(&[first]).await]
+        };
+        let (whole_ms, cut_ms) = (length as u64 / 8, length as u64 / 8 / 20 * 20 - 40);
+        assert_eq!(faults(&last(9_000, cut_ms).await, done).await, (0, 2, 0), "cut, and told again");
+        assert_eq!(judged(&last(9_000, cut_ms).await, done).await.cut, 1);
+        assert_eq!(faults(&last(9_000, whole_ms).await, done).await, (1, 2, 0), "all of it left the box");
+        assert_eq!(faults(&last(9_000, 1_000).await, done).await, (1, 2, 0), "what is said to be cut was heard");
+        assert_eq!(faults(&last(0, cut_ms).await, done).await, (1, 2, 0), "cut for nothing");
+        let talked_over = Life { said: vec![9_000; length], ..heard(&[first]).await };
+        assert_eq!(faults(&[talked_over, heard(&[first]).await], done).await, (1, 2, 0), "talked over, and not cut");
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, first]).await);
         assert_eq!(faults(&[once, hedged], done).await, (0, 2, 1));
         let (once, hedged) = (heard(&[first]).await, heard(&[HEDGE, second, first]).await);
@@ -380,6 +414,17 @@ mod tests {
         let (once, of_another) = (heard(&[first]).await, heard(&[HEDGE, ACCEPTED, first]).await);
         assert_eq!(faults(&[once, of_another], done).await, (1, 2, 0), "the hedge was of something else");
         assert_eq!(faults(&[heard(&[HEDGE, first, first]).await], done).await, (1, 2, 0), "the hedge was of the first time");
+        let in_one_piece = after_hedge(first);
+        assert_eq!(faults(&[heard(&[&in_one_piece]).await], done).await, (0, 1, 0), "hedged in one piece");
+        assert_eq!(faults(&[heard(&[first, &in_one_piece]).await], done).await, (0, 2, 1), "and heard again so");
+        assert_eq!(faults(&[heard(&[&in_one_piece, first]).await], done).await, (1, 2, 0), "hedged only the first time");
+        let of_another = after_hedge(second);
+        assert_eq!(faults(&[heard(&[first, &of_another, first]).await], done).await, (1, 2, 0), "the hedge is of another alone");
+        let pieces = wordings(first, Some(second));
+        for piece in &pieces {
+            let mut verdict = Verdict::default();
+            assert_eq!(times_heard(&[heard(&[piece]).await], &pieces, &[], &mut verdict).await, 1, "{piece}");
+        }
         assert_eq!(faults(&[heard(&[second]).await], done).await, (1, 0, 0), "lost");
         assert_eq!(faults(&[heard(&[first]).await], not_known).await, (1, 1, 0), "not known to be done");
         assert_eq!(faults(&[heard(&[second]).await], not_known).await, (1, 0, 0), "not known, and not told");

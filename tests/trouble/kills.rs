@@ -204,7 +204,7 @@ async fn lives_until(stage: &Stage, number: usize, kill: &Kill, ready: &mut Vec<
         Moment::Said(..) if seen => usize::from(nothing_waits),
         Moment::Said(..) => 1,
     };
-    Life { asks: Some(number), owes, said, ear, begins, ends: states(stage.history()) }
+    Life { asks: Some(number), owes, said, ear, cuts: stage.cuts(), begins, ends: states(stage.history()) }
 }
 
 /// The last life: what is owed is told, and nothing new is asked for.
@@ -222,7 +222,7 @@ async fn last_life(stage: &Stage, reports: &Reports, ready: &mut Vec<Duration>) 
     boxed.is_idle().await.expect("idle");
     let ends = states(stage.history());
     assert!(boxed.stops().await.expect("it stops").success());
-    Life { said, ear, begins, ends, ..Life::default() }
+    Life { said, ear, cuts: stage.cuts(), begins, ends, ..Life::default() }
 }
 
 async fn starts(stage: &Stage, ready: &mut Vec<Duration>) -> BoxProcess {

@@ -67,7 +67,7 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     let ends = states(stage.history());
     let ready_us = machine.is_ready_after(struck_us);
 
-    let first = Life { asks: Some(number), owes: sentences(number).len(), said, ear, begins, ends };
+    let first = Life { asks: Some(number), owes: sentences(number).len(), said, ear, cuts: stage.cuts(), begins, ends };
     let begins = states(stage.history());
     let [_, _, invoice] = sentences(number);
     stage.tools.asked("invoice", number as u32 * 2 + 2).await.expect("asked again, under its key");
@@ -76,7 +76,7 @@ async fn case(stage: &Stage, machine: Machine, root: &Path, number: usize, troub
     stage.is_settled().await;
     caller.line.hears_silence(1_500).await;
     let (said, ear) = caller.hang_up().await.expect("the box answers");
-    let second = Life { said, ear, begins, ends: states(stage.history()), ..Life::default() };
+    let second = Life { said, ear, cuts: stage.cuts(), begins, ends: states(stage.history()), ..Life::default() };
     let (history, asked) = of_case(stage, number);
     let mut verdict = judge(&[first, second], &history, &asked).await;
     let pending = machine.runs(&["recado", "pending", "-c", "/etc/recado/recado.toml", "--set", "box.data_dir=/var/lib/recado"]);

@@ -10,6 +10,7 @@ use recado::coordination::{History, Pending, Reader};
 use recado::demo::{Caller, Manner, Tools};
 use recado::surface::speech::wav;
 
+use crate::cuts::{Cut, last_cuts};
 use crate::random::Random;
 
 /// Where a story takes place.
@@ -112,6 +113,11 @@ impl Stage {
     /// What waits and what runs.
     pub fn pending(&self) -> Option<Pending> {
         self.store()?.pending().ok()
+    }
+
+    /// Where the box stopped its voice in the last call.
+    pub fn cuts(&self) -> Vec<Cut> {
+        last_cuts(&self.data.join(recado::config::TRACES_DIRECTORY))
     }
 
     /// Waits until nothing runs and nothing waits any more, or for so long that something must be wrong.

@@ -128,6 +128,10 @@ faults! {
     HandedOffUnacknowledged,
     /// News of progress goes on when the closing is ready.
     ProgressAfterFinal,
+    /// News is said that its policy keeps silent.
+    SilentNewsSaid,
+    /// An older version of a result is told though a later one is known.
+    OlderVersionTold,
     /// What a machine heard is credited.
     MachineIsCredited,
     /// What is for the verified party is told to whoever is on the line.

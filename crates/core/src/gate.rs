@@ -345,6 +345,8 @@ mod tests {
         assert_eq!(decide(&asked, &IDLE), (DeliveryDecision::Hold, Some(Blocker::RideOnly)));
         let open = ChannelSnapshot { turn_open: true, ..IDLE };
         assert_eq!(decide(&asked, &open).0, DeliveryDecision::AttachToNextResponse);
+        let speaking = ChannelSnapshot { playback: Some(Priority::Normal), ..IDLE };
+        assert_eq!(decide(&asked, &speaking).0, DeliveryDecision::QueueAfterPlayback, "nor does its urgency cut anything");
     }
 
     #[test]

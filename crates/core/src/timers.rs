@@ -68,6 +68,9 @@ timers! {
     RideHoldMax = 1_000;
     /// An acceptance that the ledger has not answered holds back what follows it. Ends: the answer; time (what follows goes on).
     AcceptMax = 3_000;
+    /// A wish to cancel that the ledger has not answered holds back what follows it. Ends: the answer; time (the caller hears
+    /// that there is none, and what follows goes on).
+    CancelMax = 3_000;
     /// The floor held for somebody who does not give it back. Ends: its being given back; time.
     FloorMax = 60_000;
     /// A segment that waits for its report; reports come about every five seconds. Ends: the report; time (settled without).
@@ -125,13 +128,25 @@ pub const fn ends(blocker: Blocker) -> End {
         Blocker::SpeechSuspected => End::Timers(&[Timer::SuspectedMax]),
         Blocker::CallerSpeaking => End::Timers(&[Timer::SpeakingMax]),
         Blocker::SpeechTrailing => End::Timers(&[Timer::TrailingMax]),
-        Blocker::TurnOpen => {
-            End::Timers(&[Timer::GenerationSilentMax, Timer::GenerationMax, Timer::AcceptMax, Timer::RideHoldMax, Timer::RenderMax])
+        Blocker::TurnOpen => End::Timers(&[
+            Timer::GenerationSilentMax,
+            Timer::GenerationMax,
+            Timer::AcceptMax,
+            Timer::CancelMax,
+            Timer::RideHoldMax,
+            Timer::RenderMax,
+        ]),
+        Blocker::PlaybackActive => End::Timers(&[
+            Timer::RenderMax,
+            Timer::PlaybackStalledMax,
+            Timer::ResumeMax,
+            Timer::ClearMax,
+            Timer::AcceptMax,
+            Timer::CancelMax,
+        ]),
+        Blocker::ReplyUnfinished => {
+            End::Timers(&[Timer::GenerationSilentMax, Timer::GenerationMax, Timer::AcceptMax, Timer::CancelMax, Timer::ClaimMax])
         }
-        Blocker::PlaybackActive => {
-            End::Timers(&[Timer::RenderMax, Timer::PlaybackStalledMax, Timer::ResumeMax, Timer::ClearMax, Timer::AcceptMax])
-        }
-        Blocker::ReplyUnfinished => End::Timers(&[Timer::GenerationSilentMax, Timer::GenerationMax, Timer::AcceptMax, Timer::ClaimMax]),
         Blocker::QuietTooShort => End::Timers(&[Timer::MinQuiet, Timer::MinQuietProgress]),
         Blocker::DeliveryActive => {
             End::Timers(&[Timer::ClaimMax, Timer::ClaimAgain, Timer::RenderMax, Timer::PlaybackStalledMax, Timer::ResumeMax])

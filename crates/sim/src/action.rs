@@ -248,6 +248,13 @@ pub enum Action {
         /// How many.
         frames: u64,
     },
+    /// Nothing of ours reaches the far end any more, while its reports go on; or it does again.
+    CutOff {
+        /// The call.
+        call: u8,
+        /// Cut off.
+        on: bool,
+    },
     /// The next report comes later.
     ReportLate {
         /// The call.

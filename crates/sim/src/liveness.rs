@@ -44,6 +44,7 @@ impl World {
         for at in 0..self.rig.calls.len() {
             let (call, now) = (&mut self.rig.calls[at], self.rig.now);
             (call.voice.engine.render_ms, call.voice.engine.failing, call.voice.far_end.losing) = (30, 0, 0);
+            call.voice.far_end.cut_off = false;
             call.voice.stalled_until = call.voice.stalled_until.min(now);
             call.voice.far_end.rtcp = true;
             call.voice.far_end.line.heal();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BootId, DeliveryId, OperationId};
 use recado_core::ledger::{
-    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, RequestId, Route, Snapshot,
+    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, News, RequestId, Route, Snapshot,
 };
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
@@ -253,7 +253,7 @@ impl Rig {
     /// A transaction reaches the disk.
     fn commit(&mut self, writes: &[ledger::Write]) {
         let at = self.moment();
-        self.watch.committing(&self.store, writes, at, &self.tools, &mut self.findings);
+        self.watch.committing(&self.store, writes, at, (&self.policies, &self.tools), &mut self.findings);
         let applied = self.store.apply(writes);
         self.findings.check(applied.is_ok(), Invariant::Constraint, || format!("{applied:?}: {writes:?}"));
         let spoken =
@@ -322,6 +322,9 @@ impl Rig {
         if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
             self.watch.told.thrown_away(call, *segment);
         }
+        if let Input::News(News::Update { envelope, .. }) = &input {
+            self.watch.told.has_news(envelope);
+        }
         let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
             // A timer ends at the same time.
@@ -353,7 +356,8 @@ impl Rig {
         for effect in effects {
             match effect {
                 ledger::Effect::Persist { commit, writes } => {
-                    self.watch.asked(&writes, self.moment());
+                    let at = self.moment();
+                    self.watch.asked(&self.store, &writes, &self.policies, at, &mut self.findings);
                     let at = (self.now + self.store.delay_ms).max(self.store.in_flight.back().map_or(0, |(at, ..)| *at));
                     self.store.in_flight.push_back((at, commit, writes));
                 }
@@ -412,7 +416,7 @@ impl Rig {
                     !delivery.state.terminal() && delivery.clauses.iter().any(|clause| clause.operation == operation)
                 };
                 // What comes after it is news.
-                let known = |delivery: &&DeliveryRecord| self.watch.told.made_before(delivery.id, since);
+                let known = |delivery: &&DeliveryRecord| self.watch.commits.made_before(delivery.id, since);
                 let left = self.store.deliveries.values().filter(known).find(tells);
                 self.findings.check(left.is_none(), Invariant::I10, || format!("{operation} was taken back, and is to be told: {left:?}"));
             }
@@ -431,6 +435,9 @@ impl Rig {
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batches.contains_key(batch);
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
+                }
+                Effect::Speak { purpose: Purpose::Progress { delivery, .. }, .. } => {
+                    self.watch.told.says_news(&self.store, *delivery, &self.policies, &mut self.findings);
                 }
                 Effect::Cancelling(cancellation) => {
                     let durable = cancellation.cancelling.iter().all(|operation| self.watch.commits.was_cancelling(*operation));

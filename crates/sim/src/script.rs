@@ -147,7 +147,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 41] = [
+const KINDS: [Kind; 42] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -188,6 +188,7 @@ const KINDS: [Kind; 41] = [
     }),
     (2, |random, _| Action::Rtcp { call: call(random), on: random.chance(50) }),
     (4, |random, _| Action::Lose { call: call(random), frames: random.between(1, 200) }),
+    (3, |random, _| Action::CutOff { call: call(random), on: random.chance(40) }),
     (3, |random, _| match random.below(2) {
         0 => Action::StoreDelay { ms: random.pick(&[0, 3, 300, 4_000, 7_000]) },
         _ => Action::StoreFails { on: random.chance(50) },

@@ -61,7 +61,8 @@ impl<P: Fn(&Script) -> Option<Violation>> Found<P> {
 
     fn plainer_box(&mut self) {
         let plain = Parameters::default();
-        let cuts: [fn(&mut Parameters, &Parameters); 9] = [
+        let cuts: [fn(&mut Parameters, &Parameters); 10] = [
+            |own, plain| own.marks = plain.marks,
             |own, plain| own.line = plain.line,
             |own, plain| own.link_ms = plain.link_ms,
             |own, plain| own.silence_ms = plain.silence_ms,

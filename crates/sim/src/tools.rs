@@ -41,8 +41,8 @@ struct Sent {
     refused: bool,
     /// Whether it has undone it.
     undone: bool,
-    /// Whether it has said one thing and then another: what may be known of it is anybody's guess.
-    contradicts_itself: bool,
+    /// Whether it has said that it happened, be it true or not: without its word nobody knows.
+    claims_it: bool,
 }
 
 impl Sent {
@@ -90,7 +90,7 @@ impl Tools {
             attempts: BTreeMap::new(),
             refused: false,
             undone: false,
-            contradicts_itself: false,
+            claims_it: false,
         });
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
@@ -168,6 +168,7 @@ impl Tools {
                 if let Some(attempt) = open.filter(|_| !happened) {
                     self.ends(operation, attempt, Fate::Done, findings);
                 }
+                self.claimed(operation);
                 let result = (how == CancelAnswered::TooLateWithResult).then(|| json!({ "value": "a las nueve" }));
                 CancelOutcome::TooLate { result }
             }
@@ -185,7 +186,7 @@ impl Tools {
         }
     }
 
-    /// An executor reports. Only its first word on an attempt is the truth.
+    /// An executor reports. Only its first word on an attempt is the truth; that it happened is believed also when it comes later.
     pub fn reported(&mut self, operation: OperationId, attempt: u32, outcome: &AttemptOutcome, findings: &mut Findings) {
         let fate = match outcome {
             AttemptOutcome::Succeeded(_) => Fate::Done,
@@ -193,9 +194,8 @@ impl Tools {
             AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
         };
-        if let Some(sent) = self.sent.get_mut(&operation) {
-            let known = sent.attempts.get(&attempt).copied().filter(|known| *known != Fate::Open);
-            sent.contradicts_itself |= fate != Fate::Open && known.is_some_and(|known| known != fate);
+        if fate == Fate::Done {
+            self.claimed(operation);
         }
         self.ends(operation, attempt, fate, findings);
     }
@@ -205,10 +205,16 @@ impl Tools {
         let Some(sent) = self.sent.get_mut(&operation) else { return };
         let refused = matches!(result, OperationResult::Failed(_));
         sent.refused |= refused;
-        let happened = sent.happened();
-        sent.contradicts_itself |= if refused { happened } else { !happened && !sent.any(&[Fate::Open]) };
+        sent.claims_it |= !refused;
         if let Some(attempt) = sent.open() {
             self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
+        }
+    }
+
+    /// Its tool says that it happened.
+    fn claimed(&mut self, operation: OperationId) {
+        if let Some(sent) = self.sent.get_mut(&operation) {
+            sent.claims_it = true;
         }
     }
 
@@ -245,9 +251,6 @@ impl Tools {
     /// How an operation ended goes on record: it must be what may be known.
     pub fn settles(&self, record: &OperationRecord, findings: &mut Findings) {
         let sent = self.sent.get(&record.id);
-        if sent.is_some_and(|sent| sent.contradicts_itself) {
-            return;
-        }
         let refused = sent.is_some_and(|sent| sent.refused);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
@@ -255,12 +258,11 @@ impl Tools {
             OperationState::Failed | OperationState::Cancelled => none_happened || refused,
             OperationState::Unknown => !none_happened,
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
-            OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(Sent::happened),
+            OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
             _ => true,
         };
         findings.check(right, Invariant::I12, || {
-            let known = sent.map(|sent| &sent.attempts);
-            format!("{} ends {:?} after {} attempts, of which this is known: {known:?}", record.id, record.state, record.attempt)
+            format!("{} ends {:?} after {} attempts, of which this is known: {sent:?}", record.id, record.state, record.attempt)
         });
     }
 }

@@ -49,6 +49,8 @@ pub enum Invariant {
     I20,
     /// The agent hangs up over what is ready and may be told.
     HangUp,
+    /// News is said that its policy keeps silent.
+    Silent,
     /// A state machine took an edge that the contract does not have.
     Edge,
     /// A transaction breaks a constraint of the store.
@@ -63,6 +65,7 @@ impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HangUp => f.write_str("hang-up"),
+            Self::Silent => f.write_str("silent"),
             Self::Edge => f.write_str("edge"),
             Self::Constraint => f.write_str("constraint"),
             Self::Busy => f.write_str("busy"),

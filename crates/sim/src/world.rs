@@ -166,6 +166,7 @@ impl World {
             | Action::Stall { call, .. }
             | Action::Rtcp { call, .. }
             | Action::Lose { call, .. }
+            | Action::CutOff { call, .. }
             | Action::ReportLate { call, .. } => {
                 if let Some(call) = self.call(call) {
                     self.caller(call, action);
@@ -244,6 +245,7 @@ impl World {
             Action::Rtcp { on, .. } => voice.far_end.rtcp = on,
             // Nothing is lost on a channel that has marks.
             Action::Lose { frames, .. } if !self.parameters.marks => voice.far_end.losing = frames,
+            Action::CutOff { on, .. } if !self.parameters.marks => voice.far_end.cut_off = on,
             Action::ReportLate { ms, .. } => voice.far_end.next_report += ms,
             _ => {}
         }

@@ -1,5 +1,8 @@
 //! The twelve conflicts that every release must survive, by name. Each checks state and effects, not only text.
 
+mod a_call;
+
+use a_call::{LONG, running, said};
 use recado_core::conversation::{Input, ModelEvent, Purpose};
 use recado_core::gate::{Blocker, DeliveryDecision};
 use recado_core::ids::OperationId;
@@ -29,10 +32,7 @@ fn blockers(rig: &Rig, call: usize) -> Vec<Blocker> {
 
 #[test]
 fn result_while_the_caller_speaks() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 2_000);
     rig.run(500);
     rig.done(ops[0], json!({ "value": "a las nueve" }));
@@ -44,19 +44,16 @@ fn result_while_the_caller_speaks() {
     rig.run(30_000);
     told_once(&rig, &ops, &["Hecho lo de mesa: a las nueve."]);
     // It rode on the response that was due, before the response's own words.
-    let said: Vec<&str> = rig.calls[call].voice.heard().map(|(_, _, text)| text).collect();
+    let said = said(&rig, call);
     assert_eq!(said[said.len() - 2..], ["Hecho lo de mesa: a las nueve.", "Muy bien"]);
 }
 
 #[test]
 fn result_during_playback() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 400);
     rig.run(1_500);
-    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.reply(call, &[LONG]);
     rig.run(800);
     rig.done(ops[0], json!({ "value": "a las nueve" }));
     rig.run(500);
@@ -133,10 +130,7 @@ fn a_callback_that_contradicts_the_first_is_kept_and_told_as_a_correction_once()
 
 #[test]
 fn interrupted_before_the_closing_is_heard() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.done(ops[0], json!({ "value": "a las nueve" }));
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
     rig.caller_speaks(call, 500);
@@ -170,10 +164,7 @@ fn interrupted_after_one_clause_the_rest_is_told() {
 
 #[test]
 fn explicit_cancel() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 600);
     rig.run(1_600);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Running, "a turn alone cancels nothing");
@@ -192,14 +183,11 @@ fn explicit_cancel() {
 
 #[test]
 fn a_cancel_intent_of_a_response_that_the_caller_cut_cancels_nothing() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 600);
     rig.run(1_600);
     let cut = rig.last_response(call);
-    rig.say(call, cut, "Le cuento una cosa que es bastante larga");
+    rig.say(call, cut, LONG);
     rig.run(800);
     rig.caller_speaks(call, 600);
     rig.run(1_600);
@@ -335,7 +323,7 @@ fn urgent_interrupts_and_normal_waits() {
         rig.run(1_000);
         rig.done(ops[0], json!({ "value": "datos incorrectos" }));
         rig.run(30_000);
-        let said: Vec<&str> = rig.calls[call].voice.heard().map(|(_, _, text)| text).collect();
+        let said = said(&rig, call);
         let closing = said.iter().position(|text| text.starts_with("Hecho lo de pago")).unwrap();
         if cuts {
             assert!(said[closing + 1..].iter().any(|text| text.ends_with("no se acaba")), "the cut reply is finished: {said:?}");
@@ -370,10 +358,7 @@ fn urgent_waits_for_the_caller() {
 
 #[test]
 fn audio_generated_that_the_far_end_has_not_played() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.calls[call].voice.far_end.rtcp = false;
     rig.done(ops[0], json!({ "value": "a las nueve" }));
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);

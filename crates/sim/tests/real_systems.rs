@@ -1,40 +1,16 @@
 //! Failures that users of voice agents reported, each as its kind: what went wrong there must come out right here.
 
+mod a_call;
+
+use a_call::{LONG, done, running, said, turn};
 use recado_core::conversation::{Acoustic, Effect, Evidence, Input, Mark, ModelEvent, PlaybackEvent, Purpose, ToolStatus};
 use recado_core::gate::Blocker;
-use recado_core::ids::OperationId;
 use recado_core::ledger::{DeliveryState, OperationState};
 use recado_core::policy::RidePosition;
 use recado_core::time::Time;
 use recado_sim::voice::Count;
 use recado_sim::{Rig, policies};
 use serde_json::json;
-
-const LONG: &str = "Le cuento una cosa que es bastante larga";
-
-/// A call in which one operation runs.
-fn running() -> (Rig, usize, Vec<OperationId>) {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
-    (rig, call, ops)
-}
-
-fn done(rig: &mut Rig, operation: OperationId) {
-    rig.done(operation, json!({ "value": "ya" }));
-}
-
-/// The caller's turn is over, and a response is asked for.
-fn turn(rig: &mut Rig, call: usize) {
-    let asked = rig.calls[call].asked.len();
-    rig.caller_speaks(call, 500);
-    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() > asked);
-}
-
-fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
-}
 
 /// What became of the frames of the closing's only clause, which is being told for the first time.
 fn closing(rig: &Rig, call: usize) -> Count {
@@ -445,4 +421,28 @@ fn the_result_itself_is_the_answer_when_it_is_asked_for_again() {
     rig.run(5_000);
     let statuses: Vec<ToolStatus> = rig.calls[call].outputs.iter().filter_map(status).collect();
     assert_eq!(rig.dispatched.len(), if statuses[2] == ToolStatus::Running { 2 } else { 1 }, "{statuses:?}");
+}
+
+#[test]
+fn what_left_before_a_hold_and_is_told_of_when_the_hold_has_ended_again_is_not_credited_without_a_report() {
+    let mut rig = Rig::new(policies());
+    rig.link_ms = 35;
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    rig.calls[call].voice.far_end.rtcp = false;
+    done(&mut rig, ops[0]);
+    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
+    let frames = closing(&rig, call).frames;
+    rig.run_until("its last frame is due", |rig| rig.closing_frames(call) == frames - 1);
+    rig.run(19);
+    // The last frame leaves, and before the conversation learns of that there has been a hold.
+    rig.calls[call].on_hold = true;
+    rig.input(call, Input::Hold(true));
+    rig.run(5);
+    rig.calls[call].on_hold = false;
+    rig.input(call, Input::Hold(false));
+    rig.run(16_000);
+    let doubted = format!("{:?}", rig.calls[call].outputs);
+    assert!(doubted.contains("LeftTooLate"), "{doubted}");
 }

@@ -1,5 +1,8 @@
 //! Small scenarios that random interleavings led to: each was a defect, and stays as a test.
 
+mod a_call;
+
+use a_call::{LONG, done, running, said, turn};
 use recado_core::conversation::{Acoustic, Cause, Identity, Input, ModelEvent, Purpose, Settings};
 use recado_core::ledger::DeliveryState;
 use recado_core::policy::{Audience, DuplicatePolicy, Localised};
@@ -8,25 +11,13 @@ use recado_sim::action::CancelAnswered;
 use recado_sim::{Rig, policies};
 use serde_json::json;
 
-/// What the ear heard to its end in a call, in order.
-fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
-}
-
-/// The caller's turn is over, and a response is asked for.
-fn turn(rig: &mut Rig, call: usize) {
-    let asked = rig.calls[call].asked.len();
-    rig.caller_speaks(call, 500);
-    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() > asked);
-}
-
 #[test]
 fn a_segment_that_a_false_start_made_stale_is_said_anew_and_what_sounds_is_not_cut() {
     let mut rig = Rig::new(policies());
     let call = rig.quiet_call(Some("ana"));
     turn(&mut rig, call);
     let response = rig.last_response(call);
-    rig.say(call, response, "Le cuento una cosa que es bastante larga");
+    rig.say(call, response, LONG);
     rig.run(600);
     // Rendered only when speech is suspected already: the mouth refuses it.
     rig.calls[call].voice.engine.render_ms = 500;
@@ -36,7 +27,7 @@ fn a_segment_that_a_false_start_made_stale_is_said_anew_and_what_sounds_is_not_c
     rig.say(call, response, "y otra más");
     rig.complete(call, response);
     rig.run(15_000);
-    assert_eq!(said(&rig, call), ["Hola", "Le cuento una cosa que es bastante larga", "y otra", "y otra más"]);
+    assert_eq!(said(&rig, call), ["Hola", LONG, "y otra", "y otra más"]);
     assert!(rig.calls[call].cancelled.is_empty());
 }
 
@@ -46,25 +37,22 @@ fn a_resume_that_comes_too_late_leaves_the_playback_paused() {
     rig.link_ms = 35;
     let call = rig.quiet_call(Some("ana"));
     turn(&mut rig, call);
-    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.reply(call, &[LONG]);
     rig.run(1_000);
     // The second suspicion begins while the order to go on after the first is under way.
     let now = rig.now;
     let edges = [(40, Acoustic::Suspected), (340, Acoustic::Quiet), (360, Acoustic::Suspected), (700, Acoustic::Quiet)];
     rig.calls[call].edges.extend(edges.map(|(after, to)| (now + after, to, now + after)));
     rig.run(15_000);
-    assert_eq!(said(&rig, call), ["Hola", "Le cuento una cosa que es bastante larga"]);
+    assert_eq!(said(&rig, call), ["Hola", LONG]);
 }
 
 #[test]
 fn a_claim_that_takes_long_while_a_reply_waits_for_it_keeps_nobody_busy() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 500);
     rig.run(300);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run(100);
     rig.store.delay_ms = 4_000;
     rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() == 3);
@@ -124,8 +112,8 @@ fn a_claim_that_was_refused_keeps_nobody_busy_while_another_delivery_is_told() {
     let second = rig.request(call, &["taxi"]);
     rig.run(3_000);
     rig.hold(call, true);
-    rig.done(first[0], json!({ "value": "ya" }));
-    rig.done(second[0], json!({ "value": "ya" }));
+    done(&mut rig, first[0]);
+    done(&mut rig, second[0]);
     rig.run(1_000);
     rig.hold(call, false);
     rig.store.failing = true;
@@ -142,18 +130,15 @@ fn a_claim_that_was_refused_keeps_nobody_busy_while_another_delivery_is_told() {
 
 #[test]
 fn what_was_lost_before_a_barge_in_is_not_charged_to_what_follows_it() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.calls[call].voice.far_end.lost = 60;
     rig.run(6_000);
     turn(&mut rig, call);
-    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.reply(call, &[LONG]);
     rig.run(1_000);
     // The barge-in ends the generation; the closing comes before the next report.
     rig.calls[call].voice.far_end.next_report = rig.now + 7_000;
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     turn(&mut rig, call);
     rig.reply(call, &[]);
     rig.run(30_000);
@@ -167,7 +152,7 @@ fn a_turn_that_is_called_noise_before_the_clear_is_confirmed_resumes_the_cut_rep
     rig.link_ms = 35;
     let call = rig.quiet_call(Some("ana"));
     turn(&mut rig, call);
-    rig.reply(call, &["Le cuento una cosa que es bastante larga"]);
+    rig.reply(call, &[LONG]);
     rig.run(1_000);
     rig.caller_speaks(call, 400);
     rig.run_until("the caller cuts it", |rig| rig.calls[call].conversation.clocks().acoustic == Acoustic::Speaking);
@@ -177,19 +162,16 @@ fn a_turn_that_is_called_noise_before_the_clear_is_confirmed_resumes_the_cut_rep
     rig.reply(call, &[]);
     rig.run(5_000);
     let last = said(&rig, call).last().copied().unwrap_or_default();
-    assert!(last != "Hola" && "Le cuento una cosa que es bastante larga".ends_with(last), "{last}");
+    assert!(last != "Hola" && LONG.ends_with(last), "{last}");
     assert!(rig.calls[call].voice.heard().all(|(_, purpose, _)| matches!(purpose, Purpose::Reply { .. })));
 }
 
 #[test]
 fn a_turn_whose_response_fails_gets_an_answer_even_when_a_delivery_rode_on_it() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 500);
     rig.run(300);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run(12_000);
     let apology = Settings::default().say_no_answer.es.unwrap();
     assert_eq!(said(&rig, call)[2..], ["Hecho lo de mesa: ya.", apology.as_str()]);
@@ -202,9 +184,9 @@ fn a_closing_whose_last_frame_leaves_just_as_it_is_given_up_is_not_told_again() 
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["mesa"]);
     rig.run(3_000);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 30);
-    rig.calls[call].voice.stalled_until = rig.now + 1_010;
+    rig.calls[call].voice.stall(1_010, rig.now);
     rig.run(30_000);
     assert_eq!(rig.closings_heard(), ["Hecho lo de mesa: ya."]);
     assert_eq!(rig.deliveries(), [DeliveryState::Spoken]);
@@ -218,7 +200,7 @@ fn what_was_sent_after_the_far_end_was_last_heard_of_is_not_credited_without_a_r
     rig.run(6_000);
     rig.calls[call].voice.far_end.rtcp = false;
     let since = Time(rig.now);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
     rig.run(2_000);
     rig.input(call, Input::FarEndSilent { since });
@@ -272,7 +254,7 @@ fn a_model_that_does_not_stop_is_cancelled_and_the_voice_is_given_no_more_than_i
     turn(&mut rig, call);
     let response = rig.last_response(call);
     for _ in 0..400 {
-        rig.say(call, response, "Le cuento una cosa que es bastante larga");
+        rig.say(call, response, LONG);
     }
     assert_eq!(rig.calls[call].cancelled, [response]);
     // The voice of the rig takes no more than the real one.
@@ -304,17 +286,14 @@ fn a_closing_of_many_operations_is_given_to_the_voice_bit_by_bit_and_heard_whole
 
 #[test]
 fn the_agent_does_not_hang_up_over_a_delivery_whose_claim_was_refused() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
+    let (mut rig, call, ops) = running();
     turn(&mut rig, call);
     let response = rig.last_response(call);
     rig.say(call, response, "Adiós");
     rig.input(call, Input::Model(ModelEvent::HangUp { response }));
     rig.complete(call, response);
     rig.run(200);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run(10);
     rig.store.failing = true;
     rig.run_until("it is claimed", |rig| rig.store.in_flight() > 0);
@@ -364,7 +343,7 @@ fn a_reply_does_not_wait_for_a_closing_that_whoever_is_on_the_line_may_not_hear(
     let call = rig.quiet_call(Some("ana"));
     let ops = rig.request(call, &["saldo"]);
     rig.run(3_000);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    done(&mut rig, ops[0]);
     rig.run(500);
     // Asked for again, it is about to be told, but not to somebody who has given only their word.
     turn(&mut rig, call);
@@ -382,11 +361,8 @@ fn a_reply_does_not_wait_for_a_closing_that_whoever_is_on_the_line_may_not_hear(
 
 #[test]
 fn a_claim_that_is_granted_late_is_not_taken_for_another_route() {
-    let mut rig = Rig::new(policies());
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
-    rig.done(ops[0], json!({ "value": "ya" }));
+    let (mut rig, call, ops) = running();
+    done(&mut rig, ops[0]);
     rig.run(10);
     // The claim of the announcement is given up before the store has answered, and the caller speaks.
     rig.store.delay_ms = 6_000;
@@ -406,13 +382,13 @@ fn a_model_that_repeats_itself_after_another_call_has_asked_runs_nothing() {
     let first = rig.quiet_call(Some("ana"));
     let one = rig.request(first, &["mesa"]);
     rig.run(3_000);
-    rig.done(one[0], json!({ "value": "ya" }));
+    done(&mut rig, one[0]);
     rig.run(12_000);
     let second = rig.quiet_call(Some("ana"));
     let two = rig.request(second, &["mesa"]);
     assert_eq!(two.len(), 1, "the caller asks again, and it is done again");
     rig.run(3_000);
-    rig.done(two[0], json!({ "value": "ya" }));
+    done(&mut rig, two[0]);
     rig.run(12_000);
     // In the first call nobody has said anything since.
     rig.ask(first, "mesa", json!({ "of": "mesa" }));
@@ -439,4 +415,56 @@ fn of_a_chain_of_requests_that_replace_each_other_only_one_runs_at_a_time() {
     rig.run(1_000);
     let notes: Vec<_> = rig.dispatched.iter().map(|dispatch| dispatch.arguments["note"].clone()).collect();
     assert_eq!(notes, [json!(0), json!(3)]);
+}
+
+/// What the ear heard of cancels, and of answers that there are none, in order.
+fn said_of_cancels(rig: &Rig, call: usize) -> Vec<&str> {
+    let of_cancels = |purpose: &Purpose, text: &str| matches!(purpose, Purpose::Cancellation) || text.contains("no le he podido");
+    rig.calls[call].voice.heard().filter(|(_, purpose, text)| of_cancels(purpose, text)).map(|(_, _, text)| text).collect()
+}
+
+#[test]
+fn every_wish_to_cancel_in_a_response_is_answered_and_what_follows_it_waits_for_that() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    rig.request(call, &["mesa"]);
+    rig.run(3_000);
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.store.delay_ms = 1_000;
+    for tool in ["mesa", "taxi"] {
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some(tool.into()) }));
+    }
+    rig.reply(call, &["Dígame"]);
+    rig.run(12_000);
+    let said = said(&rig, call);
+    let [first, second, last] = said[said.len() - 3..] else { panic!("{said:?}") };
+    let mut answers = [first, second];
+    answers.sort_unstable();
+    assert_eq!(answers, ["Intento cancelarlo; te digo cómo queda.", "No hay nada en marcha que cancelar."]);
+    assert_eq!(last, "Dígame");
+    assert_eq!(said_of_cancels(&rig, call).len(), 2, "each once");
+}
+
+#[test]
+fn a_wish_to_cancel_that_the_store_never_answers_holds_nothing_up_and_the_caller_hears_that_there_is_no_answer() {
+    let mut rig = Rig::new(policies());
+    let call = rig.quiet_call(Some("ana"));
+    let ops = rig.request(call, &["mesa", "taxi"]);
+    done(&mut rig, ops[1]);
+    rig.run(3_000);
+    turn(&mut rig, call);
+    let response = rig.last_response(call);
+    rig.store.delay_ms = 60_000;
+    for _ in 0..2 {
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+        rig.run(100);
+    }
+    rig.reply(call, &["Dígame"]);
+    rig.run(12_000);
+    assert_eq!(said_of_cancels(&rig, call), ["Perdone, ahora no le he podido responder. ¿Me lo repite?"], "once");
+    assert_eq!(said(&rig, call).last(), Some(&"Dígame"), "what follows goes on");
+    // Should the answers come after all, they are said.
+    rig.run(80_000);
+    assert_eq!(said_of_cancels(&rig, call)[1..], ["Intento cancelarlo; te digo cómo queda."; 2]);
 }

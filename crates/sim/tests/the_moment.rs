@@ -1,44 +1,17 @@
 //! When a delivery may be told: held floors, who is on the line, windows that are shared, waiting for too long, progress.
 
+mod a_call;
+
+use a_call::{LONG, done, running, running_with, said, turn};
 use recado_core::conversation::{Cause, Effect, Identity, Input, ModelEvent, Purpose, Standing};
 use recado_core::gate::{Blocker, DeliveryDecision};
-use recado_core::ids::{BatchId, DeliveryId, OperationId};
+use recado_core::ids::{BatchId, DeliveryId};
 use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryState, LedgerMeasure, News};
 use recado_core::policy::{Audience, CanInterrupt, Priority, RidePosition};
 use recado_core::time::{Time, Wall};
 use recado_core::timers::Timer;
 use recado_sim::{Rig, policies};
 use serde_json::json;
-
-const LONG: &str = "Le cuento una cosa que es bastante larga";
-
-/// A call in which these operations run, each asked for by itself.
-fn running(tools: &[&str], change: impl Fn(&mut recado_core::policy::ToolPolicy)) -> (Rig, usize, Vec<OperationId>) {
-    let mut all = policies();
-    all.values_mut().for_each(change);
-    let mut rig = Rig::new(all);
-    let call = rig.quiet_call(Some("ana"));
-    let mut ops = Vec::new();
-    for tool in tools {
-        ops.extend(rig.request(call, &[tool]));
-        rig.run(3_000);
-    }
-    (rig, call, ops)
-}
-
-fn done(rig: &mut Rig, operation: OperationId) {
-    rig.done(operation, json!({ "value": "ya" }));
-}
-
-fn turn(rig: &mut Rig, call: usize) {
-    let asked = rig.calls[call].asked.len();
-    rig.caller_speaks(call, 500);
-    rig.run_until("the turn ends", |rig| rig.calls[call].asked.len() > asked);
-}
-
-fn said(rig: &Rig, call: usize) -> Vec<&str> {
-    rig.calls[call].voice.heard().map(|(_, _, text)| text).collect()
-}
 
 fn blocked_by(rig: &Rig, call: usize, blocker: Blocker) -> bool {
     rig.calls[call].decisions.iter().any(|decision| decision.blocker == Some(blocker))
@@ -71,7 +44,7 @@ fn digits(rig: &Rig, call: usize) -> Option<(&str, bool)> {
 #[test]
 fn nothing_is_told_while_a_pin_is_typed_and_its_keys_are_one_turn() {
     for (keys, typed) in [("1234", "1234"), ("12#", "12")] {
-        let (mut rig, call, ops) = running(&["mesa"], |_| {});
+        let (mut rig, call, ops) = running();
         asks_for_pin(&mut rig, call);
         done(&mut rig, ops[0]);
         let asked = rig.calls[call].asked.len();
@@ -90,7 +63,7 @@ fn nothing_is_told_while_a_pin_is_typed_and_its_keys_are_one_turn() {
 
 #[test]
 fn a_pin_that_is_not_typed_to_its_end_gives_the_floor_back_in_time() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     asks_for_pin(&mut rig, call);
     done(&mut rig, ops[0]);
     rig.input(call, Input::Digit('1'));
@@ -105,7 +78,7 @@ fn a_pin_that_is_not_typed_to_its_end_gives_the_floor_back_in_time() {
 
 #[test]
 fn a_first_key_cuts_what_asks_for_it_and_noise_ends_no_collecting() {
-    let (mut rig, call, _) = running(&[], |_| {});
+    let (mut rig, call, _) = running_with(&[], |_| {});
     turn(&mut rig, call);
     let response = rig.last_response(call);
     rig.say(call, response, "Marque su clave, por favor, cuando quiera y sin prisa");
@@ -137,7 +110,7 @@ fn a_first_key_cuts_what_asks_for_it_and_noise_ends_no_collecting() {
 
 #[test]
 fn the_floor_is_held_until_each_of_its_holders_has_given_it_back() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     asks_for_pin(&mut rig, call);
     rig.calls[call].floor_held = true;
     rig.input(call, Input::FloorHeld(true));
@@ -160,7 +133,7 @@ fn the_floor_is_held_until_each_of_its_holders_has_given_it_back() {
 
 #[test]
 fn a_hang_up_ends_the_collecting() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     asks_for_pin(&mut rig, call);
     rig.hang_up(call);
     rig.run(3_000);
@@ -173,7 +146,7 @@ fn a_hang_up_ends_the_collecting() {
 
 #[test]
 fn what_is_for_the_verified_party_waits_until_it_is_verified() {
-    let (mut rig, call, ops) = running(&["mesa"], |policy| policy.audience = Audience::VerifiedParty);
+    let (mut rig, call, ops) = running_with(&["mesa"], |policy| policy.audience = Audience::VerifiedParty);
     done(&mut rig, ops[0]);
     rig.run(20_000);
     assert!(rig.closings_heard().is_empty() && blocked_by(&rig, call, Blocker::IdentityUnknown));
@@ -185,7 +158,7 @@ fn what_is_for_the_verified_party_waits_until_it_is_verified() {
 
 #[test]
 fn what_is_being_told_stops_when_it_is_not_known_any_more_who_hears_it() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     done(&mut rig, ops[0]);
     rig.run_until("the closing sounds", |rig| rig.closing_frames(call) == 20);
     rig.input(call, Input::Identified(Identity::Unknown));
@@ -199,7 +172,7 @@ fn what_is_being_told_stops_when_it_is_not_known_any_more_who_hears_it() {
 
 #[test]
 fn the_agent_does_not_wait_with_hanging_up_for_what_this_caller_may_not_hear() {
-    let (mut rig, call, ops) = running(&["mesa"], |policy| policy.audience = Audience::VerifiedParty);
+    let (mut rig, call, ops) = running_with(&["mesa"], |policy| policy.audience = Audience::VerifiedParty);
     done(&mut rig, ops[0]);
     turn(&mut rig, call);
     let response = rig.last_response(call);
@@ -213,7 +186,7 @@ fn the_agent_does_not_wait_with_hanging_up_for_what_this_caller_may_not_hear() {
 
 #[test]
 fn a_machine_that_answers_is_told_nothing_and_credits_nothing() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     rig.calls[call].voice.far_end.next_report = rig.now + 60_000;
     done(&mut rig, ops[0]);
     rig.run_until("all of it has been sent", |rig| rig.closings_heard().len() == 1);
@@ -231,7 +204,7 @@ fn a_machine_that_answers_is_told_nothing_and_credits_nothing() {
 
 #[test]
 fn several_that_are_ready_share_one_window_urgent_first_then_the_oldest() {
-    let (mut rig, call, ops) = running(&["mesa", "taxi", "pago"], |_| {});
+    let (mut rig, call, ops) = running_with(&["mesa", "taxi", "pago"], |_| {});
     rig.hold(call, true);
     for op in &ops {
         done(&mut rig, *op);
@@ -247,7 +220,7 @@ fn several_that_are_ready_share_one_window_urgent_first_then_the_oldest() {
 
 #[test]
 fn a_window_that_is_over_keeps_later_ones_from_nobody() {
-    let (mut rig, call, ops) = running(&["mesa", "taxi", "pago"], |_| {});
+    let (mut rig, call, ops) = running_with(&["mesa", "taxi", "pago"], |_| {});
     done(&mut rig, ops[0]);
     rig.run(30_000);
     done(&mut rig, ops[1]);
@@ -280,7 +253,7 @@ fn an_urgent_one_goes_before_older_ones() {
 
 #[test]
 fn a_window_is_shared_only_for_so_long() {
-    let (mut rig, call, ops) = running(&["mesa", "taxi"], |_| {});
+    let (mut rig, call, ops) = running_with(&["mesa", "taxi"], |_| {});
     rig.settings.timers = rig.settings.timers.clone().with(Timer::WindowMax, 1_000);
     // The window of this call is as short as a closing is long.
     rig.hang_up(call);
@@ -296,7 +269,7 @@ fn a_window_is_shared_only_for_so_long() {
 
 #[test]
 fn quiet_is_what_the_policy_says() {
-    let (mut rig, call, ops) = running(&["mesa"], |policy| policy.min_quiet_ms = Some(2_500));
+    let (mut rig, call, ops) = running_with(&["mesa"], |policy| policy.min_quiet_ms = Some(2_500));
     turn(&mut rig, call);
     rig.reply(call, &["Dígame"]);
     rig.run_until("it has been said", |rig| rig.calls[call].voice.heard().count() == 3);
@@ -311,7 +284,7 @@ fn what_waits_for_too_long_rides_on_what_is_being_said() {
     for (max_wait_ms, ride, rides) in
         [(3_000, RidePosition::First, true), (3_000, RidePosition::Last, true), (600_000, RidePosition::First, false)]
     {
-        let (mut rig, call, ops) = running(&["mesa"], |policy| (policy.max_wait_ms, policy.ride) = (max_wait_ms, ride));
+        let (mut rig, call, ops) = running_with(&["mesa"], |policy| (policy.max_wait_ms, policy.ride) = (max_wait_ms, ride));
         turn(&mut rig, call);
         let response = rig.last_response(call);
         rig.say(call, response, LONG);
@@ -335,7 +308,7 @@ fn what_waits_for_too_long_rides_on_what_is_being_said() {
 /// News of progress, as the ledger tells it.
 #[test]
 fn a_claim_that_is_given_back_does_not_begin_the_wait_anew() {
-    let (mut rig, call, ops) = running(&["mesa"], |policy| policy.max_wait_ms = 8_000);
+    let (mut rig, call, ops) = running_with(&["mesa"], |policy| policy.max_wait_ms = 8_000);
     rig.hold(call, true);
     done(&mut rig, ops[0]);
     let ready = rig.now;
@@ -392,7 +365,7 @@ fn batch(rig: &Rig) -> BatchId {
 
 #[test]
 fn progress_is_told_in_a_quiet_moment_and_is_never_the_closing() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     let of = batch(&rig);
     progress(&mut rig, call, of, "Ya está en cocina");
     rig.run(5_000);
@@ -408,7 +381,7 @@ fn progress_is_told_in_a_quiet_moment_and_is_never_the_closing() {
 #[test]
 fn progress_that_finds_no_moment_is_dropped_and_the_model_knows_of_it() {
     for busy in ["the agent speaks", "the caller speaks", "on hold", "the floor is held"] {
-        let (mut rig, call, _) = running(&["mesa"], |_| {});
+        let (mut rig, call, _) = running();
         match busy {
             "the agent speaks" => {
                 turn(&mut rig, call);
@@ -444,7 +417,7 @@ fn progress_that_finds_no_moment_is_dropped_and_the_model_knows_of_it() {
 
 #[test]
 fn progress_that_is_being_spoken_stops_when_its_closing_is_ready() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     let of = batch(&rig);
     progress(&mut rig, call, of, "Ya está en cocina y la llevan a la mesa");
     rig.run_until("it sounds", |rig| rig.calls[call].voice.far_end.ear.last().is_some_and(|(at, _)| *at == rig.now));
@@ -456,7 +429,7 @@ fn progress_that_is_being_spoken_stops_when_its_closing_is_ready() {
 
 #[test]
 fn progress_that_waits_for_quiet_is_cleared_by_its_closing_and_by_what_comes_later() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     turn(&mut rig, call);
     rig.reply(call, &["Dígame"]);
     rig.run_until("it has been said", |rig| rig.calls[call].voice.heard().count() == 3);
@@ -476,7 +449,7 @@ fn progress_that_waits_for_quiet_is_cleared_by_its_closing_and_by_what_comes_lat
 
 #[test]
 fn silent_news_is_for_the_model_alone() {
-    let (mut rig, call, _) = running(&["mesa"], |_| {});
+    let (mut rig, call, _) = running();
     let of = batch(&rig);
     news(&mut rig, call, DeliveryKind::Silent, of, "en cocina");
     rig.run(10_000);
@@ -486,7 +459,7 @@ fn silent_news_is_for_the_model_alone() {
 
 #[test]
 fn a_caller_who_speaks_cuts_progress_and_it_is_not_taken_up_again() {
-    let (mut rig, call, _) = running(&["mesa"], |_| {});
+    let (mut rig, call, _) = running();
     let of = batch(&rig);
     progress(&mut rig, call, of, "Ya está en cocina y la llevan a la mesa");
     rig.run_until("it sounds", |rig| rig.calls[call].voice.far_end.ear.last().is_some_and(|(at, _)| *at == rig.now));
@@ -521,7 +494,7 @@ fn after_an_urgent_cut_every_turn_of_the_caller_is_answered() {
 
 #[test]
 fn a_truncation_counts_what_the_model_said_over_all_playbacks_and_nothing_that_the_box_said() {
-    let (mut rig, call, ops) = running(&["mesa"], |_| {});
+    let (mut rig, call, ops) = running();
     rig.caller_speaks(call, 600);
     rig.run(300);
     done(&mut rig, ops[0]);
@@ -543,7 +516,7 @@ fn a_truncation_counts_what_the_model_said_over_all_playbacks_and_nothing_that_t
 
 #[test]
 fn what_the_model_had_said_and_nobody_heard_is_cut_from_its_memory() {
-    let (mut rig, call, _) = running(&[], |_| {});
+    let (mut rig, call, _) = running_with(&[], |_| {});
     turn(&mut rig, call);
     rig.store.delay_ms = 2_500;
     rig.ask(call, "mesa", json!({}));
@@ -557,7 +530,7 @@ fn what_the_model_had_said_and_nobody_heard_is_cut_from_its_memory() {
 
 #[test]
 fn history_has_a_provisional_tail_that_evidence_replaces() {
-    let (mut rig, call, _) = running(&[], |_| {});
+    let (mut rig, call, _) = running_with(&[], |_| {});
     rig.calls[call].voice.far_end.next_report = rig.now + 12_000;
     turn(&mut rig, call);
     rig.reply(call, &["Muy bien"]);

@@ -9,7 +9,7 @@ use recado_core::ids::BootId;
 
 use super::disk::{Disk, Fault, FaultKind, LUCKS};
 use super::rig::{Watched, cuts, integrity, look, try_all};
-use crate::fixtures::{accepted, commit, path_in, wall};
+use crate::fixtures::{accepted, commit, path_in, succeeded, wall};
 
 #[test]
 fn a_disk_error_at_any_operation_costs_at_most_the_commits_that_it_met() {
@@ -34,6 +34,28 @@ fn a_disk_error_at_any_operation_costs_at_most_the_commits_that_it_met() {
          {restarts} times the store had to be opened anew"
     );
     assert!(met > 60 && refused > 60 && kept > 3, "the faults prove nothing");
+}
+
+#[test]
+fn a_commit_that_was_answered_as_failed_and_is_found_later_keeps_new_work_out_until_a_restart() {
+    let watched = Watched::new();
+    let (mut store, _) = Store::open(&watched.path(), &options(1)).expect("opens");
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    // It is written, its flush fails, and so does each of those by which the file would be opened again.
+    watched.disk.fails(Fault { from: 0, count: usize::MAX, kind: FaultKind::Unflushed });
+    for number in [2, 3] {
+        assert!(matches!(commit(&mut store, accepted(number)), Err(CommitError::Io(_))), "{number} was accepted");
+        assert_eq!(store.restart_wanted(), None, "nobody can know yet");
+    }
+    watched.disk.works();
+    // The ledger goes on as if there were no 2. The first commit that opens the file again is already kept out.
+    for number in [4, 5] {
+        let refused = commit(&mut store, accepted(number));
+        assert!(matches!(&refused, Err(CommitError::Restart(reason)) if reason.contains("is in the store after all")), "{refused:?}");
+    }
+    assert_eq!(commit(&mut store, succeeded(1)), Ok(()), "what was promised is recorded");
+    drop(store);
+    assert_eq!(found(&watched.path()), Ok(BTreeSet::from([1, 2])), "what the restart reads");
 }
 
 #[test]

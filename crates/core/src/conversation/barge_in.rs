@@ -20,6 +20,8 @@ pub(super) struct Clearing {
     pub(super) playback: Playback,
     pub(super) why: Why,
     pub(super) since: Time,
+    /// When the call was put on hold meanwhile: the far end did not listen from then on.
+    pub(super) heard_until: Option<Time>,
 }
 
 /// What was heard of a response in the playbacks of it that were cut: its rest may go on in another one.
@@ -170,7 +172,7 @@ impl Conversation {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::BargeInToPlaybackStopMs, value: cx.now.since(suspected) }));
         }
         cx.out.push(Effect::Clear { playback: playback.id });
-        self.clearing.insert(playback.id, Clearing { playback, why, since: cx.now });
+        self.clearing.insert(playback.id, Clearing { playback, why, since: cx.now, heard_until: None });
     }
 
     /// The voice says where it stopped; `cut` is the segment and how much of it had left (ms).

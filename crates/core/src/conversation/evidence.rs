@@ -59,9 +59,11 @@ pub(super) struct Needs {
 impl Reports {
     /// Takes a report. The oldest are forgotten: none of their segments waits any more.
     ///
-    /// A report is told once for each generation that its receiver got, at one time: so those have one receiver.
+    /// A report is told once for each generation that its receiver got, at one time and with one count: so those have one receiver.
+    /// Two that come at one time, because they had to wait, are told apart by their counts.
     pub(super) fn add(&mut self, generation: Generation, highest_packet: u64, cumulative_lost: i64, at: Time) {
-        let same = |report: &&Report| report.generation == generation || report.at == at;
+        let again = |report: &Report| report.at == at && report.cumulative_lost == cumulative_lost;
+        let same = |report: &&Report| report.generation == generation || again(report);
         let receiver = match self.kept.iter().rfind(same) {
             Some(report) => report.receiver,
             None => {
@@ -69,7 +71,7 @@ impl Reports {
                 self.receivers
             }
         };
-        for told in self.kept.iter_mut().filter(|report| report.at == at) {
+        for told in self.kept.iter_mut().filter(|report| again(report)) {
             told.counted_to = told.counted_to.max(highest_packet);
         }
         if self.kept.len() >= REPORTS_MAX {
@@ -131,11 +133,7 @@ impl Reports {
     /// copies have made the count of this receiver fall from one report to the next.
     fn between(&self, before: Option<&Report>, after: &Report) -> (u64, u64) {
         let (mut lost, mut copies, mut known) = (0_u64, 0_u64, 0_i64);
-        let mut last_at = None;
         for report in self.kept.iter().filter(|report| report.receiver == after.receiver) {
-            if last_at.replace(report.at) == Some(report.at) {
-                continue; // the same report, told for another generation
-            }
             let rise = report.cumulative_lost.saturating_sub(known);
             known = report.cumulative_lost;
             copies = copies.max(rise.min(0).unsigned_abs());
@@ -269,6 +267,20 @@ mod tests {
         // The line has been seen to make three in the time of a report: they may hide as many of the nine.
         assert_eq!(reports(&[(1, 700, 0), (1, 990, -3), (1, 1_200, 6)]).verdict(&SEGMENT), Some(Err(Doubt::Lost)));
         assert_eq!(reports(&[(1, 700, 0), (1, 990, -3), (1, 1_200, 4)]).verdict(&SEGMENT), Some(Ok(Evidence::Received)));
+    }
+
+    #[test]
+    fn reports_that_had_to_wait_and_come_at_one_time_hide_no_loss() {
+        let mut reports = Reports::default();
+        for (at, highest, lost) in [(5_000, 990, 0), (15_000, 1_050, 0), (15_000, 1_200, 11)] {
+            reports.add(Generation(1), highest, lost, Time(at));
+        }
+        assert_eq!(reports.verdict(&SEGMENT), Some(Err(Doubt::Lost)));
+        // One is of whoever heard before a re-INVITE, and counted more.
+        let mut reports = Reports::default();
+        reports.add(Generation(0), 900, 40, Time(15_000));
+        reports.add(Generation(1), 1_200, 11, Time(15_000));
+        assert_eq!(reports.verdict(&SEGMENT), Some(Err(Doubt::Lost)));
     }
 
     #[test]

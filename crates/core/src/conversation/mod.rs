@@ -60,7 +60,7 @@ pub struct Settings {
     pub timers: Timers,
     /// After so much silence the model is asked whether it has something to say (ms); never where there is none.
     pub silence_ms: Option<u64>,
-    /// What the caller hears when the model fails to answer.
+    /// What the caller hears when the model fails to answer, or it takes too long to put their wish to cancel on record.
     pub say_no_answer: Localised,
 }
 
@@ -329,7 +329,13 @@ impl Conversation {
         self.window_since = None;
         self.tell_provisional(cx);
         let response = ResponseId(cx.ids.draw());
-        self.reply = Some(Reply::new(response, &cause, cx.now));
+        let language = self.channel.language;
+        let no_answer = self
+            .settings
+            .say_no_answer
+            .text(language)
+            .map(|text| Piece { purpose: Purpose::Reply { response }, content: Content::Text { text: text.to_owned(), language } });
+        self.reply = Some(Reply::new(response, &cause, no_answer, cx.now));
         cx.out.push(Effect::Respond { response, cause });
     }
 

@@ -35,7 +35,8 @@ impl Conversation {
                 }
             }
             ModelEvent::CancelIntent { response, tool } => {
-                if self.reply_to(cx, response).is_some() {
+                let place = Queued::Answer { to: Asked::Cancel, instead: None, since: cx.now };
+                if self.takes(cx, response, place).is_some() {
                     self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
                 }
             }
@@ -93,17 +94,12 @@ impl Conversation {
 
     /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no word yet still gets an answer (I18).
     pub(super) fn generation_failed(&mut self, cx: &mut Cx) {
-        let apology = self.settings.say_no_answer.text(self.channel.language).map(str::to_owned);
-        let (session, language) = (self.channel.session, self.channel.language);
+        let session = self.channel.session;
         let Some(reply) = self.reply.as_mut() else { return };
         reply.to(GenerationState::Failed, &mut cx.edges);
         let response = reply.response;
-        if !reply.answers
-            && !reply.greeting
-            && let Some(text) = apology
-        {
-            let piece = Piece { purpose: Purpose::Reply { response }, content: Content::Text { text, language } };
-            reply.queue.push_back(Queued::Piece(piece));
+        if !reply.answers && !reply.greeting {
+            reply.queue.extend(reply.no_answer.take().map(Queued::Piece));
         }
         let seal = std::mem::take(&mut reply.asked_operations);
         cx.out.push(Effect::CancelResponse { response });
@@ -165,23 +161,18 @@ impl Conversation {
         self.say_late();
     }
 
-    /// The caller's wish to cancel is on record, and may be spoken of (R6).
+    /// The caller's wish to cancel is on record, and may be spoken of (R6): in its place, or after what waits already.
     pub(super) fn cancelling(&mut self, cx: &mut Cx, cancellation: ledger::Cancellation) {
         let text = cancellation.say.clone();
         cx.out.push(Effect::Cancelling(cancellation));
-        if text.is_empty() || self.over.is_some() {
+        if self.over.is_some() {
             return;
         }
-        let piece = Piece { purpose: Purpose::Cancellation, content: Content::Text { text, language: self.channel.language } };
+        let content = Content::Text { text, language: self.channel.language };
+        let piece = Some(Piece { purpose: Purpose::Cancellation, content }).filter(|piece| !piece.content.text().is_empty());
         match self.reply.as_mut() {
-            // Once, and before what the model says next.
-            Some(reply) => {
-                reply.answers = true;
-                if !std::mem::replace(&mut reply.cancelled, true) {
-                    reply.queue.push_front(Queued::Piece(piece));
-                }
-            }
-            None => self.deferred.push_back(piece),
+            Some(reply) => reply.resolve(&Asked::Cancel, piece),
+            None => self.deferred.extend(piece),
         }
     }
 

@@ -333,7 +333,7 @@ impl Conversation {
             return;
         }
         cx.out.push(Effect::Update { delivery: envelope.delivery, text: text.clone() });
-        if envelope.kind != DeliveryKind::Progress || text.is_empty() {
+        if (envelope.kind != DeliveryKind::Progress && !fault(Fault::SilentNewsSaid)) || text.is_empty() {
             return;
         }
         // What comes later about the same operations says it better.

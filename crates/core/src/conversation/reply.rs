@@ -57,8 +57,8 @@ pub(super) struct Reply {
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
     pub(super) refused: bool,
-    /// Whether it has been said what a wish to cancel came to.
-    pub(super) cancelled: bool,
+    /// What is said, once, where there is no answer.
+    pub(super) no_answer: Option<Piece>,
     /// Whether the place of an answer was given up before the ledger had given it: it is said when it comes.
     pub(super) answers_given_up: bool,
     /// Whether the call should end after it.
@@ -82,6 +82,8 @@ pub(super) enum Asked {
     Accept(String),
     /// For the closing of what is asked for again.
     Closing(DeliveryId),
+    /// To put a wish to cancel on record. Answers name no wish: the first that waits takes the next.
+    Cancel,
 }
 
 impl Queued {
@@ -94,15 +96,17 @@ impl Queued {
     }
 
     fn given_up_at(&self, timers: &Timers) -> Option<Time> {
-        match self {
-            Queued::Answer { since, .. } => Some(since.plus(timers.ms(Timer::AcceptMax))),
-            Queued::Piece(_) => None,
-        }
+        let Queued::Answer { to, since, .. } = self else { return None };
+        let timer = match to {
+            Asked::Accept(_) | Asked::Closing(_) => Timer::AcceptMax,
+            Asked::Cancel => Timer::CancelMax,
+        };
+        Some(since.plus(timers.ms(timer)))
     }
 }
 
 impl Reply {
-    pub(super) fn new(response: ResponseId, cause: &Cause, now: Time) -> Self {
+    pub(super) fn new(response: ResponseId, cause: &Cause, no_answer: Option<Piece>, now: Time) -> Self {
         Self {
             response,
             state: GenerationState::Requested,
@@ -119,7 +123,7 @@ impl Reply {
             asked_operations: false,
             accepted: BTreeSet::new(),
             refused: false,
-            cancelled: false,
+            no_answer,
             answers_given_up: false,
             hang_up: false,
         }
@@ -154,7 +158,7 @@ impl Reply {
         !self.generating() && self.queue.is_empty() && self.tail.is_empty()
     }
 
-    /// The next piece for the voice; none while it waits for the model or for an acceptance.
+    /// The next piece for the voice; none while it waits for the model or for the ledger.
     pub(super) fn next_piece(&mut self) -> Option<Piece> {
         match self.queue.pop_front() {
             Some(Queued::Piece(piece)) => Some(piece),
@@ -185,7 +189,11 @@ impl Reply {
                 self.queue.push_back(queued);
                 continue;
             }
-            match queued.piece() {
+            let instead = match queued {
+                Queued::Answer { to: Asked::Cancel, .. } => self.no_answer.take(),
+                queued => queued.piece(),
+            };
+            match instead {
                 Some(instead) => self.queue.push_back(Queued::Piece(instead)),
                 None => self.answers_given_up = true,
             }

@@ -72,8 +72,9 @@ impl Conversation {
         if fault(Fault::SentIsHeard) {
             self.set_verdict(&piece.purpose, ClauseVerdict::Heard(Evidence::Received));
         }
-        // What is told of only now may have left before the hold: it was still on its way then.
-        let (mark, heard_until, told_ms, settled) = (None, self.held_since, None, false);
+        // What a hold cut, and is told of only now, was still on its way when the hold began, whether or not that has ended.
+        let heard_until = self.clearing.get(&segment.playback).and_then(|clearing| clearing.heard_until);
+        let (mark, told_ms, settled) = (None, None, false);
         self.awaiting.push(Awaiting { segment, piece, sent, needs, mark, heard_until, told_ms, settled });
     }
 
@@ -192,8 +193,10 @@ impl Conversation {
 
     /// From `at` on the far end does not listen: on hold, nothing that was on its way is credited without a report.
     pub(super) fn nothing_is_heard_from(&mut self, at: Time) {
-        for awaiting in self.awaiting.iter_mut().filter(|awaiting| !awaiting.settled) {
-            awaiting.heard_until.get_or_insert(at);
+        let sent = self.awaiting.iter_mut().filter(|awaiting| !awaiting.settled).map(|awaiting| &mut awaiting.heard_until);
+        let cut = self.clearing.values_mut().map(|clearing| &mut clearing.heard_until);
+        for heard_until in sent.chain(cut) {
+            heard_until.get_or_insert(at);
         }
     }
 

@@ -12,6 +12,7 @@ use super::machine::{Ledger, World};
 use super::operation::Operation;
 use super::record::DeliveryState;
 use super::work::Work;
+use crate::faults::{Fault, fault};
 use crate::ids::{PartyId, SessionId};
 use crate::time::Step;
 
@@ -98,6 +99,9 @@ impl Ledger {
                 Some(own) => newest.version.is_some_and(|latest| latest > own).then_some(Overtaken::ByVersion),
                 None => (newest.lane > number).then_some(Overtaken::ByRequest),
             }?;
+            if one == Overtaken::ByVersion && fault(Fault::OlderVersionTold) {
+                return None;
+            }
             by = Some(if by == Some(Overtaken::ByVersion) { Overtaken::ByVersion } else { one });
         }
         by

@@ -30,11 +30,13 @@ pub struct FarEnd {
     marks: bool,
     /// Marks on their way back, and when they arrive.
     back: VecDeque<(u64, SegmentRef, Mark)>,
-    /// Copies of packets that came: who counts packets takes them for others that were lost.
-    pub repeated: u64,
     on_the_way: VecDeque<Run>,
     reports: VecDeque<(u64, Report)>,
     reception: Option<Reception>,
+    /// Copies that came since the box last had a report of this receiver: who counts packets takes them for others that were lost.
+    copies: u64,
+    /// Segments that no report covers yet.
+    uncovered: BTreeMap<SegmentRef, Packets>,
     /// What a packet waits for from when it is sent until it is played out.
     playout_ms: Option<u64>,
     gone_at: Option<u64>,
@@ -59,6 +61,8 @@ pub struct Count {
     pub audible: u64,
     /// The place after the last audible one, from 0.
     pub audible_to: u64,
+    /// Copies of packets that came between the reports around it: they hide as much of its loss.
+    pub hidden: u64,
 }
 
 impl Count {
@@ -68,9 +72,9 @@ impl Count {
         self.released - self.cut_off
     }
 
-    /// Whether the ear heard it: nine of ten frames of it, those apart of whose end no far end can tell.
-    pub fn heard(&self, repeated: u64) -> bool {
-        let missing = (self.frames - self.released + self.lost + self.cut_off).saturating_sub(repeated);
+    /// Whether the ear heard it: nine of ten frames of it, those apart of whose loss no far end can tell.
+    pub fn heard(&self) -> bool {
+        let missing = self.frames - self.released + self.lost.saturating_sub(self.hidden) + self.cut_off;
         self.frames > 0 && missing * 10 <= self.frames
     }
 }
@@ -81,6 +85,15 @@ struct Run {
     arrives: u64,
     first: u64,
     packets: u64,
+    /// Whether they have come before.
+    again: bool,
+}
+
+/// The first and the latest packet of a segment.
+#[derive(Debug, Clone, Copy)]
+struct Packets {
+    first: u64,
+    last: u64,
 }
 
 /// What a receiver report says (RFC 3550 6.4.1).
@@ -95,6 +108,7 @@ struct Reception {
     base: u64,
     highest: u64,
     received: u64,
+    copies: u64,
 }
 
 impl FarEnd {
@@ -110,10 +124,11 @@ impl FarEnd {
             cut_off: false,
             ear: Vec::new(),
             counts: BTreeMap::new(),
-            repeated: 0,
             on_the_way: VecDeque::new(),
             reports: VecDeque::new(),
             reception: None,
+            copies: 0,
+            uncovered: BTreeMap::new(),
             playout_ms: None,
             gone_at: None,
         }
@@ -131,7 +146,7 @@ impl FarEnd {
         }
         if self.line.is_even() {
             self.playout_ms.get_or_insert(self.line.delay_ms + self.line.buffer_ms);
-            return self.travels(Run { arrives: now + self.line.delay_ms, first, packets });
+            return self.travels(Run { arrives: now + self.line.delay_ms, first, packets, again: false });
         }
         for n in 0..packets {
             self.sent(first + n, now + n * FRAME_MS);
@@ -145,7 +160,15 @@ impl FarEnd {
         let arrives = if lost { None } else { self.sent(packet, now) };
         let seen = self.reception.is_some() || !self.on_the_way.is_empty();
         let plays = now + self.playout_ms.unwrap_or(self.line.delay_ms + self.line.buffer_ms);
+        let copies = self.copies;
         let count = self.counts.entry(segment).or_default();
+        self.uncovered
+            .entry(segment)
+            .or_insert_with(|| {
+                count.hidden = copies;
+                Packets { first: packet, last: packet }
+            })
+            .last = packet;
         count.released += 1;
         match arrives {
             None if seen => count.lost += 1,
@@ -164,10 +187,9 @@ impl FarEnd {
         let fate = self.line.fate(packet, now);
         let arrives = fate.arrives?;
         self.playout_ms.get_or_insert(arrives - now + self.line.buffer_ms);
-        self.travels(Run { arrives, first: packet, packets: 1 });
+        self.travels(Run { arrives, first: packet, packets: 1, again: false });
         if fate.repeated {
-            self.repeated += 1;
-            self.travels(Run { arrives: arrives + 1, first: packet, packets: 1 });
+            self.travels(Run { arrives: arrives + 1, first: packet, packets: 1, again: true });
         }
         Some(arrives)
     }
@@ -177,14 +199,17 @@ impl FarEnd {
         self.on_the_way.insert(at, run);
     }
 
-    /// A re-INVITE: another source is heard from now on, and its receiver counts anew if it is somebody else.
+    /// A re-INVITE: another source is heard from now on, and its receiver counts anew if it is somebody else. Nobody tells the box
+    /// which: what the same receiver had counted before may be charged to what is said next.
     pub(super) fn renegotiated(&mut self, somebody_else: bool, now: u64) {
         self.advance(now);
         self.playout_ms = None;
+        self.uncovered.clear();
         if somebody_else {
             self.reception = None;
             self.on_the_way.clear();
         }
+        self.copies = self.reception.as_ref().map_or(0, |reception| reception.copies);
     }
 
     /// The far end hangs up: what it has not played out is heard by nobody.
@@ -264,6 +289,8 @@ impl FarEnd {
                 // Cycles are counted from the first packet that it saw (RFC 3550 A.1).
                 let extended_highest = (reception.highest - (reception.base & !0xFFFF)) as u32;
                 self.reports.push_back((arrives, Report { extended_highest, cumulative_lost: lost + self.lost }));
+                let highest = reception.highest;
+                self.covers(highest);
             }
         }
         if self.gone_at.is_none() {
@@ -271,11 +298,24 @@ impl FarEnd {
         }
     }
 
+    /// A report that the box gets counts up to this packet.
+    fn covers(&mut self, highest: u64) {
+        self.copies = 0;
+        let Self { uncovered, counts, .. } = self;
+        uncovered.retain(|segment, packets| {
+            let Some(count) = counts.get_mut(segment) else { return false };
+            if highest < packets.first {
+                count.hidden = 0;
+            }
+            highest < packets.last || count.released < count.frames
+        });
+    }
+
     /// Counts what has arrived by `now` (RFC 3550 A.3).
     fn receive(&mut self, now: u64) {
         while let Some(run) = self.on_the_way.front_mut().filter(|run| run.arrives <= now) {
             let arrived = ((now - run.arrives) / FRAME_MS + 1).min(run.packets);
-            let (first, last) = (run.first, run.first + arrived - 1);
+            let (first, last, again) = (run.first, run.first + arrived - 1, run.again);
             run.arrives += arrived * FRAME_MS;
             run.first += arrived;
             run.packets -= arrived;
@@ -284,9 +324,16 @@ impl FarEnd {
             } else if let Some(rest) = self.on_the_way.pop_front() {
                 self.travels(rest);
             }
-            let reception = self.reception.get_or_insert(Reception { base: first, highest: first, received: 0 });
+            let reception = self.reception.get_or_insert(Reception { base: first, highest: first, received: 0, copies: 0 });
             reception.highest = reception.highest.max(last);
             reception.received += arrived;
+            if again {
+                reception.copies += arrived;
+                self.copies += arrived;
+                for segment in self.uncovered.keys() {
+                    self.counts.entry(*segment).or_default().hidden += arrived;
+                }
+            }
         }
     }
 }
@@ -321,7 +368,7 @@ mod tests {
         }
         let count = far_end.counts[&SEGMENT];
         assert_eq!((count.lost, count.audible, count.audible_to), (3, 7, 10));
-        assert!(!count.heard(0) && count.heard(2));
+        assert!(!count.heard() && Count { hidden: 2, ..count }.heard());
         assert_eq!(far_end.report(10_030), Some(Report { extended_highest: 65_809, cumulative_lost: 3 }));
     }
 
@@ -335,7 +382,7 @@ mod tests {
         far_end.hang_up(200);
         let count = far_end.counts[&SEGMENT];
         assert_eq!((count.audible, count.cut_off), (7, 3));
-        assert!(!count.heard(0));
+        assert!(!count.heard());
         assert_eq!(far_end.next(), None, "nobody is left who could report");
     }
 
@@ -347,9 +394,10 @@ mod tests {
         }
         let count = far_end.counts[&SEGMENT];
         assert!(count.late > 0 && count.audible + count.late == 10, "{count:?}");
-        let copies = i64::try_from(far_end.repeated).unwrap();
+        let report = far_end.report(5_000).unwrap();
+        let copies = far_end.counts[&SEGMENT].hidden;
         assert!(copies > 0);
-        assert_eq!(far_end.report(5_000), Some(Report { extended_highest: 109, cumulative_lost: -copies }));
+        assert_eq!(report, Report { extended_highest: 109, cumulative_lost: -i64::try_from(copies).unwrap() });
     }
 
     #[test]

@@ -35,6 +35,8 @@ pub struct Voice {
     pub purposes: BTreeMap<SegmentRef, (Purpose, String)>,
     /// The media thread is held up until then (ms): nothing leaves the box, no command is taken, and nothing that came is seen.
     pub stalled_until: u64,
+    /// Since when it is, or was the last time (ms).
+    stalled_from: u64,
     /// Whether packets may leave; on hold they may not.
     sends: bool,
     /// The next frame interval that has not passed (ms).
@@ -86,6 +88,7 @@ impl Voice {
             told: VecDeque::new(),
             purposes: BTreeMap::new(),
             stalled_until: 0,
+            stalled_from: 0,
             sends: true,
             next_tick: now.next_multiple_of(FRAME),
             released_at: None,
@@ -191,6 +194,20 @@ impl Voice {
         [self.engine.next(), media].into_iter().flatten().min().map(|at| at.max(now + 1))
     }
 
+    /// The media thread is held up for so long.
+    pub fn stall(&mut self, ms: u64, now: u64) {
+        if !self.stalled(now) {
+            self.stalled_from = now;
+        }
+        self.stalled_until = now + ms;
+    }
+
+    /// Whether a command that was due at `since`, and takes up to `grace_ms` to the media path, may not have come yet because the
+    /// thread was held up meanwhile: what found no room then comes after that.
+    pub fn held_up(&self, since: u64, grace_ms: u64, now: u64) -> bool {
+        self.stalled_from <= since + grace_ms && since <= self.stalled_until && now <= self.stalled_until + grace_ms
+    }
+
     /// Whether the media thread is held up.
     pub fn stalled(&self, now: u64) -> bool {
         now < self.stalled_until
@@ -230,7 +247,7 @@ impl Voice {
 
     /// Whether the ear heard a segment to its end.
     pub fn hears(&self, segment: SegmentRef) -> bool {
-        self.count(segment).heard(self.far_end.repeated)
+        self.count(segment).heard()
     }
 
     /// Segments that the ear heard to their end: when the last frame left the box (ms), what it is for, and its words.

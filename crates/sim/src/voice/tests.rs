@@ -75,7 +75,7 @@ fn a_false_start_changes_nothing_but_time_for_the_ear() {
 #[test]
 fn commands_that_find_no_room_while_the_media_thread_is_held_up_keep_their_order_and_a_clear_reaches_them() {
     let mut heard = Heard::new(Line::default());
-    heard.voice.stalled_until = 1_000;
+    heard.voice.stall(1_000, 0);
     for index in 0..6 {
         heard.speak(1, index, "Dígame");
     }

@@ -26,6 +26,10 @@ pub struct Commits {
     made: BTreeMap<DeliveryId, (BootId, u64)>,
     /// Deliveries that were too old when it was decided not to tell them.
     too_old: BTreeSet<DeliveryId>,
+    /// Deliveries of which something may have been heard when they came to their end.
+    ended_in_doubt: BTreeSet<DeliveryId>,
+    /// The batches in the order in which they were asked for.
+    order: BTreeMap<BatchId, usize>,
     /// Operations that have ever been on record as being cancelled.
     cancelling: BTreeSet<OperationId>,
     /// Those whose tool is to be asked for that: since when, and how long the whole operation may take (ms).
@@ -37,6 +41,11 @@ impl Commits {
     pub fn asks_to_cancel(&mut self, operation: OperationId, findings: &mut Findings) {
         findings.check(self.was_cancelling(operation), Invariant::I16, || format!("R6: {operation} is cancelled, which is not on record"));
         self.to_be_asked.remove(&operation);
+    }
+
+    /// Whether a delivery had been made before `at` (ms), on record or on its way there.
+    pub fn made_before(&self, delivery: DeliveryId, at: u64) -> bool {
+        self.made.get(&delivery).is_some_and(|(_, made)| *made < at)
     }
 
     /// Whether it is, or was, on record that an operation is to be cancelled.
@@ -63,12 +72,17 @@ impl Commits {
 
 impl Watch {
     /// A transaction is asked for.
-    pub fn asked(&mut self, writes: &[Write], at: Moment) {
+    pub fn asked(&mut self, store: &MemoryStore, writes: &[Write], policies: &Policies, at: Moment, findings: &mut Findings) {
         for write in writes {
             match write {
+                Write::CreateBatch(record) => {
+                    let next = self.commits.order.len();
+                    self.commits.order.entry(record.id).or_insert(next);
+                }
                 Write::CreateDelivery(record) => {
                     self.commits.made.entry(record.id).or_insert((at.boot, at.now));
                 }
+                Write::Claim { delivery, .. } => self.claims(store, *delivery, policies, at, findings),
                 // Before it is on record the clock may have jumped.
                 Write::UpdateDelivery(record) if record.state == DeliveryState::Suppressed && self.stale(record, at) => {
                     self.commits.too_old.insert(record.id);
@@ -79,7 +93,14 @@ impl Watch {
     }
 
     /// A transaction is about to be on record.
-    pub fn committing(&mut self, store: &MemoryStore, writes: &[Write], at: Moment, tools: &Tools, findings: &mut Findings) {
+    pub fn committing(
+        &mut self,
+        store: &MemoryStore,
+        writes: &[Write],
+        at: Moment,
+        (policies, tools): (&Policies, &Tools),
+        findings: &mut Findings,
+    ) {
         for write in writes {
             match write {
                 Write::CreateOperation(record) => {
@@ -101,7 +122,6 @@ impl Watch {
                     findings.edge(Machine::Batch, from, edges::batch(record.state), || format!("{record:?}"));
                 }
                 Write::CreateDelivery(record) => {
-                    self.told.made.insert(record.id, at.now);
                     self.commits.deliveries.entry(record.batch).or_default().push(record.id);
                     self.told.made.insert(record.id, at.now);
                     findings.edge(Machine::Delivery, "Ready", edges::delivery(record.state), || format!("{record:?}"));
@@ -122,10 +142,14 @@ impl Watch {
                         DeliveryState::Speaking => before,
                         _ => false,
                     });
-                    let stale = record.is_some_and(|record| self.stale(record, at));
-                    self.told.claims.insert(*delivery, Claimed { boot: *boot, stale, doubted, frames: false });
+                    let obsolete =
+                        record.is_some_and(|record| self.stale(record, at) || self.overtaken(store, record.batch, policies).is_some());
+                    self.told.claims.insert(*delivery, Claimed { boot: *boot, obsolete, doubted, frames: false });
                 }
-                Write::Unclaim { .. } => {}
+                Write::Unclaim { delivery } => {
+                    let given_up = store.claims.get(delivery).map(|(session, ..)| (*delivery, (*session, at.now)));
+                    self.told.given_up.extend(given_up);
+                }
             }
         }
         self.drains(store, writes, findings);
@@ -153,15 +177,15 @@ impl Watch {
             state => edges::delivery(state),
         };
         findings.edge(Machine::Delivery, from, to, || format!("{record:?}"));
-        // Doubt spends an attempt; what is too old, or has a later version, does not: but a cut, or audio that failed, may have just before.
-        let doubted = record.attempt > known.attempt && record.uncertain == UncertainPolicy::Suppress;
-        let too_old = self.commits.too_old.contains(&record.id) || self.stale(record, at);
-        let given_up = record.state == DeliveryState::Suppressed && doubted && !too_old;
-        if (record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain) || given_up {
-            // Of a claim of an earlier boot nobody knows whether a frame was released.
-            let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
-            let open = claimed && claim.is_some_and(|c| c.frames || c.doubted || c.boot != at.boot);
-            findings.check(open, Invariant::I12, || format!("{record:?} is in doubt, and no frame of it was released: {claim:?}"));
+        // Of a claim of an earlier boot nobody knows whether a frame was released.
+        let claimed = matches!(known.state, DeliveryState::Speaking | DeliveryState::Claimed);
+        let open = claimed && claim.is_some_and(|claim| claim.frames || claim.doubted || claim.boot != at.boot);
+        let doubted = record.state == DeliveryState::Uncertain && known.state != DeliveryState::Uncertain;
+        findings.check(!doubted || open, Invariant::I12, || format!("{record:?} is in doubt, and no frame of it was released: {claim:?}"));
+        let spent = record.attempt > known.attempt;
+        findings.check(!spent || claimed, Invariant::I12, || format!("{record:?} has spent an attempt, and nobody had claimed it"));
+        if record.state.terminal() && (open || known.state == DeliveryState::Uncertain) {
+            self.commits.ended_in_doubt.insert(record.id);
         }
         if record.state == DeliveryState::Uncertain {
             self.told.doubted.insert(record.id);
@@ -169,6 +193,15 @@ impl Watch {
         if record.state.terminal() && !known.state.terminal() {
             self.told.ended.entry(record.id).or_insert(at.now);
         }
+    }
+
+    /// What is on record as too old, or overtaken by a later version, is not claimed; a hand-off that goes on was claimed before.
+    fn claims(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, at: Moment, findings: &mut Findings) {
+        let waits = |record: &&DeliveryRecord| matches!(record.state, DeliveryState::Ready | DeliveryState::Uncertain);
+        let Some(record) = store.deliveries.get(&delivery).filter(waits) else { return };
+        findings.check(!self.stale(record, at), Invariant::I10, || format!("claimed, and too old: {record:?}"));
+        let overtaken = self.overtaken(store, record.batch, policies).is_some();
+        findings.check(!overtaken, Invariant::I10, || format!("claimed, and something newer is on record: {record:?}"));
     }
 
     /// R6: who can be asked to cancel is asked, also after a restart.
@@ -222,6 +255,9 @@ impl Watch {
         for write in writes {
             match write {
                 Write::UpdateOperation(record) => {
+                    if record.state == OperationState::Unknown {
+                        self.told.unknown.insert(record.id);
+                    }
                     if record.state == OperationState::Cancelling && self.commits.cancelling.insert(record.id) {
                         self.commits.may_be_cancelled(record, policies, findings.now);
                     } else if record.state != OperationState::Cancelling {
@@ -254,25 +290,22 @@ impl Watch {
     /// I2: whether the way in which a delivery ended follows from its rule.
     fn proven(&self, store: &MemoryStore, record: &DeliveryRecord, policies: &Policies, tools: &Tools) -> bool {
         let all = |holds: &dyn Fn(OperationId) -> bool| record.clauses.iter().all(|clause| holds(clause.operation));
-        let overtaken = |of| newer(store, of, policies) || later(store, of, policies);
-        // A batch is overtaken as a whole.
-        let whole = || self.commits.operations.get(&record.batch).into_iter().flatten().copied();
+        // What may have been heard is not told again where the policy rules that out.
+        let given_up = record.uncertain == UncertainPolicy::Suppress && self.commits.ended_in_doubt.contains(&record.id);
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
-                None => whole().all(overtaken),
+                None => self.overtaken(store, record.batch, policies) == Some(Overtaken::ByRequest),
             },
             DeliveryState::Suppressed => {
-                let doubted = record.uncertain == UncertainPolicy::Suppress && record.attempt > 0;
-                let by_version = || whole().all(overtaken) && whole().any(|of| later(store, of, policies));
-                self.commits.too_old.contains(&record.id) || doubted || by_version()
+                let by_version = || self.overtaken(store, record.batch, policies) == Some(Overtaken::ByVersion);
+                self.commits.too_old.contains(&record.id) || given_up || by_version()
             }
             DeliveryState::Withdrawn => {
                 let taken_back = |of: OperationId| tools.retracted.values().any(|(operation, _)| *operation == of);
                 let heard = |of: OperationId| record.clauses.iter().all(|clause| clause.operation != of || clause.heard.is_some());
                 let replaced = |of| store.operations.get(&of).is_some_and(|own| replaced(store, own, policies));
-                // What may have been heard of the others is not told again where the policy rules that out.
-                let rest = |of| heard(of) || record.uncertain == UncertainPolicy::Suppress;
+                let rest = |of| heard(of) || given_up;
                 let any_taken_back = record.clauses.iter().any(|clause| taken_back(clause.operation));
                 (any_taken_back && all(&|of| taken_back(of) || rest(of))) || all(&replaced)
             }
@@ -303,19 +336,30 @@ fn replaced(store: &MemoryStore, own: &OperationRecord, policies: &Policies) -> 
     replaces && undone && store.operations.values().any(newer)
 }
 
-/// Whether a later version of an operation's result is known, on its topic, for the same party.
-fn later(store: &MemoryStore, of: OperationId, policies: &Policies) -> bool {
-    let version = |record: &OperationRecord| {
-        let field = policies.get(&record.tool).and_then(|policy| policy.version_field.as_ref())?;
-        record.result.as_ref()?.get(field)?.as_i64()
-    };
-    let own = store.operations.get(&of).and_then(version);
-    own.is_some() && on_topic(store, of, policies).any(|other| version(other) > own)
+/// What makes a closing obsolete: only all of its operations together do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overtaken {
+    /// Newer requests on its topics.
+    ByRequest,
+    /// A later version of a result, of whatever else as well.
+    ByVersion,
 }
 
-/// Whether something else was asked for on the topic of an operation, for the same party.
-fn newer(store: &MemoryStore, of: OperationId, policies: &Policies) -> bool {
-    on_topic(store, of, policies).next().is_some()
+impl Watch {
+    /// What on record has made a batch's closing obsolete. Where a result has a version, only a later one does.
+    fn overtaken(&self, store: &MemoryStore, batch: BatchId, policies: &Policies) -> Option<Overtaken> {
+        let version = |record: &OperationRecord| {
+            let field = policies.get(&record.tool).and_then(|policy| policy.version_field.as_ref())?;
+            record.result.as_ref()?.get(field)?.as_i64()
+        };
+        let place = |batch: BatchId| self.commits.order.get(&batch);
+        let one = |of: &OperationId| match store.operations.get(of).and_then(version) {
+            Some(own) => on_topic(store, *of, policies).any(|other| version(other) > Some(own)).then_some(Overtaken::ByVersion),
+            None => on_topic(store, *of, policies).any(|other| place(other.batch) > place(batch)).then_some(Overtaken::ByRequest),
+        };
+        let each: Option<Vec<Overtaken>> = self.commits.operations.get(&batch)?.iter().map(one).collect();
+        each.map(|each| if each.contains(&Overtaken::ByVersion) { Overtaken::ByVersion } else { Overtaken::ByRequest })
+    }
 }
 
 /// What else the same party asked for on the topic of an operation.

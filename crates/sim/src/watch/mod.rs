@@ -3,7 +3,8 @@
 //!
 //! | invariant | where it is checked |
 //! | --- | --- |
-//! | I1, I4, I6, I9, I10, I14, I19, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
+//! | I1, I6, I9, I10, I14, I19, R4, R5, I17 | [`told`]: every frame of a delivery, and what counts as heard |
+//! | I4 | [`honest`]: every sentence of a delivery |
 //! | I2, I12, R3, R6, edges of operations, batches and deliveries | [`commits`]: every transaction |
 //! | I3, R1, R2 | [`crate::tools`]: the tools' own ledger |
 //! | R1, R3, R6 for what is said and answered | [`crate::rig`], where it leaves the box |
@@ -17,6 +18,7 @@ pub mod call;
 pub mod commits;
 pub mod frames;
 pub mod history;
+mod honest;
 pub mod idle;
 pub mod told;
 

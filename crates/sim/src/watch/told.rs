@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use recado_core::conversation::{Acoustic, Evidence, Purpose, SegmentRef};
 use recado_core::gate::DeliveryDecision;
 use recado_core::ids::{BootId, DeliveryId, OperationId, PlaybackId, SessionId};
-use recado_core::ledger::{
-    Contradiction, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, SpokenClause,
-};
-use recado_core::policy::CanInterrupt;
+use recado_core::ledger::{DeliveryEnvelope, DeliveryKind, DeliveryRecord, DeliveryState, Route, SpokenClause};
+use recado_core::policy::{CanInterrupt, ProgressPolicy};
 
+use super::commits::Policies;
+use super::honest::honest;
 use super::{Moment, may_be_told};
 use crate::call::Call;
 use crate::edges::Machine;
@@ -36,10 +36,16 @@ pub struct Told {
     announcements: BTreeMap<PlaybackId, DeliveryId>,
     /// The latest claim of each delivery.
     pub(super) claims: BTreeMap<DeliveryId, Claimed>,
+    /// Whose latest claim of a delivery has been given up, and since when (ms).
+    pub(super) given_up: BTreeMap<DeliveryId, (SessionId, u64)>,
     /// Deliveries that another way has received: once each, whatever comes again under the same name.
     received: BTreeSet<DeliveryId>,
     /// Deliveries whose hand-off was acknowledged.
     pub(super) acknowledged: BTreeSet<DeliveryId>,
+    /// Operations that have ever been on record as not known.
+    pub(super) unknown: BTreeSet<OperationId>,
+    /// Of what kind each piece of news is, and which operations it is about.
+    news: BTreeMap<DeliveryId, (DeliveryKind, Vec<OperationId>)>,
 }
 
 #[derive(Debug)]
@@ -53,8 +59,8 @@ struct Sounded {
 #[derive(Debug)]
 pub(super) struct Claimed {
     pub boot: BootId,
-    /// Whether the delivery was too old when it was claimed.
-    pub stale: bool,
+    /// Whether the delivery was too old when it was claimed, or something newer was known.
+    pub obsolete: bool,
     /// Whether it was in doubt before.
     pub doubted: bool,
     /// Whether a frame has been released, or another way may have received it.
@@ -88,9 +94,17 @@ impl Told {
         findings.check(ours, Invariant::I17, || format!("{} speaks, the claim is {claim:?}", call.session));
     }
 
-    /// Whether a delivery was on record before `at` (ms).
-    pub fn made_before(&self, delivery: DeliveryId, at: u64) -> bool {
-        self.made.get(&delivery).is_some_and(|made| *made < at)
+    /// A conversation has news of how far operations are.
+    pub fn has_news(&mut self, envelope: &DeliveryEnvelope) {
+        self.news.insert(envelope.delivery, (envelope.kind, envelope.operations.clone()));
+    }
+
+    /// News is given to the voice: its tool's policy must have it said, and no delivery of kind `silent` is.
+    pub fn says_news(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, findings: &mut Findings) {
+        let (kind, operations) = self.news.get(&delivery).cloned().unwrap_or((DeliveryKind::Silent, Vec::new()));
+        let policy = |operation| policies.get(&store.operations.get(operation)?.tool);
+        let said = operations.iter().filter_map(policy).all(|policy| policy.progress == ProgressPolicy::Say);
+        findings.check(said && kind == DeliveryKind::Progress, Invariant::Silent, || format!("news of {operations:?} is said: {kind:?}"));
     }
 
     /// Another way has received a delivery; `acknowledged` says whether the box will know.
@@ -124,7 +138,8 @@ impl Told {
         findings.check(may, Invariant::I9, || format!("a frame of {delivery} while the caller is {:?}", call.voice.acoustic()));
         // What the core has ended still sounds until its command has come to the voice.
         let grace = 2 * link_ms + FRAME;
-        let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace);
+        let held_up = |since: u64| call.voice.held_up(since, grace, at.now);
+        let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace && !held_up(*ended));
         findings.check(!ended, Invariant::I10, || format!("a frame of {delivery}, which is {:?}", record.state));
         let lately = call.lowered_at.is_some_and(|since| at.now <= since + grace);
         let hears = lately || may_be_told(call, record);
@@ -132,20 +147,20 @@ impl Told {
         let claim = store.claims.get(&delivery);
         let claimed = claim.is_some_and(|(session, _, route)| *session == call.session && *route != Route::HandOff);
         // Behind a media thread that was held up for so long that the claim was given up, the clear is still on its way.
-        let overdue = at.now <= call.voice.stalled_until + grace;
+        let overdue = self.given_up.get(&delivery).is_some_and(|(session, since)| *session == call.session && held_up(*since));
         findings.check(claimed || overdue || self.ended.contains_key(&delivery), Invariant::I17, || {
             format!("R4: a frame of {delivery} without a claim")
         });
         if let Some(claim) = self.claims.get_mut(&delivery)
             && !std::mem::replace(&mut claim.frames, true)
         {
-            findings.check(!claim.stale, Invariant::I10, || format!("{delivery} was too old when it was claimed, and is told"));
+            findings.check(!claim.obsolete, Invariant::I10, || format!("{delivery} was obsolete when it was claimed, and is told"));
             if claimed {
                 findings.edge(Machine::Delivery, "Claimed", "Speaking", || delivery.to_string());
             }
         }
-        if released.frame == 0 {
-            honest(store, call, released, clause, record, findings);
+        if let (Some(clause), 0) = (clause, released.frame) {
+            honest(store, call, released, clause, record, &self.unknown, findings);
         }
         if let (Some(clause), true) = (clause, released.last) {
             let segment = released.segment;
@@ -222,63 +237,3 @@ impl Told {
         }
     }
 }
-
-/// I4: who is told that something has been done is told so after that is on record. What contradicts the result on record is on record
-/// beside it, and told as another answer or as a correction.
-fn honest(store: &MemoryStore, call: &Call, released: &Released, clause: Option<u32>, record: &DeliveryRecord, findings: &mut Findings) {
-    let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
-    let of = |(at, _): &(u32, _)| clause == Some(SpokenClause::SHORT) || clause == Some(*at);
-    let told = || (0_u32..).zip(&record.clauses).filter(of).filter_map(|(_, told)| store.operations.get(&told.operation));
-    let truthful = fits(text, told().map(|operation| (operation, operation.state)));
-    let otherwise = || {
-        let beside = |operation: &OperationRecord| {
-            let says = match &operation.contradiction {
-                Some(Contradiction::Succeeded(_)) => format!("Hecho lo de {}:", operation.tool),
-                Some(Contradiction::Undone) => format!("Deshecho lo de {}.", operation.tool),
-                Some(Contradiction::Failed(_)) | None => return false,
-            };
-            text.contains(&says)
-        };
-        // Alone where what was on record first was taken back, or became obsolete, before it was told.
-        let untold = |operation: &OperationRecord| {
-            let dropped = |other: &DeliveryRecord| {
-                matches!(other.state, DeliveryState::Superseded | DeliveryState::Suppressed | DeliveryState::Withdrawn)
-                    && other.sequence < record.sequence
-                    && other.clauses.iter().any(|clause| clause.operation == operation.id)
-            };
-            record.kind == DeliveryKind::Correction && store.deliveries.values().any(dropped)
-        };
-        let led = OTHERWISE.iter().any(|words| text.contains(words));
-        told().any(|operation| beside(operation) && (led || untold(operation)))
-    };
-    findings.check(truthful || otherwise(), Invariant::I4, || {
-        let states: Vec<_> = told().map(|operation| (&operation.tool, operation.state, &operation.contradiction)).collect();
-        format!("{text:?} is told of {states:?}")
-    });
-}
-
-/// Whether a text, as [`crate::drive::policies`] has it said, is true of operations in these states.
-fn fits<'a>(text: &str, told: impl Iterator<Item = (&'a OperationRecord, OperationState)>) -> bool {
-    let mut ended: BTreeMap<&str, [BTreeSet<OperationId>; 4]> = BTreeMap::new();
-    for (operation, state) in told {
-        let [done, not, cancelled, undone] = ended.entry(&operation.tool).or_default();
-        match state {
-            OperationState::Succeeded | OperationState::TooLate => done.insert(operation.id),
-            OperationState::Failed | OperationState::Unknown => not.insert(operation.id),
-            OperationState::Cancelled => cancelled.insert(operation.id),
-            OperationState::Compensated => undone.insert(operation.id),
-            _ => false,
-        };
-    }
-    let says = |words: String| text.matches(&words).count();
-    ended.iter().all(|(tool, [done, not, cancelled, undone])| {
-        let claims = says(format!("Hecho lo de {tool}:")) + says(format!("Listo {tool}."));
-        // That it was not known is told of what turns out to have failed meanwhile: a correction follows.
-        let others = says(format!("No ha podido ser lo de {tool}.")) + says(format!("No sé cómo quedó lo de {tool}."));
-        let (no_effect, taken_back) = (says(format!("Cancelado lo de {tool}.")), says(format!("Deshecho lo de {tool}.")));
-        claims <= done.len() && others >= not.len() && no_effect <= cancelled.len() && taken_back <= undone.len()
-    })
-}
-
-/// How what contradicts the result on record is led to.
-const OTHERWISE: [&str; 2] = ["Después ha llegado otra respuesta:", "Una corrección:"];
