@@ -392,4 +392,13 @@ mod tests {
         assert!(matches!(decide(&progress, &ChannelSnapshot { quiet_ms: 0, ..IDLE }).0, DeliveryDecision::QueueUntilQuiet { .. }));
         assert_eq!(decide(&progress, &IDLE).0, DeliveryDecision::DeliverNow { interrupt: false });
     }
+
+    #[test]
+    fn only_what_is_urgent_and_may_be_announced_interrupts_whatever_its_policy_covers() {
+        let speaking = ChannelSnapshot { acoustic: Acoustic::Speaking, quiet_ms: 0, ..IDLE };
+        let normal = Asked { can_interrupt: CanInterrupt::Caller, ..NORMAL };
+        assert_eq!(decide(&normal, &speaking), (DeliveryDecision::QueueUntilQuiet { min_quiet_ms: 650 }, Some(Blocker::CallerSpeaking)));
+        let agent = ChannelSnapshot { playback: Some(Priority::Normal), ..IDLE };
+        assert_eq!(decide(&Asked { ride_only: true, ..URGENT }, &agent).0, DeliveryDecision::QueueAfterPlayback);
+    }
 }

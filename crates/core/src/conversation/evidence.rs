@@ -382,4 +382,27 @@ mod tests {
         let marks = Needs { best: Evidence::Marked, ..NEEDS };
         assert_eq!(reports(&[]).verdict_without(&SEGMENT, &marks, Time(25_000)), Err(Doubt::NotBest));
     }
+
+    #[test]
+    fn a_report_up_to_the_first_packet_counts_a_loss_of_that_packet() {
+        assert_eq!(reports(&[(1, 999, 11), (1, 1_200, 11)]).verdict(&SEGMENT), Some(Ok(Evidence::Received)));
+        assert_eq!(reports(&[(1, 1_000, 11), (1, 1_200, 11)]).verdict(&SEGMENT), Some(Err(Doubt::Lost)));
+    }
+
+    #[test]
+    fn a_report_that_reaches_the_end_of_a_segment_says_that_it_was_reached() {
+        let at = Time(SEGMENT.sent_at.0 + NEEDS.grace_ms + ROUND_TRIP_MS);
+        for (highest, verdict) in [(1_098, Err(Doubt::NotReached)), (1_099, Ok(Evidence::Sent))] {
+            let mut reports = Reports::default();
+            reports.add(Generation(0), highest, 0, at);
+            assert_eq!(reports.verdict_without(&SEGMENT, &NEEDS, at), verdict);
+        }
+    }
+
+    #[test]
+    fn a_channel_without_reports_waits_for_none() {
+        let sent = Needs { best: Evidence::Sent, ..NEEDS };
+        assert_eq!(SEGMENT.settles_at(&sent, &Timers::default()), Time(10_200));
+        assert_eq!(SEGMENT.settles_at(&NEEDS, &Timers::default()), Time(25_000));
+    }
 }

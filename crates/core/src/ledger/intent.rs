@@ -481,4 +481,91 @@ mod tests {
         intents.session_over(SessionId(1));
         assert_eq!(intents.turns.len(), 1);
     }
+
+    #[test]
+    fn numbers_that_differ_make_another_key_however_large_or_close_they_are() {
+        for (one, other) in [
+            (json!({"n": 9_007_199_254_740_992_u64}), json!({"n": 9_007_199_254_740_993_u64})),
+            (json!({"n": -9_007_199_254_740_992_i64}), json!({"n": -9_007_199_254_740_993_i64})),
+            (json!({"n": 1.4}), json!({"n": 1.3})),
+            (json!({"n": 1}), json!({"n": 1.25})),
+            (json!({"n": 1e300}), json!({"n": 2e300})),
+        ] {
+            assert_ne!(key(&one, &[]), key(&other, &[]), "{one} and {other}");
+        }
+        assert_eq!(canonical_text(&json!(1e20)), json!(1e20).to_string(), "beyond what is exact a number is as it is written");
+    }
+
+    fn canonical_text(value: &Value) -> String {
+        let mut text = String::new();
+        canonical(value, &mut text);
+        text
+    }
+
+    #[test]
+    fn after_a_restart_the_latest_occurrence_counts_in_whatever_order_they_come() {
+        let (first, second) = (closed(7, 1), OperationRecord { id: OperationId(8), ..closed(7, 2) });
+        let base = split(&first.intent_key).unwrap().0.to_owned();
+        for order in [[&first, &second], [&second, &first]] {
+            let mut intents = Intents::new(0);
+            order.into_iter().for_each(|record| intents.restore(record, 0, true));
+            let known = &intents.known[&base];
+            assert_eq!((known.operation, known.occurrence), (second.id, 2));
+        }
+    }
+
+    #[test]
+    fn of_what_stood_before_a_request_only_the_last_is_kept_and_it_comes_back_where_the_request_fails() {
+        let mut intents = Intents::new(0);
+        let records: Vec<OperationRecord> = (1..=3).map(|n| OperationRecord { id: OperationId(u128::from(n)), ..closed(7, n) }).collect();
+        let base = split(&records[0].intent_key).unwrap().0.to_owned();
+        for (record, occurrence) in records.iter().zip(1..) {
+            intents.open(base.clone(), (record.id, record.batch, 0), record.turn, occurrence, &record.arguments);
+        }
+        let before = intents.known[&base].before.as_ref().unwrap();
+        assert_eq!((before.operation, before.before.is_none()), (records[1].id, true));
+        intents.close(&records[0]);
+        assert!(!intents.known[&base].closed && !intents.known[&base].before.as_ref().unwrap().closed, "it is remembered no more");
+        intents.close(&records[1]);
+        assert!(!intents.known[&base].closed && intents.known[&base].before.as_ref().unwrap().closed);
+        intents.retract(&base, SessionId(1), records[2].id);
+        assert_eq!((intents.known[&base].operation, intents.known[&base].closed), (records[1].id, true));
+    }
+
+    #[test]
+    fn what_is_forgotten_of_closed_operations_is_the_oldest_and_all_of_it() {
+        let mut intents = Intents::new(0);
+        let runs = closed(0, 1);
+        let base_of = |record: &OperationRecord| split(&record.intent_key).unwrap().0.to_owned();
+        let open = |intents: &mut Intents, record: &OperationRecord, occurrence| {
+            intents.open(base_of(record), (record.id, record.batch, 0), record.turn, occurrence, &record.arguments);
+        };
+        // Of the first one a repeat runs; the others are over.
+        open(&mut intents, &runs, 1);
+        intents.close(&runs);
+        intents.retire(&runs);
+        let repeat = OperationRecord { id: OperationId(1_000_000), ..closed(0, 2) };
+        open(&mut intents, &repeat, 2);
+        let records: Vec<OperationRecord> = (1..=CLOSED_OPERATIONS_MAX as u128).map(|number| closed(number, 1)).collect();
+        for record in &records[..CLOSED_OPERATIONS_MAX - 1] {
+            open(&mut intents, record, 1);
+            intents.close(record);
+            intents.retire(record);
+        }
+        assert!(intents.closed(runs.id).is_some(), "so many are remembered");
+        assert!(intents.known[&base_of(&runs)].before.is_some());
+        open(&mut intents, &records[CLOSED_OPERATIONS_MAX - 1], 1);
+        intents.close(&records[CLOSED_OPERATIONS_MAX - 1]);
+        intents.retire(&records[CLOSED_OPERATIONS_MAX - 1]);
+        assert!(intents.closed(runs.id).is_none());
+        let known = &intents.known[&base_of(&runs)];
+        assert_eq!((known.operation, known.before.is_none()), (repeat.id, true), "what runs is remembered");
+        assert_eq!(intents.closed.len(), CLOSED_OPERATIONS_MAX);
+        let next = closed(2_000_000, 1);
+        open(&mut intents, &next, 1);
+        intents.close(&next);
+        intents.retire(&next);
+        assert!(!intents.known.contains_key(&base_of(&records[0])), "with what told its repeats apart");
+        assert!(intents.known.contains_key(&base_of(&records[1])));
+    }
 }

@@ -441,4 +441,24 @@ mod tests {
             assert_eq!((operation.record.state, operation.record.attempt), (state, attempt));
         }
     }
+
+    #[test]
+    fn the_jitter_of_a_wait_is_drawn_over_the_whole_half() {
+        let retry = Retry { backoff_ms: 10_000, backoff_ms_max: 60_000, ..Retry::default() };
+        let mut ids = FreshIds::new(7);
+        let waits: Vec<u64> = (0..200).map(|_| wait_ms(&retry, 1, None, &mut ids)).collect();
+        assert!(waits.iter().all(|wait| (10_000..=15_000).contains(wait)), "{waits:?}");
+        for fifth in 0..5 {
+            let of_it = 10_000 + fifth * 1_000..11_000 + fifth * 1_000;
+            assert!(waits.iter().any(|wait| of_it.contains(wait)), "none in {of_it:?}: {waits:?}");
+        }
+    }
+
+    #[test]
+    fn a_result_of_any_usual_size_is_put_on_record_as_it_is() {
+        let mut operation = running(1);
+        let value = json!("x".repeat(100_000));
+        operation.receive(&OperationResult::Succeeded(value.clone()), Time(1));
+        assert_eq!(operation.record.result, Some(value));
+    }
 }

@@ -497,4 +497,46 @@ mod tests {
         assert!(check_template("{{ result.id }}").is_ok());
         assert!(check_template("{{ result.id").is_err());
     }
+
+    #[test]
+    fn a_plain_phrase_keeps_its_capital_only_where_it_is_the_word_i() {
+        let english = |state| Sayer::new().long(&ToolPolicy::default(), &record(state, None), true).en.unwrap();
+        assert_eq!(english(OperationState::Succeeded), "create ticket: what you asked for is done.");
+        assert_eq!(english(OperationState::Cancelled), "create ticket: I've cancelled what you asked for.");
+    }
+
+    #[test]
+    fn a_text_is_hedged_once_whatever_language_it_is_written_in() {
+        for text in [
+            Localised { es: Some("Hecho.".into()), en: None },
+            Localised { es: None, en: Some("Done.".into()) },
+            Localised { es: Some("Hecho.".into()), en: Some("Done.".into()) },
+        ] {
+            let once = hedged(&text);
+            assert_ne!(once, text);
+            assert_eq!(hedged(&once), once);
+        }
+    }
+
+    #[test]
+    fn a_failure_that_contradicts_says_its_own_reason() {
+        let mut policy = done("Hecho.");
+        policy.say.failed = Localised { es: Some("Falló: {{ error }}.".into()), en: None };
+        let record = OperationRecord {
+            contradiction: Some(Contradiction::Failed("sin fondos".into())),
+            error: Some("HTTP 500".into()),
+            ..record(OperationState::Succeeded, Some(json!(1)))
+        };
+        assert_eq!(Sayer::new().contradiction(&policy, &record, false).unwrap().es.unwrap(), "Falló: sin fondos.");
+    }
+
+    #[test]
+    fn a_refusal_says_in_the_language_of_the_call_that_nothing_was_done() {
+        for (language, text) in [
+            (Language::Es, "Ahora mismo no puedo hacerlo. No se ha hecho nada."),
+            (Language::En, "I can't do that right now. Nothing has been done."),
+        ] {
+            assert_eq!((Sayer::new().refused(language).as_str(), say_refused(language).as_str()), (text, text));
+        }
+    }
 }

@@ -1,0 +1,188 @@
+//! What exactly is written in one transaction, and what an input that comes meanwhile waits for.
+
+mod ledger_rig;
+
+use ledger_rig::*;
+use recado_core::ledger::*;
+use recado_core::{OperationId, SessionId};
+use serde_json::json;
+
+fn called() -> Rig {
+    let mut policies = policies();
+    policies.get_mut("ticket").unwrap().cancellable = true;
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig
+}
+
+#[test]
+fn the_result_of_our_own_executor_its_batch_and_its_closing_are_one_transaction() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.prompt = false;
+    rig.attempted(operation, 1, AttemptOutcome::Succeeded(json!({ "id": 7 })));
+    let (_, writes) = &rig.in_flight[0];
+    assert!(
+        matches!(
+            writes.as_slice(),
+            [Write::UpdateOperation(_), Write::CreateDelivery(delivery), Write::UpdateBatch(batch)]
+                if delivery.kind == DeliveryKind::Final && batch.state == BatchState::Drained
+        ),
+        "{writes:?}"
+    );
+}
+
+#[test]
+fn a_claim_is_written_with_its_state_and_given_back_with_it() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let delivery = rig.waiting().id;
+    rig.prompt = false;
+    rig.claim(CALL, delivery);
+    let (_, writes) = &rig.in_flight[0];
+    assert!(
+        matches!(
+            writes.as_slice(),
+            [Write::UpdateDelivery(row), Write::Claim { delivery: claimed, session: CALL, route: Route::Announce, .. }]
+                if *claimed == delivery && row.state == DeliveryState::Speaking
+        ),
+        "{writes:?}"
+    );
+    rig.durable();
+    rig.give(Input::Release { session: CALL, delivery });
+    let (_, writes) = &rig.in_flight[0];
+    assert!(
+        matches!(
+            writes.as_slice(),
+            [Write::UpdateDelivery(row), Write::Unclaim { delivery: given_back }]
+                if *given_back == delivery && row.state == DeliveryState::Ready
+        ),
+        "{writes:?}"
+    );
+}
+
+#[test]
+fn every_wish_to_cancel_is_on_record_before_it_is_answered() {
+    let mut rig = called();
+    let operations = [1, 2, 3].map(|number| rig.order("ticket", number));
+    let answers = |rig: &Rig| rig.news.iter().filter(|(_, news)| matches!(news, News::Cancelling(_))).count();
+    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()) });
+    assert_eq!(answers(&rig), 1);
+    rig.prompt = false;
+    rig.give(Input::Cancel { session: CALL, tool: Some("ticket".into()) });
+    for operation in operations {
+        assert_eq!(answers(&rig), 1, "not before all of it is on record");
+        rig.durable();
+        assert_eq!(rig.operation(operation), OperationState::Cancelling);
+    }
+    assert_eq!((answers(&rig), rig.cancellation().cancelling), (2, operations.to_vec()));
+}
+
+#[test]
+fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
+    let refused = |then: fn(&mut Rig, OperationId)| {
+        let mut rig = called();
+        let (first, second) = (rig.order("ticket", 1), rig.order("ticket", 2));
+        rig.prompt = false;
+        rig.give(Input::Cancel { session: CALL, tool: None });
+        let of_second = rig.in_flight.pop_back().expect("one transaction for each batch");
+        rig.fail();
+        then(&mut rig, first);
+        rig.in_flight.push_back(of_second);
+        while !rig.in_flight.is_empty() {
+            rig.durable();
+        }
+        let mut all = rig.news.iter().filter_map(|(_, news)| if let News::Cancelling(answer) = news { Some(answer.clone()) } else { None });
+        let answer = all.rfind(|answer| answer.cancelling.contains(&second) || answer.refused.contains(&first));
+        (first, second, answer.expect("answered"))
+    };
+    let (first, second, answer) = refused(|_, _| {});
+    assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![second], vec![], vec![first]));
+    let (first, second, answer) = refused(|rig, first| {
+        rig.done(first);
+        rig.durable();
+    });
+    assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![second], vec![first], vec![]));
+    let (first, second, answer) = refused(|rig, _| {
+        rig.give(Input::Cancel { session: CALL, tool: None });
+        rig.durable();
+    });
+    assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![first, second], vec![], vec![]));
+}
+
+#[test]
+fn a_wish_to_cancel_that_comes_while_the_last_of_it_is_being_told_has_nothing_left() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.done(operation);
+    let delivery = rig.waiting().id;
+    rig.claim(CALL, delivery);
+    rig.give(Input::FirstFrame { session: CALL, delivery });
+    rig.prompt = false;
+    rig.settled(CALL, delivery, &[(0, HEARD)]);
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    while !rig.in_flight.is_empty() {
+        rig.durable();
+    }
+    let answer = rig.cancellation();
+    assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![], vec![], vec![]), "it has been told how it ended");
+}
+
+#[test]
+fn a_sender_whose_answer_waits_for_the_store_gets_it_though_many_others_end_meanwhile() {
+    let mut rig = called();
+    let close = |rig: &mut Rig, number| {
+        let operation = rig.order("pay", number);
+        rig.done(operation);
+        let delivery = rig.waiting().id;
+        rig.tell(CALL, delivery);
+        operation
+    };
+    let first = close(&mut rig, 1);
+    rig.prompt = false;
+    let request = rig.callback(first, OperationResult::Succeeded(json!({ "id": 8 })));
+    let waiting = rig.in_flight.pop_front().expect("that it is contradicted goes on record");
+    rig.prompt = true;
+    for number in 2..1_100 {
+        close(&mut rig, number);
+    }
+    rig.in_flight.push_back(waiting);
+    rig.durable();
+    assert_eq!(rig.answer(request), Some(CallbackAnswer::Conflict));
+}
+
+#[test]
+fn what_runs_stays_in_memory_though_many_callers_without_a_name_have_come_and_gone() {
+    let mut rig = called();
+    let operations: Vec<OperationId> = (0..1_100_u64)
+        .map(|number| {
+            let session = SessionId(u128::from(number) + 100);
+            rig.up(session, "");
+            rig.ask(session, 1, 1, "pay", json!({ "number": number }));
+            rig.over(session);
+            rig.dispatched.last().expect("sent").operation
+        })
+        .collect();
+    let request = rig.done(operations[0]);
+    assert_eq!(rig.answer(request), Some(CallbackAnswer::Recorded));
+    assert_eq!(rig.operation(operations[0]), OperationState::Succeeded);
+    let request = rig.progress(operations[0], json!({}));
+    assert_eq!(rig.answer(request), Some(CallbackAnswer::Over));
+}
+
+#[test]
+fn progress_of_what_has_left_memory_is_over_and_of_what_never_was_unknown() {
+    let mut rig = called();
+    let first = rig.order("pay", 1);
+    let mut operation = first;
+    for number in 2..1_100 {
+        rig.done(operation);
+        let delivery = rig.waiting().id;
+        rig.tell(CALL, delivery);
+        operation = rig.order("pay", number);
+    }
+    assert!(rig.ledger.operation(first).is_none());
+    let (over, unknown) = (rig.progress(first, json!({})), rig.progress(OperationId(5), json!({})));
+    assert_eq!((rig.answer(over), rig.answer(unknown)), (Some(CallbackAnswer::Over), Some(CallbackAnswer::Unknown)));
+}
