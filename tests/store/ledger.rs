@@ -72,7 +72,7 @@ fn what_retention_has_removed_is_unknown_to_the_ledger_that_still_remembers_it()
     let outcome = scene.store.commit(&[(*commit, writes.clone())]).remove(0);
     assert_eq!(outcome, Err(CommitError::Missing("operation")));
     let failed = Input::from(Answer { commit: *commit, outcome });
-    assert_eq!(scene.ledger.handle(&mut step(1, 86_400_001), failed), [unknown.clone()]);
+    assert_eq!(scene.ledger.handle(&mut step(1, 86_400_001), failed), std::slice::from_ref(&unknown));
     assert_eq!(scene.ledger.handle(&mut step(1, 86_400_002), late), [unknown], "whoever asks again");
 }
 

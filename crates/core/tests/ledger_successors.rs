@@ -131,6 +131,20 @@ fn doubt_goes_over_to_what_takes_the_place_of_a_doubtful_closing() {
 }
 
 #[test]
+fn a_correction_that_took_doubt_over_and_is_in_doubt_itself_is_hedged_once() {
+    let mut rig = called();
+    let (pay, ticket) = pair(&mut rig);
+    rig.done(pay);
+    rig.done(ticket);
+    let closing = begin(&mut rig);
+    rig.settled(CALL, closing, &[(0, HEARD), (1, UNCERTAIN)]);
+    done(&mut rig, pay, 8);
+    let merged = begin(&mut rig);
+    rig.settled(CALL, merged, &[(0, UNCERTAIN), (1, UNCERTAIN)]);
+    assert_eq!(texts(&rig.tell(CALL, merged)), [HEDGE, "Una corrección: Pagado 8.", "Incidencia 7 abierta."]);
+}
+
+#[test]
 fn what_is_left_of_a_closing_that_was_under_way_when_it_was_taken_back_is_in_doubt() {
     for (policy, left) in [
         (UncertainPolicy::Check, vec![HEDGED]),

@@ -2,7 +2,7 @@
 
 use super::effect::SpokenClause;
 use super::record::{ClauseEvidence, DeliveryRecord, DeliveryState, Route};
-use super::say::hedge;
+use super::say::{hedge, unhedged};
 use crate::ids::{BootId, SessionId};
 use crate::policy::{Language, UncertainPolicy};
 
@@ -52,7 +52,7 @@ impl SpokenClause {
 /// * never cut: every clause;
 /// * cut with some heard: those not heard yet;
 /// * cut with none heard: the short form, where there is one; otherwise every clause;
-/// * in doubt: everything not known to be heard, after a hedge where the policy says so.
+/// * in doubt: everything not known to be heard, after one hedge where the policy says so.
 pub(super) fn words(record: &DeliveryRecord, language: Language) -> Vec<SpokenClause> {
     let doubted = record.state == DeliveryState::Uncertain;
     let short = record.short.text(language).filter(|_| !doubted && record.attempt > 0);
@@ -60,10 +60,12 @@ pub(super) fn words(record: &DeliveryRecord, language: Language) -> Vec<SpokenCl
         return vec![SpokenClause { clause: Some(SpokenClause::SHORT), text: text.to_owned() }];
     }
     let before = (doubted && record.uncertain == UncertainPolicy::Check).then(|| SpokenClause { clause: None, text: hedge(language) });
+    // What a clause brought along from a closing before is said once, and first.
+    let alone = |text| if before.is_some() { unhedged(text, language) } else { text };
     let unheard = record.clauses.iter().zip(0_u32..).filter(|(clause, _)| clause.heard.is_none());
     let clauses = unheard.map(|(clause, index)| {
-        let text = clause.text.text(language).unwrap_or_default().to_owned();
+        let text = alone(clause.text.text(language).unwrap_or_default()).to_owned();
         SpokenClause { clause: Some(index), text }
     });
-    before.into_iter().chain(clauses).collect()
+    before.iter().cloned().chain(clauses).collect()
 }

@@ -509,27 +509,26 @@ mod tests {
         for order in [[&first, &second], [&second, &first]] {
             let mut intents = Intents::new(0);
             order.into_iter().for_each(|record| intents.restore(record, 0, true));
-            let known = &intents.known[&base];
+            let known = intents.known[&base].last().unwrap();
             assert_eq!((known.operation, known.occurrence), (second.id, 2));
         }
     }
 
     #[test]
-    fn of_what_stood_before_a_request_only_the_last_is_kept_and_it_comes_back_where_the_request_fails() {
+    fn of_what_stood_before_a_request_what_is_not_over_is_kept_and_the_last_comes_back_where_the_request_fails() {
         let mut intents = Intents::new(0);
         let records: Vec<OperationRecord> = (1..=3).map(|n| OperationRecord { id: OperationId(u128::from(n)), ..closed(7, n) }).collect();
         let base = split(&records[0].intent_key).unwrap().0.to_owned();
         for (record, occurrence) in records.iter().zip(1..) {
             intents.open(base.clone(), (record.id, record.batch, 0), record.turn, occurrence, &record.arguments);
         }
-        let before = intents.known[&base].before.as_ref().unwrap();
-        assert_eq!((before.operation, before.before.is_none()), (records[1].id, true));
+        let known = |intents: &Intents| intents.known[&base].iter().map(|known| (known.operation.0, known.closed)).collect::<Vec<_>>();
         intents.close(&records[0]);
-        assert!(!intents.known[&base].closed && !intents.known[&base].before.as_ref().unwrap().closed, "it is remembered no more");
+        assert_eq!(known(&intents), [(1, true), (2, false), (3, false)]);
         intents.close(&records[1]);
-        assert!(!intents.known[&base].closed && intents.known[&base].before.as_ref().unwrap().closed);
-        intents.retract(&base, SessionId(1), records[2].id);
-        assert_eq!((intents.known[&base].operation, intents.known[&base].closed), (records[1].id, true));
+        assert_eq!(known(&intents), [(2, true), (3, false)], "what was before what is over is forgotten");
+        intents.retract(&base, (SessionId(1), records[2].turn), records[2].id);
+        assert_eq!(known(&intents), [(2, true)]);
     }
 
     #[test]
@@ -553,13 +552,13 @@ mod tests {
             intents.retire(record);
         }
         assert!(intents.closed(runs.id).is_some(), "so many are remembered");
-        assert!(intents.known[&base_of(&runs)].before.is_some());
+        assert_eq!(intents.known[&base_of(&runs)].len(), 2);
         open(&mut intents, &records[CLOSED_OPERATIONS_MAX - 1], 1);
         intents.close(&records[CLOSED_OPERATIONS_MAX - 1]);
         intents.retire(&records[CLOSED_OPERATIONS_MAX - 1]);
         assert!(intents.closed(runs.id).is_none());
-        let known = &intents.known[&base_of(&runs)];
-        assert_eq!((known.operation, known.before.is_none()), (repeat.id, true), "what runs is remembered");
+        let known: Vec<OperationId> = intents.known[&base_of(&runs)].iter().map(|known| known.operation).collect();
+        assert_eq!(known, [repeat.id], "what runs is remembered");
         assert_eq!(intents.closed.len(), CLOSED_OPERATIONS_MAX);
         let next = closed(2_000_000, 1);
         open(&mut intents, &next, 1);

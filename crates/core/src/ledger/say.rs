@@ -169,6 +169,11 @@ pub(super) fn hedged(text: &Localised) -> Localised {
     if is(&text.es, &hedge.es) || is(&text.en, &hedge.en) { text.clone() } else { lead(&hedge, text) }
 }
 
+/// The text without the hedge that [`hedged`] put before it.
+pub(super) fn unhedged(text: &str, language: Language) -> &str {
+    text.strip_prefix(&hedge(language)).map_or(text, str::trim_start)
+}
+
 /// The text as a correction of what was, or may have been, told.
 pub(super) fn correction(text: &Localised) -> Localised {
     lead(&phrase(Phrase::Correction, None), text)
