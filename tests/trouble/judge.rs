@@ -284,7 +284,7 @@ fn is_hedged(mut from_ms: u64, hedges: &[Place], beside: &[Place]) -> bool {
     true
 }
 
-/// Between two clauses of one delivery is the silence that ends each phrase, which is counted to it, and little more.
+/// Between two clauses of one delivery is a short pause, and little more.
 const APART_MS: u64 = 500;
 
 /// How `text` sounds when the box says it.
