@@ -558,3 +558,16 @@ fn a_clause_that_waits_for_evidence_behind_too_much_else_is_in_doubt_and_not_for
     assert!((1..256).all(|number| say(number).is_empty()));
     assert_eq!(say(256), [[ClauseEvidence { clause: 0, verdict: ClauseVerdict::Uncertain }]]);
 }
+
+#[test]
+fn keys_that_are_being_collected_are_counted_and_not_shown_to_who_looks_at_the_conversation() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.give(Input::Model(ModelEvent::CollectDigits { response, digits_max: 12, end: Some('#'), wait_ms: 2_000 }));
+    call.complete();
+    "739146280".chars().for_each(|key| {
+        call.give(Input::Digit(key));
+    });
+    let shown = format!("{:?}", call.conversation);
+    assert!(shown.contains("Collecting { 9 of 12 }") && !shown.contains("739146280"), "{shown}");
+}

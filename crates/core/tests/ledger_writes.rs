@@ -254,7 +254,10 @@ fn an_answer_to_a_cancel_is_not_written_before_the_report_on_the_attempt_that_ca
     rig.prompt = false;
     rig.attempt_failed(operation, 1, Executed::Maybe);
     rig.cancel_answered(operation, CancelOutcome::Compensated);
-    all_but(&mut rig, |write| matches!(write, Write::UpdateOperation(row) if row.maybe_executed && row.state == OperationState::Cancelling));
+    all_but(
+        &mut rig,
+        |write| matches!(write, Write::UpdateOperation(row) if row.maybe_executed && row.state == OperationState::Cancelling),
+    );
     assert_eq!(rig.operation(operation), OperationState::Cancelling);
     all_but(&mut rig, |_| false);
     assert_eq!(rig.operation(operation), OperationState::Compensated);
