@@ -6,6 +6,7 @@ use conversation_rig::*;
 use recado_core::DeliveryId;
 use recado_core::conversation::*;
 use recado_core::ledger::{News, Repeat, RepeatAnswer, Route, Standing as Stands};
+use recado_core::policy::{Priority, RidePosition};
 
 const ANNOUNCE: Route = Route::Announce;
 
@@ -278,4 +279,66 @@ fn a_response_that_says_something_else_has_not_answered_what_is_asked_for_again(
     assert_eq!(spoken(&call.accepted("c", response, about_to_be_told(1), "in a moment")), Vec::<String>::new());
     assert_eq!(claims(&call.give(Input::FloorHeld(false))), [(1, Route::Ride)]);
     assert_eq!(spoken(&call.claimed(1)), ["closing 1", "and then"]);
+}
+
+#[test]
+fn a_closing_that_waits_for_the_end_of_the_response_is_the_answer_already_and_no_other_is_claimed_meanwhile() {
+    let mut call = Call::new();
+    call.give(Input::FloorHeld(true));
+    let mut last = envelope(1);
+    last.ride = RidePosition::Last;
+    call.news(News::Offered(last));
+    let response = call.turn();
+    assert_eq!(claims(&call.give(Input::FloorHeld(false))), [(1, Route::Ride)]);
+    assert_eq!(spoken(&call.claimed(1)), Vec::<String>::new(), "the model may have more to say");
+    assert_eq!(claims(&call.offer(2)), []);
+    call.call_tool("c");
+    assert_eq!(spoken(&call.accepted("c", response, about_to_be_told(1), "in a moment")), Vec::<String>::new());
+    assert_eq!(spoken(&call.complete()), ["closing 1"]);
+}
+
+#[test]
+fn an_urgent_closing_is_told_while_a_response_that_has_begun_waits_for_the_store() {
+    let mut call = Call::new();
+    call.turn();
+    call.say("one");
+    call.play("one", 1_000);
+    call.call_tool("c");
+    let mut urgent = envelope(1);
+    urgent.priority = Priority::Urgent;
+    assert_eq!(claims(&call.news(News::Offered(urgent))), [(1, ANNOUNCE)]);
+    assert_eq!(spoken(&call.claimed(1)), ["closing 1"]);
+}
+
+#[test]
+fn what_was_granted_too_late_and_given_back_has_waited_since_it_was_first_offered() {
+    let mut call = quiet();
+    let mut patient = envelope(1);
+    patient.max_wait_ms = 8_000;
+    call.news(News::Offered(patient.clone()));
+    call.pass(5_000);
+    call.give(Input::FloorHeld(true));
+    assert_eq!(released(&call.claimed(1)), [1]);
+    call.news(News::Offered(patient));
+    call.turn();
+    call.say("one");
+    call.start("one", 10_000);
+    assert_eq!(claims(&call.give(Input::FloorHeld(false))), [], "it waits for the end of what is being said");
+    assert_eq!(claims(&call.pass(1_399)), []);
+    assert_eq!(claims(&call.pass(1)), [(1, Route::Ride)], "eight seconds after it was offered");
+}
+
+#[test]
+fn a_late_grant_of_an_announcement_does_not_serve_a_claim_for_a_place_in_the_response() {
+    let mut call = quiet();
+    assert_eq!(claims(&call.offer(1)), [(1, ANNOUNCE)]);
+    call.give(Input::FloorHeld(true));
+    call.pass(5_000);
+    call.turn();
+    assert_eq!(claims(&call.give(Input::FloorHeld(false))), [(1, Route::Ride)]);
+    let late = call.claimed(1);
+    assert_eq!((released(&late), spoken(&late).len()), (vec![1], 0));
+    call.claim_refused(1);
+    assert_eq!(claims(&call.offer(1)), [(1, Route::Ride)], "the claim has gone back, and it is offered again");
+    assert_eq!(spoken(&call.claimed(1)), ["closing 1"]);
 }

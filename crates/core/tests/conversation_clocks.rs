@@ -3,11 +3,11 @@
 mod conversation_rig;
 
 use conversation_rig::*;
-use recado_core::Time;
 use recado_core::conversation::*;
-use recado_core::ledger::{Cancellation, News, SpokenClause};
+use recado_core::ledger::{self, Cancellation, ClauseEvidence, ClauseVerdict, News, SpokenClause};
 use recado_core::policy::{CanInterrupt, Language, Priority};
 use recado_core::timers::Timer;
+use recado_core::{DeliveryId, ResponseId, Time};
 
 /// A response of these words, given to the voice; the first of them sounds.
 fn saying(texts: &[&str]) -> Call {
@@ -434,4 +434,140 @@ fn nothing_is_given_to_the_voice_on_hold_and_after_the_end() {
     assert_eq!(spoken(&call.give(Input::Hold(false))), ["one"]);
     call.give(Input::ChannelOver);
     assert_eq!(spoken(&call.say("two")), Vec::<String>::new());
+}
+
+/// What the model is told that was heard of a response that was cut.
+fn truncated(effects: &[Effect]) -> Vec<(ResponseId, u64, &str)> {
+    let of = |effect| match effect {
+        &Effect::Truncate { response, heard_ms, ref heard_text } => Some((response, heard_ms, heard_text.as_str())),
+        _ => None,
+    };
+    effects.iter().filter_map(of).collect()
+}
+
+/// A response was cut in the middle by something that turns out to have been noise while the answer to that is being said.
+fn cut_by_noise() -> (Call, ResponseId) {
+    let mut call = saying(&["one two three four", "five"]);
+    let response = call.response();
+    call.pass(1_200);
+    call.moves(Acoustic::Suspected);
+    call.moves(Acoustic::Speaking);
+    assert_eq!(truncated(&call.cleared("one two three four", Some(1_200))), [(response, 1_000, "one two")]);
+    call.moves(Acoustic::Trailing);
+    call.moves(Acoustic::Quiet);
+    call.say("pardon");
+    call.start("pardon", 1_000);
+    let turn = call.conversation.turn();
+    let effects = call.give(Input::Model(ModelEvent::TurnWasNoise { turn }));
+    assert_eq!(spoken(&effects), Vec::<String>::new(), "not into another response");
+    call.pass(1_000);
+    assert_eq!(spoken(&call.sent("pardon", 1_000)), ["three four", "five"]);
+    (call, response)
+}
+
+#[test]
+fn what_noise_had_cut_goes_on_after_what_is_being_said_and_to_its_end_before_anything_else() {
+    let (mut call, _) = cut_by_noise();
+    assert_eq!(spoken(&call.say("and then")), Vec::<String>::new());
+    assert_eq!(spoken(&call.play("three four", 1_000)), Vec::<String>::new());
+    assert_eq!(spoken(&call.play("five", 500)), ["and then"]);
+}
+
+#[test]
+fn a_response_that_is_cut_again_after_noise_is_known_with_all_that_was_heard_of_it() {
+    let (mut call, response) = cut_by_noise();
+    call.start("three four", 1_000);
+    call.pass(700);
+    call.moves(Acoustic::Suspected);
+    call.moves(Acoustic::Speaking);
+    assert_eq!(truncated(&call.cleared("three four", Some(700))), [(response, 1_500, "one two three")]);
+}
+
+#[test]
+fn what_was_said_of_a_response_before_the_cut_counts_and_what_could_not_be_said_does_not() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.say("one");
+    call.say("lost");
+    let segment = call.segment("lost");
+    call.give(Input::Playback(PlaybackEvent::Ready { segment, duration_ms: 800, words: vec![], near_silent: false }));
+    call.give(Input::Playback(PlaybackEvent::Failed { segment, reason: "no room".into() }));
+    call.play("one", 1_000);
+    call.say("two three four");
+    call.start("two three four", 1_000);
+    call.pass(700);
+    call.moves(Acoustic::Suspected);
+    call.moves(Acoustic::Speaking);
+    assert_eq!(truncated(&call.cleared("two three four", Some(700))), [(response, 1_500, "one two")]);
+}
+
+#[test]
+fn a_playback_finishes_on_its_own_evidence_though_that_of_another_is_still_to_come() {
+    let mut call = saying(&["one"]);
+    call.pass(2_000);
+    call.sent("one", 2_000);
+    call.turn();
+    call.say("two");
+    call.complete();
+    call.play("two", 1_000);
+    let playback = call.segment("one").playback;
+    let (generation, highest_packet, at) = (Generation(0), 100, Time(call.now));
+    call.give(Input::Playback(PlaybackEvent::Report { generation, highest_packet, cumulative_lost: 0, at }));
+    let finished = PlaybackState::Finished { heard_ms: 2_000 };
+    assert_eq!(call.edges, [Edge::Playback { playback, from: PlaybackState::Drained, to: finished }]);
+    assert_eq!(call.conversation.clocks().playback, Some(PlaybackState::Drained), "the other one");
+}
+
+#[test]
+fn each_clause_of_an_announcement_over_the_caller_is_told_to_the_model_once() {
+    let mut call = Call::new();
+    call.pass(5_000);
+    call.moves(Acoustic::Suspected);
+    call.moves(Acoustic::Speaking);
+    let mut urgent = envelope(1);
+    (urgent.priority, urgent.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller);
+    call.news(News::Offered(urgent));
+    let clauses = ["one two", "three four"].into_iter().zip(0..);
+    let clauses = clauses.map(|(text, clause)| SpokenClause { clause: Some(clause), text: text.into() });
+    call.news(News::Claimed { delivery: DeliveryId(1), clauses: clauses.collect() });
+    call.play("one two", 1_000);
+    call.start("three four", 1_000);
+    call.pass(700);
+    call.moves(Acoustic::Trailing);
+    let told = ["one two", "three"].map(|text| (text.to_owned(), Standing::Provisional));
+    assert_eq!(heard(&call.moves(Acoustic::Quiet)), told);
+}
+
+#[test]
+fn a_clause_that_waits_for_evidence_behind_too_much_else_is_in_doubt_and_not_forgotten() {
+    let mut call = Call::new();
+    call.pass(5_000);
+    call.offer(1);
+    call.claimed(1);
+    call.play("closing 1", 20);
+    call.turn();
+    let settled = |effects: &[Effect]| -> Vec<Vec<ClauseEvidence>> {
+        let of = |input| if let ledger::Input::Settled { clauses, .. } = input { Some(clauses) } else { None };
+        asked(effects).into_iter().filter_map(of).collect()
+    };
+    let mut say = |number: u32| {
+        let text = format!("word {number}");
+        call.say(&text);
+        settled(&call.play(&text, 20))
+    };
+    assert!((1..256).all(|number| say(number).is_empty()));
+    assert_eq!(say(256), [[ClauseEvidence { clause: 0, verdict: ClauseVerdict::Uncertain }]]);
+}
+
+#[test]
+fn keys_that_are_being_collected_are_counted_and_not_shown_to_who_looks_at_the_conversation() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.give(Input::Model(ModelEvent::CollectDigits { response, digits_max: 12, end: Some('#'), wait_ms: 2_000 }));
+    call.complete();
+    "739146280".chars().for_each(|key| {
+        call.give(Input::Digit(key));
+    });
+    let shown = format!("{:?}", call.conversation);
+    assert!(shown.contains("Collecting { 9 of 12 }") && !shown.contains("739146280"), "{shown}");
 }

@@ -183,3 +183,40 @@ fn a_replacement_of_what_is_still_being_accepted_waits_for_its_end() {
     }
     assert_eq!((rig.operation(newer), rig.sent(newer), rig.dispatched.len()), (OperationState::Accepted, 0, 1));
 }
+
+#[test]
+fn a_cancel_that_waits_to_be_asked_again_is_over_when_the_last_attempt_is_reported_as_not_executed_though_the_store_failed_that_first() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    let busy = CancelOutcome::Failed { error: "busy".into(), retryable: true, retry_after_ms: Some(60_000) };
+    rig.cancel_answered(operation, busy);
+    rig.prompt = false;
+    rig.attempt_failed(operation, 1, Executed::No);
+    rig.fail();
+    rig.prompt = true;
+    assert_eq!(rig.operation(operation), OperationState::Cancelling);
+    rig.pass(1_000);
+    assert_eq!((rig.operation(operation), rig.cancels.len()), (OperationState::Cancelled, 1), "nobody is left to be asked");
+}
+
+#[test]
+fn a_replacement_begins_with_the_end_of_what_it_replaces_also_where_the_store_has_just_refused_something_else_of_its_batch() {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
+    let older = rig.accepted().operation;
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+    let newer = rig.accepted().operation;
+    rig.prompt = false;
+    rig.ask(CALL, 2, 2, "ticket", json!({}));
+    rig.fail();
+    rig.prompt = true;
+    assert_eq!(rig.refusals(), 1);
+    rig.cancel_answered(older, CancelOutcome::Cancelled);
+    rig.pass(1_000);
+    assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelled, OperationState::Running));
+}

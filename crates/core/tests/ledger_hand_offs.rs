@@ -201,3 +201,29 @@ fn without_the_policy_a_closing_waits_for_its_party() {
     rig.pass(30 * 86_400_000);
     assert_eq!((rig.hand_offs.len(), rig.delivery(delivery)), (0, DeliveryState::Ready));
 }
+
+#[test]
+fn a_hand_off_that_had_to_wait_for_the_store_is_not_sent_where_somebody_has_come_meanwhile_or_it_has_become_stale() {
+    let waiting = |then: fn(&mut Rig)| {
+        let mut policies = policies();
+        let pay = policies.get_mut("pay").unwrap();
+        (pay.when_unheard, pay.hand_off_after_ms, pay.stale_after_ms) = (WhenUnheard::Webhook, AFTER, Some(AFTER + 1_000));
+        let mut rig = Rig::with(policies);
+        rig.up(CALL, "ana");
+        let operation = rig.order("pay", 1);
+        rig.over(CALL);
+        rig.callback(operation, OperationResult::Failed("no money".into()));
+        let delivery = rig.waiting().id;
+        rig.prompt = false;
+        rig.callback(operation, OperationResult::Failed("no such account".into()));
+        assert_eq!(rig.in_flight.len(), 1, "that it says something else goes on record");
+        rig.pass(AFTER);
+        then(&mut rig);
+        rig.prompt = true;
+        rig.durable();
+        (rig.hand_offs.len(), rig.delivery(delivery))
+    };
+    assert_eq!(waiting(|_| {}), (1, DeliveryState::Claimed));
+    assert_eq!(waiting(|rig| rig.up(LATER_CALL, "ana")), (0, DeliveryState::Ready));
+    assert_eq!(waiting(|rig| rig.pass(1_001)), (0, DeliveryState::Suppressed));
+}
