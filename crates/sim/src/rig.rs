@@ -411,6 +411,9 @@ impl Rig {
             let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
             let durable = record.is_some_and(|record| record.state.settled());
             self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
+            if let Some(&operation) = self.requested.get(&request).filter(|_| !self.tools.retracted.contains_key(&request)) {
+                self.tools.confirmed(operation);
+            }
             if let Some(&(operation, since)) = self.tools.retracted.get(&request) {
                 let tells = |delivery: &&DeliveryRecord| {
                     !delivery.state.terminal() && delivery.clauses.iter().any(|clause| clause.operation == operation)

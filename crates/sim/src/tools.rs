@@ -43,6 +43,10 @@ struct Sent {
     undone: bool,
     /// Whether it has said that it happened, be it true or not: without its word nobody knows.
     claims_it: bool,
+    /// Whether its word that it happened came by a callback that the box has not confirmed.
+    unconfirmed: bool,
+    /// Whether an executor has reported meanwhile that it provably did not happen.
+    denied: bool,
 }
 
 impl Sent {
@@ -91,6 +95,8 @@ impl Tools {
             refused: false,
             undone: false,
             claims_it: false,
+            unconfirmed: false,
+            denied: false,
         });
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
@@ -194,8 +200,9 @@ impl Tools {
             AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
         };
-        if fate == Fate::Done {
-            self.claimed(operation);
+        if let Some(sent) = self.sent.get_mut(&operation) {
+            sent.claims_it |= fate == Fate::Done;
+            sent.denied |= sent.unconfirmed && fate == Fate::NotDone;
         }
         self.ends(operation, attempt, fate, findings);
     }
@@ -207,7 +214,15 @@ impl Tools {
         sent.refused |= refused;
         sent.claims_it |= !refused;
         if let Some(attempt) = sent.open() {
+            sent.unconfirmed = !refused;
             self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
+        }
+    }
+
+    /// The box has confirmed a result: it is on record.
+    pub fn confirmed(&mut self, operation: OperationId) {
+        if let Some(sent) = self.sent.get_mut(&operation) {
+            (sent.unconfirmed, sent.denied) = (false, false);
         }
     }
 
@@ -254,8 +269,10 @@ impl Tools {
         let refused = sent.is_some_and(|sent| sent.refused);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
+        // A result that could not be put on record is to be sent again: until then the executor's word counts.
+        let denied = sent.is_some_and(|sent| sent.denied);
         let right = match record.state {
-            OperationState::Failed | OperationState::Cancelled => none_happened || refused,
+            OperationState::Failed | OperationState::Cancelled => none_happened || refused || denied,
             OperationState::Unknown => !none_happened,
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
             OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
