@@ -11,6 +11,7 @@ use rusqlite::{Connection, FileControl};
 
 use super::connection::{CHECKPOINT_PAGES, PAGE_BYTES};
 use super::files::sibling;
+use super::reserve;
 
 /// Takes `bytes` of what is free on the disk for the store at `path`: for the log, up to what it needs between two checkpoints, and
 /// for the file, which grows by what is moved into it.
@@ -87,8 +88,9 @@ const MAIN: Option<&str> = Some("main");
 
 const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
 
-/// Far enough below what the engine takes that rounding up does not matter.
-const CHUNK_BYTES_MAX: u64 = 1 << 30;
+/// What the file may take at once when it outgrows what was taken, of the space that others may need: little more than the reserve
+/// was. Smaller ones would let the file be cut shorter than what was taken, before that is used.
+const CHUNK_BYTES_MAX: u64 = 3 * reserve::BYTES;
 
 /// The pages after which the log is moved into the file, and those of the group of commits by which it passes them.
 const LOG_BYTES: u64 = (CHECKPOINT_PAGES as u64 + 100) * (PAGE_BYTES as u64 + LOG_FRAME_BYTES);
@@ -98,7 +100,7 @@ const LOG_FRAME_BYTES: u64 = 24;
 
 #[cfg(test)]
 mod tests {
-    use super::chunk;
+    use super::{CHUNK_BYTES_MAX, chunk};
 
     #[test]
     fn a_file_of_whole_chunks_is_as_long_as_it_is_to_be_and_no_shorter_for_what_it_has() {
@@ -107,7 +109,9 @@ mod tests {
             // What the engine makes of the pages that there are, up to as much as the reserve gives before the end.
             for pages in [whole, whole.saturating_sub(2 << 20).max(1)] {
                 let long = pages.div_ceil(chunk) * chunk;
-                assert!(long >= whole && long < whole + 1_024, "{pages} of {whole} bytes in chunks of {chunk}");
+                // A byte more a chunk, at most.
+                assert!(long >= whole && long <= whole + whole / CHUNK_BYTES_MAX, "{pages} of {whole} bytes in chunks of {chunk}");
+                assert!(chunk <= CHUNK_BYTES_MAX);
             }
         }
     }

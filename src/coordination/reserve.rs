@@ -83,7 +83,11 @@ impl Reserve {
         if self.held || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
             return;
         }
-        let there = fs::metadata(&self.path).is_ok_and(|found| found.len() == BYTES);
+        let there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file() && found.len() == BYTES);
+        if !there {
+            // What a cut left of it while it was given up, or made, keeps space that the store may need.
+            drop(fs::remove_file(&self.path));
+        }
         if !there && free_bytes(directory(&self.path)).is_ok_and(|free| free < 2 * BYTES) {
             return;
         }
