@@ -271,6 +271,11 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
         io::ErrorKind::PermissionDenied => OpenError::Permission { path },
         io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path },
         io::ErrorKind::StorageFull => OpenError::Full { path },
+        // What belongs to the store is opened without following links.
+        _ if error.raw_os_error() == Some(libc::ELOOP) => {
+            let reason = "it is a link: put the file itself there, or name its directory with box.data_dir".to_owned();
+            OpenError::Io { path, reason }
+        }
         _ => OpenError::Io { path, reason: error.to_string() },
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
     let about = |error: io::Error| from_io(&error, path);
     let mode = file.metadata().map_err(about)?.permissions().mode();
     if mode & OTHERS != 0 {
-        make_private(path).map_err(about)?;
+        file.set_permissions(fs::Permissions::from_mode(FILE_MODE)).map_err(about)?;
     }
     sync_directory(path).map_err(about)
 }
@@ -152,11 +152,12 @@ pub(super) fn make_private(path: &Path) -> io::Result<()> {
 
 /// A new file, or an emptied one, that nobody else may read.
 pub(super) fn private_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(path)
+    OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
+/// Where a link stands in its place, what it leads to is somebody else's.
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
-    options.mode(FILE_MODE).open(path).map_err(|error| from_io(&error, path))
+    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path).map_err(|error| from_io(&error, path))
 }
 
 fn number(header: &[u8], at: usize) -> i64 {

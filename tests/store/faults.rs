@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
@@ -148,6 +149,44 @@ fn a_store_that_is_killed_on_its_reserve_is_found_whole() {
     let (_store, recovered) = open(&copy, 2);
     let state = recovered.operations.iter().find(|operation| operation.id.0 == 1).map(|operation| operation.state);
     assert_eq!(state, Some(OperationState::Succeeded));
+}
+
+#[test]
+fn what_a_cut_left_of_a_reserve_that_was_being_given_up_is_space_for_the_store() {
+    let Some(disk) = Disk::mount("12m") else { return };
+    let path = path_in(&disk.0);
+    drop(open(&path, 1));
+    let reserve = sibling(&path, ".reserve");
+    fs::File::options().write(true).open(&reserve).and_then(|file| file.set_len(1 << 20)).expect("cut");
+    let room = disk.0.join("room");
+    fs::write(&room, vec![0; 512 << 10]).expect("written");
+    fill(&disk.0.join("filler"));
+    // Enough to open the store, and not enough for a reserve.
+    fs::remove_file(&room).expect("there");
+    let (_store, _) = open(&path, 2);
+    assert!(!reserve.exists());
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_of_the_store_is_not_followed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (path, other) = (path_in(directory.path()), directory.path().join("somebody_elses"));
+    drop(open(&path, 1));
+    fs::write(&other, "theirs").expect("written");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).expect("set");
+    let reserve = sibling(&path, ".reserve");
+    fs::remove_file(&reserve).and_then(|()| symlink(&other, &reserve)).expect("linked");
+    drop(open(&path, 2));
+    assert_eq!(fs::read_to_string(&other).expect("there"), "theirs");
+    assert_eq!(fs::metadata(&other).expect("there").permissions().mode() & 0o777, 0o644);
+    assert!(fs::symlink_metadata(&reserve).is_ok_and(|found| found.is_file()), "a reserve of its own");
+    // An empty file is what a store begins with.
+    let elsewhere = tempfile::tempdir().expect("a directory");
+    let path = path_in(elsewhere.path());
+    fs::write(&other, "").and_then(|()| symlink(&other, &path)).expect("linked");
+    let refused = Store::open(&path, &Options::new(BootId(3), wall(0))).expect_err("refused");
+    assert!(refused.to_string().contains("it is a link"), "{refused}");
+    assert_eq!(fs::metadata(&other).map(|found| (found.len(), found.permissions().mode() & 0o777)).expect("there"), (0, 0o644));
 }
 
 #[test]
