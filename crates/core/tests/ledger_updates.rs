@@ -201,6 +201,8 @@ fn a_result_that_is_taken_back_before_it_is_told_is_withdrawn() {
     let request = rig.retract(operation);
     assert_eq!((rig.answer(request), rig.delivery(closing)), (Some(CallbackAnswer::Recorded), DeliveryState::Withdrawn));
     assert_eq!(rig.told(CALL, closing), ["offered", "withdrawn"]);
+    let again = rig.retract(operation);
+    assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded), "who lost the answer asks again");
     assert_eq!(rig.store.batches.values().next().unwrap().state, BatchState::Closed);
 }
 
@@ -223,8 +225,9 @@ fn a_result_that_is_taken_back_stops_its_telling_and_leaves_what_else_was_to_be_
     assert_eq!((rig.delivery(closing), rest.kind), (DeliveryState::Superseded, DeliveryKind::Correction));
     let left = ["Puede que ya te lo haya dicho: Incidencia 7 abierta."];
     assert_eq!(texts(&rig.tell(CALL, rest.id)), left, "it was under way: nobody knows what was heard");
-    let late = rig.retract(ticket);
+    let (late, again) = (rig.retract(ticket), rig.retract(pay));
     assert_eq!(rig.answer(late), Some(CallbackAnswer::Over), "what has been told can't be taken back");
+    assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded), "and what was taken back stays so");
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Batch {
     }
 
     /// A result is taken back before it has been told: what would tell it is withdrawn, and what else it would tell is told by
-    /// another. Says who must stop telling what; none where it has been told, or has not come yet.
+    /// another. Says who must stop telling what; none where it has been told, or has not come yet. What was taken back stays so.
     pub fn retract(&mut self, id: OperationId, world: &World, step: &mut Step, sequence: &mut u64) -> Option<Vec<(SessionId, DeliveryId)>> {
         let known = |operation: &&Operation| operation.record.id == id && operation.record.state != OperationState::Unknown;
         self.operations.iter().find(known)?;
@@ -138,7 +138,18 @@ impl Batch {
             let state = if by.is_some() { DeliveryState::Superseded } else { DeliveryState::Withdrawn };
             stopped.extend(delivery.end(state, by).map(|session| (session, of)));
         }
-        (!found.is_empty()).then_some(stopped)
+        (!found.is_empty() || self.taken_back(id)).then_some(stopped)
+    }
+
+    /// Whether what would have told an operation's result was withdrawn, or gave way to what does not tell it, unheard.
+    fn taken_back(&self, id: OperationId) -> bool {
+        let gone = |delivery: &Delivery| {
+            let unheard = delivery.record.clauses.iter().all(|clause| clause.operation != id || clause.heard.is_none());
+            unheard && matches!(delivery.record.state, DeliveryState::Withdrawn | DeliveryState::Superseded)
+        };
+        let tells = |delivery: &&Delivery| delivery.record.clauses.iter().any(|clause| clause.operation == id);
+        let mut about = self.deliveries.iter().filter(tells).peekable();
+        about.peek().is_some() && about.all(gone)
     }
 
     /// Whether time has changed something of it.

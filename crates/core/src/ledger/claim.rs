@@ -61,7 +61,7 @@ pub(super) fn words(record: &DeliveryRecord, language: Language) -> Vec<SpokenCl
     }
     let before = (doubted && record.uncertain == UncertainPolicy::Check).then(|| SpokenClause { clause: None, text: hedge(language) });
     // What a clause brought along from a closing before is said once, and first.
-    let alone = |text| if before.is_some() { unhedged(text, language) } else { text };
+    let alone = |text| if before.is_some() { unhedged(text) } else { text };
     let unheard = record.clauses.iter().zip(0_u32..).filter(|(clause, _)| clause.heard.is_none());
     let clauses = unheard.map(|(clause, index)| {
         let text = alone(clause.text.text(language).unwrap_or_default()).to_owned();

@@ -169,9 +169,10 @@ pub(super) fn hedged(text: &Localised) -> Localised {
     if is(&text.es, &hedge.es) || is(&text.en, &hedge.en) { text.clone() } else { lead(&hedge, text) }
 }
 
-/// The text without the hedge that [`hedged`] put before it.
-pub(super) fn unhedged(text: &str, language: Language) -> &str {
-    text.strip_prefix(&hedge(language)).map_or(text, str::trim_start)
+/// The text without the hedge that [`hedged`] put before it, in whichever language there is a text.
+pub(super) fn unhedged(text: &str) -> &str {
+    let bare = |language| text.strip_prefix(hedge(language).as_str());
+    bare(Language::Es).or_else(|| bare(Language::En)).map_or(text, str::trim_start)
 }
 
 /// The text as a correction of what was, or may have been, told.
@@ -543,5 +544,13 @@ mod tests {
         ] {
             assert_eq!((Sayer::new().refused(language).as_str(), say_refused(language).as_str()), (text, text));
         }
+    }
+
+    #[test]
+    fn a_hedge_comes_off_again_in_whichever_language_it_is() {
+        let text = hedged(&Localised { es: Some("Hecho.".to_owned()), en: Some("Done.".to_owned()) });
+        assert_ne!(text.es.as_deref(), Some("Hecho."));
+        assert_eq!((text.es.as_deref().map(unhedged), text.en.as_deref().map(unhedged)), (Some("Hecho."), Some("Done.")));
+        assert_eq!(unhedged("Hecho."), "Hecho.");
     }
 }
