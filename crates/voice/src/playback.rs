@@ -274,7 +274,7 @@ fn hand_back<A>(spent: &mut VecDeque<A>, audio: A) {
     }
 }
 
-/// The pause between two clauses: 120 ms. It is no part of any segment, so that a caller who speaks up in it cuts nothing.
+/// The pause after a segment, before whatever comes next: 120 ms. It is no part of any segment, so that a caller who speaks up in it cuts nothing.
 pub(crate) const BREATH_FRAMES: u64 = 6;
 /// Clauses that wait: a reply has ten.
 pub(crate) const SEGMENTS_MAX: usize = 64;
