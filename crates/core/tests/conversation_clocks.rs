@@ -179,8 +179,8 @@ fn the_call_is_not_hung_up_before_the_last_word_has_been_said_and_while_the_call
     assert!(call.moves(Acoustic::Quiet).contains(&Effect::HangUp));
 }
 
-#[test]
-fn an_urgent_announcement_over_the_caller_goes_on_when_the_turn_ends_and_is_told_to_the_model_as_far_as_it_is_heard() {
+/// Something is offered that may be told although the caller speaks.
+fn urgent_over_the_caller() -> Call {
     let mut call = Call::new();
     call.pass(5_000);
     call.moves(Acoustic::Suspected);
@@ -188,6 +188,12 @@ fn an_urgent_announcement_over_the_caller_goes_on_when_the_turn_ends_and_is_told
     let mut urgent = envelope(1);
     (urgent.priority, urgent.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller);
     call.news(News::Offered(urgent));
+    call
+}
+
+#[test]
+fn an_urgent_announcement_over_the_caller_goes_on_when_the_turn_ends_and_is_told_to_the_model_as_far_as_it_is_heard() {
+    let mut call = urgent_over_the_caller();
     call.claimed(1);
     call.start("closing 1", 2_000);
     call.pass(1_800);
@@ -520,13 +526,7 @@ fn a_playback_finishes_on_its_own_evidence_though_that_of_another_is_still_to_co
 
 #[test]
 fn each_clause_of_an_announcement_over_the_caller_is_told_to_the_model_once() {
-    let mut call = Call::new();
-    call.pass(5_000);
-    call.moves(Acoustic::Suspected);
-    call.moves(Acoustic::Speaking);
-    let mut urgent = envelope(1);
-    (urgent.priority, urgent.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller);
-    call.news(News::Offered(urgent));
+    let mut call = urgent_over_the_caller();
     let clauses = ["one two", "three four"].into_iter().zip(0..);
     let clauses = clauses.map(|(text, clause)| SpokenClause { clause: Some(clause), text: text.into() });
     call.news(News::Claimed { delivery: DeliveryId(1), clauses: clauses.collect() });

@@ -30,6 +30,25 @@ fn waiting(rig: &mut Rig) -> (OperationId, OperationId) {
     (waits, other)
 }
 
+/// A payment to somebody takes the place of the one before it to the same.
+fn replacing() -> Rig {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig
+}
+
+/// Two of them, the second while the first runs.
+fn replaced(rig: &mut Rig) -> (OperationId, OperationId) {
+    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
+    let older = rig.accepted().operation;
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
+    let newer = rig.accepted().operation;
+    (older, newer)
+}
+
 #[test]
 fn what_happens_to_another_operation_of_its_batch_does_not_shorten_the_wait_for_an_attempt() {
     let mut rig = called();
@@ -78,11 +97,7 @@ fn an_operation_that_goes_with_every_crash_is_sent_again_so_often_and_no_more() 
 
 #[test]
 fn what_was_never_sent_is_cancelled_without_asking_anybody_also_over_a_restart() {
-    let mut policies = policies();
-    let pay = policies.get_mut("pay").unwrap();
-    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
-    let mut rig = Rig::with(policies);
-    rig.up(CALL, "ana");
+    let mut rig = replacing();
     let pay = |rig: &mut Rig, turn, euros| {
         rig.ask(CALL, turn, turn, "pay", json!({ "to": "bea", "euros": euros }));
         rig.seal(CALL, turn);
@@ -96,9 +111,7 @@ fn what_was_never_sent_is_cancelled_without_asking_anybody_also_over_a_restart()
     rig.crash(9);
     assert_eq!(rig.operation(newer), OperationState::Cancelling);
     rig.prompt = true;
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!((rig.operation(newer), rig.operation(older)), (OperationState::Cancelled, OperationState::Cancelling));
     assert!(rig.cancels.iter().all(|request| request.operation == older), "{:?}", rig.cancels);
 }
@@ -142,22 +155,13 @@ fn the_word_on_a_cancel_that_comes_after_it_was_given_up_is_what_became_of_it() 
 
 #[test]
 fn a_replacement_begins_also_where_the_store_has_just_failed_it() {
-    let mut policies = policies();
-    let pay = policies.get_mut("pay").unwrap();
-    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
-    let mut rig = Rig::with(policies);
-    rig.up(CALL, "ana");
-    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
-    let older = rig.accepted().operation;
-    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
-    let newer = rig.accepted().operation;
+    let mut rig = replacing();
+    let (older, newer) = replaced(&mut rig);
     rig.prompt = false;
     rig.seal(CALL, 2);
     rig.fail();
     rig.cancel_answered(older, CancelOutcome::Cancelled);
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     rig.prompt = true;
     rig.pass(1_000);
     assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelled, OperationState::Running));
@@ -165,11 +169,7 @@ fn a_replacement_begins_also_where_the_store_has_just_failed_it() {
 
 #[test]
 fn a_replacement_of_what_is_still_being_accepted_waits_for_its_end() {
-    let mut policies = policies();
-    let pay = policies.get_mut("pay").unwrap();
-    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
-    let mut rig = Rig::with(policies);
-    rig.up(CALL, "ana");
+    let mut rig = replacing();
     rig.prompt = false;
     rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
     rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
@@ -178,9 +178,7 @@ fn a_replacement_of_what_is_still_being_accepted_waits_for_its_end() {
     let newer = rig.accepted().operation;
     assert!(rig.in_flight.is_empty(), "nothing of the newer one begins: {:?}", rig.in_flight);
     rig.in_flight.push_back(older);
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!((rig.operation(newer), rig.sent(newer), rig.dispatched.len()), (OperationState::Accepted, 0, 1));
 }
 
@@ -202,15 +200,8 @@ fn a_cancel_that_waits_to_be_asked_again_is_over_when_the_last_attempt_is_report
 
 #[test]
 fn a_replacement_begins_with_the_end_of_what_it_replaces_also_where_the_store_has_just_refused_something_else_of_its_batch() {
-    let mut policies = policies();
-    let pay = policies.get_mut("pay").unwrap();
-    (pay.duplicate, pay.cancellable, pay.idempotency_fields) = (DuplicatePolicy::Replace, true, vec!["to".into()]);
-    let mut rig = Rig::with(policies);
-    rig.up(CALL, "ana");
-    rig.ask(CALL, 1, 1, "pay", json!({ "to": "bea", "euros": 5 }));
-    let older = rig.accepted().operation;
-    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 9 }));
-    let newer = rig.accepted().operation;
+    let mut rig = replacing();
+    let (older, newer) = replaced(&mut rig);
     rig.prompt = false;
     rig.ask(CALL, 2, 2, "ticket", json!({}));
     rig.fail();

@@ -248,9 +248,7 @@ fn a_claim_given_back_before_it_was_durable_is_not_granted() {
     rig.give(Input::Release { session: CALL, delivery });
     rig.claim(CALL, delivery);
     rig.give(Input::Release { session: CALL, delivery });
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!(rig.delivery(delivery), DeliveryState::Ready);
     assert_eq!(rig.waiting().attempt, 0);
 }
@@ -292,9 +290,7 @@ fn evidence_counts_when_it_is_durable_and_is_kept_until_it_is() {
     let mut rig = prompt();
     let operation = rig.order("pay", 1);
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.prompt = false;
     rig.settled(CALL, delivery, &[(0, HEARD)]);
     rig.over(CALL);
@@ -335,9 +331,7 @@ fn evidence_that_the_store_never_takes_does_not_hold_up_the_end_of_its_conversat
     let mut rig = prompt();
     let operation = rig.order("pay", 1);
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.prompt = false;
     rig.settled(CALL, delivery, &[(0, HEARD)]);
     rig.over(CALL);
@@ -358,15 +352,11 @@ fn a_cancel_while_the_acceptance_is_in_flight_finds_the_operation() {
     rig.ask(CALL, 1, 1, "pay", json!({}));
     rig.seal(CALL, 1);
     rig.give(Input::Cancel { session: CALL, tool: None });
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     let operation = rig.accepted().operation;
     assert_eq!((rig.operation(operation), rig.sent(operation)), (OperationState::Cancelling, 1));
     rig.pass(300_000);
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!(rig.operation(operation), OperationState::Unknown, "it was out when it was cancelled, and nobody ever said");
 }
 
@@ -378,9 +368,7 @@ fn what_waits_for_a_stuck_store_is_bounded_and_senders_are_refused() {
     let requests: Vec<_> = (0..500).map(|_| rig.done(operation)).collect();
     let refused = requests.iter().filter(|&&request| rig.answer(request) == Some(CallbackAnswer::Unavailable)).count();
     assert!((400..500).contains(&refused), "{refused}");
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!(rig.answers.len(), 500);
 }
 
@@ -391,9 +379,7 @@ fn the_same_thing_asked_without_end_while_the_store_is_stuck_is_answered_every_t
         rig.ask(CALL, 1, 1, "pay", json!({}));
     }
     rig.fail();
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     let accepted = rig.news.iter().filter(|(_, news)| matches!(news, News::Accepted(_))).count();
     assert_eq!((accepted + rig.refusals(), rig.dispatched.len()), (500, 1));
 }

@@ -67,9 +67,7 @@ fn a_callback_that_arrives_twice_is_recorded_once_and_answered_alike() {
     rig.durable();
     let (first, second) = (rig.done(operation), rig.done(operation));
     assert_eq!(rig.answers, [], "nobody is answered before the result is durable");
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!(rig.answer(first), Some(CallbackAnswer::Recorded));
     assert_eq!(rig.answer(second), Some(CallbackAnswer::Recorded));
     assert_eq!(rig.store.deliveries.len(), 1);
@@ -107,9 +105,7 @@ fn a_closing_interrupted_before_it_is_heard_is_ready_again_in_its_short_form() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.settled(CALL, delivery, &[(0, UNHEARD)]);
     assert_eq!(rig.delivery(delivery), DeliveryState::Ready);
     assert_eq!(rig.operation(operation), OperationState::Succeeded, "I5");
@@ -220,9 +216,7 @@ fn audio_generated_that_the_far_end_has_not_played_is_not_spoken() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.settled(CALL, delivery, &[(0, UNCERTAIN)]);
     assert_eq!(rig.delivery(delivery), DeliveryState::Uncertain);
     assert_eq!(rig.count(&LedgerMeasure::Spoken), 0);

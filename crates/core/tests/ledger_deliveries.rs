@@ -346,9 +346,7 @@ fn a_closing_cut_while_its_correction_waits_is_folded_into_it_without_what_was_h
     rig.seal(CALL, 1);
     rig.done(first);
     rig.attempt_failed(second, 1, Executed::Maybe);
-    let closing = rig.waiting().id;
-    rig.claim(CALL, closing);
-    rig.give(Input::FirstFrame { session: CALL, delivery: closing });
+    let closing = rig.begins(CALL);
     rig.done(second);
     assert_eq!(rig.delivery(closing), DeliveryState::Speaking, "it is being spoken: the correction waits behind it");
     rig.settled(CALL, closing, &[(0, HEARD), (1, UNHEARD)]);
@@ -364,9 +362,7 @@ fn a_closing_cut_while_its_correction_is_being_told_is_not_told_before_that_has_
     rig.up(CALL, "ana");
     let operation = rig.order("pay", 1);
     rig.attempt_failed(operation, 1, Executed::Maybe);
-    let closing = rig.waiting().id;
-    rig.claim(CALL, closing);
-    rig.give(Input::FirstFrame { session: CALL, delivery: closing });
+    let closing = rig.begins(CALL);
     rig.done(operation);
     let correction = rig.ledger.pending()[1].id;
     rig.claim(CALL, correction);

@@ -231,9 +231,7 @@ fn a_restart_in_the_middle_of_a_replacement_goes_on_with_it() {
         // The newer one is durable; the older one's cancel is or is not.
         rig.crash(kept);
         rig.prompt = true;
-        while !rig.in_flight.is_empty() {
-            rig.durable();
-        }
+        rig.all_durable();
         assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelling, OperationState::Accepted));
         assert_eq!((rig.sent(older), rig.sent(newer)), (1, 0), "what is to be cancelled is not sent again");
         rig.cancel_answered(older, CancelOutcome::Cancelled);

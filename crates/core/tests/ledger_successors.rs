@@ -34,13 +34,6 @@ fn pair(rig: &mut Rig) -> (OperationId, OperationId) {
     (pay, ticket)
 }
 
-fn begin(rig: &mut Rig) -> recado_core::DeliveryId {
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
-    delivery
-}
-
 fn done(rig: &mut Rig, operation: OperationId, id: u32) {
     rig.callback(operation, OperationResult::Succeeded(json!({ "id": id })));
 }
@@ -60,7 +53,7 @@ fn a_short_form_that_would_be_cut_is_not_used_and_every_clause_is_told_instead()
     for (operation, text) in operations.iter().zip(&texts_of) {
         rig.callback(*operation, OperationResult::Failed(text.clone()));
     }
-    let delivery = begin(&mut rig);
+    let delivery = rig.begins(CALL);
     let unheard: Vec<_> = (0..5).map(|clause| (clause, UNHEARD)).collect();
     rig.settled(CALL, delivery, &unheard);
     let again = rig.tell(CALL, delivery);
@@ -108,7 +101,7 @@ fn what_was_heard_of_a_closing_that_was_replaced_since_is_corrected_and_not_told
     let (pay, ticket) = pair(&mut rig);
     rig.done(pay);
     rig.done(ticket);
-    let closing = begin(&mut rig);
+    let closing = rig.begins(CALL);
     rig.settled(CALL, closing, &[(0, HEARD), (1, UNHEARD)]);
     rig.retract(ticket);
     done(&mut rig, pay, 8);
@@ -122,7 +115,7 @@ fn doubt_goes_over_to_what_takes_the_place_of_a_doubtful_closing() {
     let (pay, ticket) = pair(&mut rig);
     rig.done(pay);
     rig.done(ticket);
-    let closing = begin(&mut rig);
+    let closing = rig.begins(CALL);
     rig.settled(CALL, closing, &[(0, UNCERTAIN), (1, UNCERTAIN)]);
     done(&mut rig, pay, 8);
     let merged = rig.waiting();
@@ -136,10 +129,10 @@ fn a_correction_that_took_doubt_over_and_is_in_doubt_itself_is_hedged_once() {
     let (pay, ticket) = pair(&mut rig);
     rig.done(pay);
     rig.done(ticket);
-    let closing = begin(&mut rig);
+    let closing = rig.begins(CALL);
     rig.settled(CALL, closing, &[(0, HEARD), (1, UNCERTAIN)]);
     done(&mut rig, pay, 8);
-    let merged = begin(&mut rig);
+    let merged = rig.begins(CALL);
     rig.settled(CALL, merged, &[(0, UNCERTAIN), (1, UNCERTAIN)]);
     assert_eq!(texts(&rig.tell(CALL, merged)), [HEDGE, "Una corrección: Pagado 8.", "Incidencia 7 abierta."]);
 }
@@ -158,7 +151,7 @@ fn what_is_left_of_a_closing_that_was_under_way_when_it_was_taken_back_is_in_dou
         let (pay, ticket) = pair(&mut rig);
         rig.done(pay);
         rig.done(ticket);
-        let closing = begin(&mut rig);
+        let closing = rig.begins(CALL);
         rig.retract(pay);
         assert_eq!(rig.delivery(closing), DeliveryState::Superseded);
         let rest = rig.waiting().id;
@@ -172,7 +165,7 @@ fn a_clause_that_was_cut_takes_nothing_from_the_doubt_about_another() {
     let (pay, ticket) = pair(&mut rig);
     rig.done(pay);
     rig.done(ticket);
-    let closing = begin(&mut rig);
+    let closing = rig.begins(CALL);
     rig.settled(CALL, closing, &[(0, UNCERTAIN), (1, UNHEARD)]);
     assert_eq!(rig.delivery(closing), DeliveryState::Uncertain);
     assert_eq!(texts(&rig.tell(CALL, closing)), [HEDGE, "Pagado 7.", "Incidencia 7 abierta."]);

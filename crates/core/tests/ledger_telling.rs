@@ -167,9 +167,7 @@ fn a_hand_off_that_waits_behind_a_claim_or_an_end_is_none() {
     rig.prompt = false;
     rig.retract(operation);
     rig.pass(1);
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!((rig.delivery(delivery), rig.hand_offs.len()), (DeliveryState::Withdrawn, 0));
     let (mut rig, _, delivery) = closing();
     rig.prompt = false;
@@ -177,9 +175,7 @@ fn a_hand_off_that_waits_behind_a_claim_or_an_end_is_none() {
     rig.claim(LATER_CALL, delivery);
     rig.over(LATER_CALL);
     rig.pass(1);
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     assert_eq!((rig.delivery(delivery), rig.hand_offs.len()), (DeliveryState::Ready, 0), "the time begins anew");
 }
 

@@ -216,9 +216,7 @@ fn a_result_that_is_taken_back_stops_its_telling_and_leaves_what_else_was_to_be_
     rig.seal(CALL, 1);
     rig.done(pay);
     rig.done(ticket);
-    let closing = rig.waiting().id;
-    rig.claim(CALL, closing);
-    rig.give(Input::FirstFrame { session: CALL, delivery: closing });
+    let closing = rig.begins(CALL);
     rig.retract(pay);
     assert_eq!(rig.told(CALL, closing).last(), Some(&"withdrawn"), "I10");
     let rest = rig.waiting();

@@ -90,9 +90,7 @@ fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
         rig.fail();
         then(&mut rig, first);
         rig.in_flight.push_back(of_second);
-        while !rig.in_flight.is_empty() {
-            rig.durable();
-        }
+        rig.all_durable();
         let mut all = rig.news.iter().filter_map(|(_, news)| if let News::Cancelling(answer) = news { Some(answer.clone()) } else { None });
         let answer = all.rfind(|answer| answer.cancelling.contains(&second) || answer.refused.contains(&first));
         (first, second, answer.expect("answered"))
@@ -116,15 +114,11 @@ fn a_wish_to_cancel_that_comes_while_the_last_of_it_is_being_told_has_nothing_le
     let mut rig = called();
     let operation = rig.order("ticket", 1);
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.prompt = false;
     rig.settled(CALL, delivery, &[(0, HEARD)]);
     rig.give(Input::Cancel { session: CALL, tool: None });
-    while !rig.in_flight.is_empty() {
-        rig.durable();
-    }
+    rig.all_durable();
     let answer = rig.cancellation();
     assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![], vec![], vec![]), "it has been told how it ended");
 }
@@ -271,9 +265,7 @@ fn what_is_asked_for_again_in_another_turn_while_its_end_is_being_written_is_don
     rig.seal(CALL, 1);
     let operation = rig.accepted().operation;
     rig.done(operation);
-    let delivery = rig.waiting().id;
-    rig.claim(CALL, delivery);
-    rig.give(Input::FirstFrame { session: CALL, delivery });
+    let delivery = rig.begins(CALL);
     rig.prompt = false;
     rig.settled(CALL, delivery, &[(0, HEARD)]);
     ask(&mut rig, 1);

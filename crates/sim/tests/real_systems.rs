@@ -205,8 +205,8 @@ fn what_was_on_its_way_when_the_call_was_put_on_hold_is_not_credited_without_a_r
     assert_eq!(rig.deliveries(), [DeliveryState::Uncertain]);
 }
 
-#[test]
-fn what_left_before_a_hold_and_is_told_of_after_it_is_not_credited_without_a_report() {
+/// A closing of which the last frame leaves next, to a far end that sends no reports; the conversation learns of it later.
+fn before_the_last_frame() -> (Rig, usize) {
     let mut rig = Rig::new(policies());
     rig.link_ms = 35;
     let call = rig.quiet_call(Some("ana"));
@@ -218,6 +218,12 @@ fn what_left_before_a_hold_and_is_told_of_after_it_is_not_credited_without_a_rep
     let frames = closing(&rig, call).frames;
     rig.run_until("its last frame is due", |rig| rig.closing_frames(call) == frames - 1);
     rig.run(19);
+    (rig, call)
+}
+
+#[test]
+fn what_left_before_a_hold_and_is_told_of_after_it_is_not_credited_without_a_report() {
+    let (mut rig, call) = before_the_last_frame();
     // The last frame leaves, and the conversation learns of the hold before it learns of that.
     rig.calls[call].on_hold = true;
     rig.input(call, Input::Hold(true));
@@ -425,17 +431,7 @@ fn the_result_itself_is_the_answer_when_it_is_asked_for_again() {
 
 #[test]
 fn what_left_before_a_hold_and_is_told_of_when_the_hold_has_ended_again_is_not_credited_without_a_report() {
-    let mut rig = Rig::new(policies());
-    rig.link_ms = 35;
-    let call = rig.quiet_call(Some("ana"));
-    let ops = rig.request(call, &["mesa"]);
-    rig.run(3_000);
-    rig.calls[call].voice.far_end.rtcp = false;
-    done(&mut rig, ops[0]);
-    rig.run_until("the closing sounds", |rig| rig.closing_frames(call) > 0);
-    let frames = closing(&rig, call).frames;
-    rig.run_until("its last frame is due", |rig| rig.closing_frames(call) == frames - 1);
-    rig.run(19);
+    let (mut rig, call) = before_the_last_frame();
     // The last frame leaves, and before the conversation learns of that there has been a hold.
     rig.calls[call].on_hold = true;
     rig.input(call, Input::Hold(true));

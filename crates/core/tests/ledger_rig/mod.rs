@@ -129,8 +129,8 @@ impl Rig {
                 Effect::Measured(measure) => self.measures.push(measure),
             }
         }
-        while self.prompt && !self.in_flight.is_empty() {
-            self.durable();
+        if self.prompt {
+            self.all_durable();
         }
     }
 
@@ -368,6 +368,21 @@ impl Rig {
 
     pub fn claim(&mut self, session: SessionId, delivery: DeliveryId) {
         self.give(Input::Claim { session, delivery, route: Route::Announce });
+    }
+
+    /// What was given to the store, and what that leads to, is durable.
+    pub fn all_durable(&mut self) {
+        while !self.in_flight.is_empty() {
+            self.durable();
+        }
+    }
+
+    /// Claims what waits, and its first frame leaves.
+    pub fn begins(&mut self, session: SessionId) -> DeliveryId {
+        let delivery = self.waiting().id;
+        self.claim(session, delivery);
+        self.give(Input::FirstFrame { session, delivery });
+        delivery
     }
 
     pub fn settled(&mut self, session: SessionId, delivery: DeliveryId, verdicts: &[(u32, ClauseVerdict)]) {

@@ -75,16 +75,22 @@ async fn an_attempt_at_a_tool_that_is_gone_is_reported_as_not_executed() {
     executor.stop(Duration::ZERO).await;
 }
 
-#[tokio::test]
-async fn a_stop_reports_what_waits_as_not_executed_and_what_was_sent_as_doubtful() {
+/// One that was sent, one that was not, and one that waits for a place.
+async fn two_under_way() -> (Arc<Scripted>, Executor, mpsc::Receiver<ledger::Input>) {
     let tool = Arc::new(Scripted::default());
-    let (executor, mut reports) = start(&[("a", tool.clone(), 2)], 2);
+    let (executor, reports) = start(&[("a", tool.clone(), 2)], 2);
     executor.dispatch(dispatch("a", 1, "hang")).unwrap();
     executor.dispatch(dispatch("a", 2, "hang unsent")).unwrap();
     executor.dispatch(dispatch("a", 3, "ok")).unwrap();
     while tool.begun.load(Ordering::SeqCst) < 2 {
         tool.changed.notified().await;
     }
+    (tool, executor, reports)
+}
+
+#[tokio::test]
+async fn a_stop_reports_what_waits_as_not_executed_and_what_was_sent_as_doubtful() {
+    let (_, executor, mut reports) = two_under_way().await;
     executor.stop(Duration::from_millis(1)).await;
     let mut outcomes = BTreeMap::new();
     while let Some(ledger::Input::Attempted { operation, outcome, .. }) = reports.recv().await {
@@ -147,14 +153,7 @@ async fn reports_that_nobody_takes_hold_up_attempts_and_lose_nothing() {
 
 #[tokio::test]
 async fn a_cancel_recalls_what_has_not_left_and_asks_the_tool_about_what_has() {
-    let tool = Arc::new(Scripted::default());
-    let (executor, mut reports) = start(&[("a", tool.clone(), 2)], 2);
-    executor.dispatch(dispatch("a", 1, "hang")).unwrap();
-    executor.dispatch(dispatch("a", 2, "hang unsent")).unwrap();
-    executor.dispatch(dispatch("a", 3, "ok")).unwrap();
-    while tool.begun.load(Ordering::SeqCst) < 2 {
-        tool.changed.notified().await;
-    }
+    let (tool, executor, mut reports) = two_under_way().await;
     for (operation, outcome) in
         [(3, CancelOutcome::Recalled), (2, CancelOutcome::Recalled), (1, CancelOutcome::Compensated), (9, CancelOutcome::Compensated)]
     {
