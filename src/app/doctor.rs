@@ -44,7 +44,9 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let (mut problems, mut remarks) = (Vec::new(), Vec::new());
     if !path.exists() {
         let shown = path.display();
-        remarks.push(format!("It was looked for at {shown}. A box under systemd keeps it elsewhere: --set box.data_dir=/var/lib/recado."));
+        remarks.push(format!(
+            "It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: --set box.data_dir=/var/lib/recado."
+        ));
     }
     judge(&examination, config.store.backups, &mut problems, &mut remarks);
     if !now.synchronised {

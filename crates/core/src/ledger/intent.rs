@@ -79,10 +79,10 @@ pub(super) fn record_digest(record: &OperationRecord) -> Option<Digest> {
     }
 }
 
-/// What is remembered of one operation under a base.
+/// What is remembered of an operation under a base.
 #[derive(Debug, Clone)]
 pub(super) struct Known {
-    /// The latest operation.
+    /// Its identifier.
     pub operation: OperationId,
     /// Its batch.
     pub batch: BatchId,
