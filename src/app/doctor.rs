@@ -86,7 +86,7 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
         remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
     }
     for file in &found.set_aside {
-        problems
+        remarks
             .push(format!("{} was damaged and set aside: keep it elsewhere, then move it away; check the disk (dmesg).", file.display()));
     }
 }
