@@ -196,6 +196,19 @@ fn a_result_that_comes_after_too_late_was_told_without_it_is_kept_and_told() {
 }
 
 #[test]
+fn what_the_tool_says_is_too_late_to_cancel_is_not_cancelled_for_a_report_that_nothing_was_done() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    cancel(&mut rig, "ticket");
+    rig.cancel_answered(operation, CancelOutcome::TooLate { result: None });
+    assert_eq!(rig.operation(operation), OperationState::Cancelling, "its result may come yet");
+    rig.attempt_failed(operation, 1, Executed::No);
+    assert_eq!(rig.operation(operation), OperationState::TooLate);
+    let closing = rig.waiting().id;
+    assert_eq!(texts(&rig.tell(CALL, closing)), ["No ha dado tiempo a cancelarlo. Lo que pediste está hecho."]);
+}
+
+#[test]
 fn too_late_without_a_result_after_it_was_given_up_is_told_without_one() {
     let too_late = CancelOutcome::TooLate { result: None };
     let given_up = || {

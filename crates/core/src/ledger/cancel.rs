@@ -45,7 +45,8 @@ impl Operation {
     pub(super) fn advance_cancel(&mut self, policy: Option<&ToolPolicy>, now: Time) {
         let takes_requests = policy.is_some_and(|policy| policy.cancellable);
         if !self.out && !self.maybe() {
-            self.settle(OperationState::Cancelled, now);
+            // The tool's own word that it took effect outweighs an executor's that it did not.
+            self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Cancelled }, now);
         } else if self.cut_off && fault(Fault::CancelForgottenAtRestart) {
             self.settle(OperationState::Unknown, now);
         } else if now >= self.deadline || (!self.out && (self.cancel.exhausted || !takes_requests)) {

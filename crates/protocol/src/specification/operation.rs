@@ -131,7 +131,7 @@ impl Operation {
     /// R6: asked when `Cancelling` is durable; `Cancelled` only where nothing can have been executed, or by the tool's word.
     fn advance_cancel(&mut self, rules: &Rules) {
         if !self.out && !self.maybe() {
-            self.settle(OperationState::Cancelled);
+            self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Cancelled });
         } else if self.overdue || (!self.out && (self.cancel.exhausted || !rules.cancellable)) {
             self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Unknown });
         } else if !self.cancel.out && !self.cancel.exhausted {
