@@ -180,6 +180,24 @@ fn a_model_that_repeats_a_turn_does_not_ask_again_though_another_call_of_the_par
 }
 
 #[test]
+fn a_claim_of_what_becomes_obsolete_while_it_is_being_committed_is_refused() {
+    let mut rig = called_with(|policy| policy.topic = Some("the order".into()));
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.prompt = false;
+    rig.claim(CALL, closing);
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "carla" }));
+    let claim = rig.in_flight.pop_front().expect("the claim is being committed");
+    rig.durable();
+    rig.in_flight.push_back(claim);
+    rig.all_durable();
+    assert_eq!(rig.told(CALL, closing), ["offered", "refused", "withdrawn"], "nothing of it may sound (I10)");
+    assert_eq!(rig.delivery(closing), DeliveryState::Superseded);
+    assert!(rig.store.claims.is_empty());
+}
+
+#[test]
 fn each_newer_request_on_a_topic_makes_the_one_before_it_obsolete() {
     let mut rig = called_with(|policy| policy.topic = Some("the order".into()));
     let asked = [1, 2, 3, 4].map(|number| {

@@ -108,6 +108,15 @@ impl Lane {
             || self.waiting.iter().any(|work| matches!(work, Work::Claim { session: of, .. } if *of == session))
     }
 
+    /// Whether something waits that ends a delivery, whatever comes before it.
+    pub fn will_end(&self, delivery: DeliveryId) -> bool {
+        self.waiting.iter().any(|work| match work {
+            Work::Obsolete { .. } => true,
+            Work::Suppress { delivery: of } => *of == delivery,
+            _ => false,
+        })
+    }
+
     pub fn idle(&self) -> bool {
         self.in_flight.is_none() && self.waiting.is_empty()
     }

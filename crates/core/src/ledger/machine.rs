@@ -432,15 +432,16 @@ impl Ledger {
             self.again.extend(part.outcome.bounced);
             match part.work {
                 Work::Claim { session, delivery, .. } => {
+                    let obsolete = lane.will_end(delivery);
                     let held = lane
                         .batch
                         .as_mut()
                         .and_then(|batch| batch.delivery(delivery))
                         .filter(|found| found.claim.as_ref().is_some_and(|claim| claim.session == session));
-                    // Given back in the same transaction, or never granted; or it has become stale while the claim was being
-                    // committed, which is when that is judged.
+                    // Given back in the same transaction, or never granted; or it has become stale or obsolete while the claim was
+                    // being committed, which is when that is judged.
                     let stale = held.as_ref().is_some_and(|found| found.stale(step));
-                    if held.is_some() && !stale {
+                    if held.is_some() && !stale && !obsolete {
                         told.extend(part.outcome.then);
                     } else {
                         told.push(claim_refused(session, delivery));
