@@ -51,10 +51,12 @@ impl Ear {
     }
 }
 
-/// How well the least similar fifth of a second fits, of those in which something is said.
+/// How well the least similar fifth of a second fits, of those in which something is said; and what the last packet carries, however
+/// little that is: who was not sent it has not heard all.
 fn least_likeness(heard: &[i16], said: &[i16]) -> f64 {
     let fifths = heard.chunks(FIFTH).zip(said.chunks(FIFTH)).filter(|(_, said)| voiced(said));
-    fifths.map(|(heard, said)| likeness(heard, said)).fold(1.0, f64::min)
+    let end = heard.chunks(PACKET).zip(said.chunks(PACKET)).next_back().filter(|(_, said)| said.iter().any(|sample| *sample != 0));
+    fifths.chain(end).map(|(heard, said)| likeness(heard, said)).fold(1.0, f64::min)
 }
 
 /// Normalised cross-correlation at one place.
@@ -102,6 +104,9 @@ fn most_energetic(samples: &[i16], length: usize) -> Option<usize> {
 /// An eighth of a second.
 const ANCHOR: usize = RATE / 8;
 
+/// What a packet carries: 20 ms.
+const PACKET: usize = RATE / 50;
+
 /// A fifth of a second.
 const FIFTH: usize = RATE / 5;
 
@@ -145,5 +150,13 @@ mod tests {
         let phrase = noise(3, RATE);
         let cut = [&phrase[..RATE * 7 / 10], &vec![0; RATE][..]].concat();
         assert!(Ear { samples: cut }.find(&phrase).is_empty());
+    }
+
+    #[test]
+    fn a_phrase_whose_last_packet_was_not_sent_was_not_heard_though_hardly_anything_is_in_it() {
+        let mut phrase = noise(4, RATE + 120);
+        phrase[RATE..].iter_mut().for_each(|sample| *sample /= 128);
+        let heard = |samples: &[i16]| Ear { samples: [samples, &[0; RATE]].concat() }.find(&phrase).len();
+        assert_eq!((heard(&phrase), heard(&phrase[..RATE])), (1, 0));
     }
 }
