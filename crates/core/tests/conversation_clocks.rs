@@ -42,7 +42,7 @@ fn the_clocks_show_a_reply_until_it_is_said_and_its_audio_until_it_is_known_to_b
     call.sent("one", 1_000);
     assert_eq!(call.edges, [Edge::Playback { playback, from: PlaybackState::Playing, to: PlaybackState::Drained }]);
     assert_eq!(shown(&call), (None, Some(PlaybackState::Drained)));
-    call.report();
+    call.played();
     let finished = PlaybackState::Finished { heard_ms: 1_000 };
     assert_eq!(call.edges, [Edge::Playback { playback, from: PlaybackState::Drained, to: finished }]);
     assert_eq!(shown(&call), (None, None));
@@ -56,7 +56,7 @@ fn a_playback_finishes_when_the_last_of_its_own_segments_is_settled() {
     let mut call = saying(&["one", "two"]);
     call.pass(2_000);
     call.sent("one", 2_000);
-    call.report();
+    call.played();
     let playback = call.segment("one").playback;
     call.play("two", 1_000);
     assert_eq!(call.conversation.clocks().playback, Some(PlaybackState::Drained), "of the second nothing is known");
@@ -65,7 +65,7 @@ fn a_playback_finishes_when_the_last_of_its_own_segments_is_settled() {
     call.complete();
     call.play("three", 500);
     let other = call.segment("three").playback;
-    call.report();
+    call.played();
     let finished = |heard_ms| PlaybackState::Finished { heard_ms };
     let edges = [(playback, 3_000), (other, 500)].map(|(playback, heard_ms)| Edge::Playback {
         playback,
@@ -557,6 +557,37 @@ fn a_clause_that_waits_for_evidence_behind_too_much_else_is_in_doubt_and_not_for
     };
     assert!((1..256).all(|number| say(number).is_empty()));
     assert_eq!(say(256), [[ClauseEvidence { clause: 0, verdict: ClauseVerdict::Uncertain }]]);
+}
+
+#[test]
+fn what_is_reported_counts_once_the_far_end_has_played_it() {
+    let mut call = saying(&["one"]);
+    call.pass(2_000);
+    call.sent("one", 2_000);
+    assert_eq!(call.report(), [], "it may still lie in the jitter buffer");
+    assert_eq!(call.pass(BUFFER - 1), []);
+    assert_eq!(heard(&call.pass(1)), [("one".to_owned(), Standing::Settled(Evidence::Received))]);
+}
+
+#[test]
+fn what_lay_in_the_jitter_buffer_when_the_call_ended_or_was_put_on_hold_is_in_doubt_whatever_is_reported() {
+    for end in [Input::ChannelOver, Input::Hold(true)] {
+        for (played_ms, standing) in [(BUFFER - 1, Standing::Uncertain), (BUFFER, Standing::Settled(Evidence::Received))] {
+            for reported_before in [false, true] {
+                let mut call = saying(&["one"]);
+                call.pass(2_000);
+                call.sent("one", 2_000);
+                let mut effects = if reported_before { call.report() } else { vec![] };
+                effects.extend(call.pass(played_ms));
+                effects.extend(call.give(end.clone()));
+                // With its goodbye, say.
+                effects.extend(call.report());
+                assert_eq!(heard(&effects), [("one".to_owned(), standing)], "{end:?} after {played_ms} ms, {reported_before}");
+                let too_late = |effect: &Effect| matches!(effect, Effect::Doubted { doubt: Doubt::LeftTooLate, .. });
+                assert_eq!(effects.iter().any(too_late), standing == Standing::Uncertain);
+            }
+        }
+    }
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl Reports {
         if segment.first_generation != segment.generation {
             return Err(Doubt::Generations);
         }
-        if end.since(segment.sent_at) < needs.grace_ms {
+        if end < segment.played_at(needs) {
             return Err(Doubt::LeftTooLate);
         }
         if self.not_reached(segment, needs) {
@@ -179,7 +179,13 @@ impl Reports {
 impl SentSegment {
     /// When it is settled without a report.
     pub(super) fn settles_at(&self, needs: &Needs, timers: &Timers) -> Time {
-        if needs.best > Evidence::Sent { self.sent_at.plus(timers.ms(Timer::EvidenceMax)) } else { self.sent_at.plus(needs.grace_ms) }
+        if needs.best > Evidence::Sent { self.sent_at.plus(timers.ms(Timer::EvidenceMax)) } else { self.played_at(needs) }
+    }
+
+    /// When the far end has played it, at the latest: a report covers what still lies in its jitter buffer, and it throws that away
+    /// when it hangs up or puts the call on hold.
+    pub(super) fn played_at(&self, needs: &Needs) -> Time {
+        self.sent_at.plus(needs.grace_ms)
     }
 
     /// The verdict of its mark, which came back played at `at`. It can't have been played before it was sent.

@@ -103,7 +103,8 @@ impl Conversation {
     pub(super) fn settles_at(&self, awaiting: &Awaiting) -> Option<Time> {
         let at = awaiting.sent.settles_at(&awaiting.needs, &self.settings.timers);
         let at = self.over.map_or(at, |over| at.min(over.plus(self.ms(Timer::EvidenceAfterEnd))));
-        (!awaiting.settled).then_some(at)
+        let reported = || awaiting.needs.best == Evidence::Received && self.reports.verdict(&awaiting.sent).is_some();
+        (!awaiting.settled).then(|| if reported() { at.min(awaiting.sent.played_at(&awaiting.needs)) } else { at })
     }
 
     pub(super) fn settle_evidence(&mut self, cx: &mut Cx) {
@@ -111,12 +112,19 @@ impl Conversation {
         // A far end of which nothing was heard any more may have been gone since then.
         let end = self.silent_since.unwrap_or(cx.now).min(self.over.unwrap_or(cx.now));
         let late_ms = self.ms(Timer::EvidenceLateMax);
+        let over = self.over.unwrap_or(Time(u64::MAX));
+        let listened_until = |awaiting: &Awaiting| awaiting.heard_until.map_or(over, |until| over.min(until));
         waiting.retain_mut(|awaiting| {
+            let played_at = awaiting.sent.played_at(&awaiting.needs);
             let due = self.settles_at(awaiting).is_some_and(|at| at <= cx.now);
             let settled = match (awaiting.mark, awaiting.needs.best) {
                 (Some(Returned::Cleared), _) => Some(Settled::Unheard),
                 (Some(Returned::Played(verdict)), _) => Some(verdict.into()),
-                (None, Evidence::Received) => self.reports.verdict(&awaiting.sent).map(Settled::from),
+                (None, Evidence::Received) => match self.reports.verdict(&awaiting.sent) {
+                    Some(Ok(_)) if listened_until(awaiting) < played_at => Some(Settled::Doubted(Doubt::LeftTooLate)),
+                    Some(Ok(_)) if cx.now < played_at => None,
+                    verdict => verdict.map(Settled::from),
+                },
                 (None, _) => None,
             };
             let end = awaiting.heard_until.map_or(end, |until| end.min(until));

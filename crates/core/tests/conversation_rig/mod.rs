@@ -188,7 +188,13 @@ impl Call {
         effects
     }
 
-    /// The far end reports that it has everything that has left.
+    /// The far end has played everything that has left, and reports that it has got it.
+    pub fn played(&mut self) -> Vec<Effect> {
+        self.pass(BUFFER);
+        self.report()
+    }
+
+    /// The far end reports that it has got everything that has left; what came last may still lie in its jitter buffer.
     pub fn report(&mut self) -> Vec<Effect> {
         let (generation, highest_packet, cumulative_lost, at) = (Generation(0), self.packet, 0, Time(self.now));
         self.give(Input::Playback(PlaybackEvent::Report { generation, highest_packet, cumulative_lost, at }))

@@ -212,9 +212,13 @@ impl FarEnd {
         self.copies = self.reception.as_ref().map_or(0, |reception| reception.copies);
     }
 
-    /// The far end hangs up: what it has not played out is heard by nobody.
+    /// The far end hangs up: what it has not played out is heard by nobody. It may report a last time, with its goodbye (RFC 3550 6.6).
     pub(super) fn hang_up(&mut self, now: u64) {
         self.advance(now);
+        if self.line.says_goodbye(now) {
+            self.next_report = self.next_report.min(now);
+            self.advance(now);
+        }
         self.gone_at = Some(now);
         self.back.clear();
         self.throws_away(now);
@@ -279,11 +283,12 @@ impl FarEnd {
 
     /// Takes in what has arrived by `now`, and reports on the way.
     fn advance(&mut self, now: u64) {
-        while self.rtcp && self.gone_at.is_none() && self.next_report <= now {
+        while self.gone_at.is_none() && self.next_report <= now {
             let at = self.next_report;
             self.next_report += REPORT_MS;
             self.receive(at);
-            if let (Some(reception), Some(arrives)) = (&self.reception, self.line.report(at)) {
+            let arrives = self.line.report(at).filter(|_| self.rtcp);
+            if let (Some(reception), Some(arrives)) = (&self.reception, arrives) {
                 let expected = reception.highest + 1 - reception.base;
                 let lost = i64::try_from(expected).unwrap_or(i64::MAX) - i64::try_from(reception.received).unwrap_or(i64::MAX);
                 // Cycles are counted from the first packet that it saw (RFC 3550 A.1).
@@ -343,6 +348,8 @@ const REPORT_MS: u64 = 5_000;
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
     use recado_core::ids::PlaybackId;
 
@@ -372,9 +379,9 @@ mod tests {
         assert_eq!(far_end.report(10_030), Some(Report { extended_highest: 65_809, cumulative_lost: 3 }));
     }
 
-    #[test]
-    fn what_lies_in_the_jitter_buffer_at_the_end_is_heard_by_nobody() {
-        let mut far_end = far_end(Line { delay_ms: 20, buffer_ms: 40, ..Line::default() });
+    /// A far end hangs up with a part of a segment in its jitter buffer; says whether it reports a last time.
+    fn hangs_up(seed: u64) -> bool {
+        let mut far_end = far_end(Line { seed, delay_ms: 20, buffer_ms: 40, ..Line::default() });
         for frame in 0..10 {
             far_end.frame(100 + frame, SEGMENT, frame, frame * 20);
         }
@@ -383,7 +390,17 @@ mod tests {
         let count = far_end.counts[&SEGMENT];
         assert_eq!((count.audible, count.cut_off), (7, 3));
         assert!(!count.heard());
-        assert_eq!(far_end.next(), None, "nobody is left who could report");
+        // The last report of those that report with their goodbye covers what they had got and not played.
+        let last = far_end.line.says_goodbye(200).then_some(Report { extended_highest: 109, cumulative_lost: 0 });
+        assert_eq!(far_end.report(220), last);
+        assert_eq!((far_end.next(), far_end.report(9_000)), (None, None), "nobody is left who could report");
+        last.is_some()
+    }
+
+    #[test]
+    fn what_lies_in_the_jitter_buffer_at_the_end_is_heard_by_nobody() {
+        let report: BTreeSet<bool> = (0..20).map(hangs_up).collect();
+        assert_eq!(report, BTreeSet::from([false, true]), "some far ends report with their goodbye");
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Line {
         Fate { arrives, repeated: permille(10) < self.repeated }
     }
 
+    /// Whether a far end that hangs up at `now` reports a last time.
+    pub(super) fn says_goodbye(&self, now: u64) -> bool {
+        mix(self.seed ^ now ^ GOODBYE) & 1 == 1
+    }
+
     /// When a report that the far end sends at `now` arrives, if it does.
     pub(super) fn report(&self, now: u64) -> Option<u64> {
         let draw = mix(self.seed ^ now ^ REPORTS) % 1_000;
@@ -81,6 +86,7 @@ pub(super) fn mix(of: u64) -> u64 {
 const OVERTAKEN_MS: u64 = FRAME_MS + FRAME_MS / 2;
 /// Tells the accidents of reports from those of packets.
 const REPORTS: u64 = 1 << 63;
+const GOODBYE: u64 = 1 << 62;
 
 #[cfg(test)]
 mod tests {

@@ -88,6 +88,9 @@ impl CallWatch {
             Input::Digit(_) if self.collecting => May::Anything,
             Input::Digit(_) => May::Answer,
             Input::Hold(_) | Input::ChannelOver => {
+                if *input != Input::Hold(false) {
+                    self.history.stops_listening(findings.now);
+                }
                 self.owed_since = None;
                 May::Anything
             }

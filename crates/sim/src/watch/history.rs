@@ -30,6 +30,10 @@ pub struct History {
     too_soon: BTreeSet<SegmentRef>,
     /// What must count as heard once the input has been taken in.
     due: Vec<Due>,
+    /// Segments that a report covers without loss, and when the far end has played them (ms): from then on they must count.
+    reported: BTreeMap<SegmentRef, u64>,
+    /// When the far end stopped listening, the last time (ms): what it had not played by then need not count.
+    stopped_listening: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -62,6 +66,13 @@ impl History {
         (self.machine, self.sent) = (true, BTreeMap::new());
     }
 
+    /// The call is over, or was put on hold.
+    pub(super) fn stops_listening(&mut self, now: u64) {
+        self.stopped_listening = Some(now);
+        self.sent.retain(|_, sent| sent.at + FAR_BUFFER <= now);
+        self.reported.retain(|_, played_at| *played_at <= now);
+    }
+
     /// Whether a segment counts as heard.
     pub(super) fn counts(&self, segment: SegmentRef) -> bool {
         self.heard.contains(&segment)
@@ -77,11 +88,14 @@ impl History {
             PlaybackEvent::Started { segment, generation, .. } => {
                 self.playing.insert(segment, Playing { generation });
             }
-            PlaybackEvent::Sent { segment, packet, generation, .. } => {
+            PlaybackEvent::Sent { segment, packet, generation, at } => {
                 // What straddles two generations is nobody's evidence.
                 let whole = self.playing.remove(&segment).filter(|playing| playing.generation == generation);
-                let whole = whole.filter(|_| !self.machine);
-                self.sent.extend(whole.map(|_| (segment, Sent { packet, generation, at: now })));
+                let cut = |end| self.clears.get(&segment.playback).is_some_and(|asked| *asked <= end);
+                let began = |end| at.0 <= end || cut(end);
+                let played = self.stopped_listening.is_none_or(|end| at.0 + FAR_BUFFER <= end || !began(end));
+                let whole = whole.filter(|_| !self.machine && played);
+                self.sent.extend(whole.map(|_| (segment, Sent { packet, generation, at: at.0 })));
             }
             PlaybackEvent::Cleared { playback, cut, .. } => {
                 let in_time = self.clears.remove(&playback).is_some_and(|asked| now < asked + CLEAR_MAX);
@@ -104,11 +118,11 @@ impl History {
             PlaybackEvent::Report { .. } if self.marks => {}
             PlaybackEvent::Report { generation, highest_packet, cumulative_lost, .. } => {
                 self.lossy |= cumulative_lost != 0;
-                let (lossy, due) = (self.lossy, &mut self.due);
+                let (lossy, reported) = (self.lossy, &mut self.reported);
                 self.sent.retain(|segment, sent| {
                     let covered = sent.generation == generation && sent.packet <= highest_packet;
                     if covered && !lossy && now < sent.at + LATE_MAX {
-                        due.push(Due::Whole(*segment));
+                        reported.insert(*segment, sent.at + FAR_BUFFER);
                     }
                     !covered
                 });
@@ -125,6 +139,11 @@ impl History {
                 self.no_more_than_the_ear(heard, voice, findings);
             }
         }
+        self.reported.retain(|segment, played_at| {
+            let played = *played_at <= findings.now;
+            self.due.extend(played.then_some(Due::Whole(*segment)));
+            !played
+        });
         for due in std::mem::take(&mut self.due).into_iter().filter(|_| !machine) {
             let (Due::Whole(segment) | Due::Part(segment, _)) = due;
             let Some((_, text)) = voice.purposes.get(&segment) else { continue };
