@@ -6,6 +6,7 @@ use recado_core::BootId;
 use serde::Serialize;
 
 use super::clock::{random, wall};
+use super::upkeep::unreadable_rows;
 use crate::config::Config;
 use crate::coordination::{Contents, Examination, OpenError, Options, examine, mend};
 
@@ -61,6 +62,7 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     problems.extend(found.unreadable.clone());
     if let Some(contents) = &found.contents {
         judge_contents(contents, runs, problems, remarks);
+        problems.extend(unreadable_rows(&contents.findings, &found.path).map(|text| format!("{text}.")));
     }
     if found.set_aside_under_way {
         problems.push("A damaged store is being set aside; a start of the box, or --mend, goes on with it.".to_owned());
@@ -92,9 +94,10 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
 }
 
 fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
-    if contents.integrity != "ok" {
+    let damage = if contents.integrity == "ok" { contents.findings.damage.as_ref() } else { Some(&contents.integrity) };
+    if let Some(damage) = damage {
         let by = if runs { "when the box next meets it" } else { "at the next start, or with --mend" };
-        problems.push(format!("The file is damaged ({}): it is set aside {by}, and a backup takes its place.", contents.integrity));
+        problems.push(format!("The store is damaged ({damage}): it is set aside {by}, and a backup takes its place."));
     }
     match contents.schema {
         (found, known) if found > known => problems

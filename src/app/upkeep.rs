@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{damaged_stores, find_damage, is_backup_due, make_backup};
+use crate::coordination::{Findings, check_store, damaged_stores, is_backup_due, make_backup};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -57,18 +57,22 @@ impl Rounds {
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
+            let found = (check || due).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
-            let damage = if check || due { find_damage(&store) } else { Ok(None) };
-            let backup = (due && matches!(damage, Ok(None))).then(|| make_backup(&store, backups));
-            (damage, backup, damaged_stores(&store))
+            let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
+            let backup = (due && whole).then(|| make_backup(&store, backups));
+            (found, backup, damaged_stores(&store))
         });
-        let (damage, backup, damaged) = looked.await?;
-        match damage {
-            Ok(None) if check => self.checked = Some(now),
-            Ok(None) => {}
-            Ok(Some(what)) => return Ok(Some(what)),
+        let (found, backup, damaged) = looked.await?;
+        match found {
+            None => {}
+            Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
+            Some(Ok(found)) => {
+                self.checked = Some(now);
+                show_unreadable(health, &found, path);
+            }
             // The writer meets the same fault, and health says so.
-            Err(error) => {
+            Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "the store could not be checked");
             }
@@ -89,6 +93,32 @@ impl Rounds {
         show_damage(health, &damaged);
         Ok(None)
     }
+}
+
+/// Says in health which rows can't be read of what is over.
+fn show_unreadable(health: &HealthState, found: &Findings, path: &Path) {
+    match unreadable_rows(found, path) {
+        None => health.clear("history"),
+        Some(text) => {
+            warn!(problem = text, "rows of what is over can't be read");
+            health.raise("history", Impact::Degrades, text);
+        }
+    }
+}
+
+/// What is said of rows that can't be read and that no start reads, and what mends them.
+pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
+    let first = found.unreadable.first()?;
+    let more = match found.unreadable_total {
+        0 | 1 => String::new(),
+        total => format!(", and {} more rows", total - 1),
+    };
+    Some(format!(
+        "{}{more}, in {}: it is of what is over, so nothing that is owed depends on it, and the store is used on; \
+         `recado doctor --mend`, while the box does not run, makes a backup and removes the row with its batch",
+        first.what,
+        path.display()
+    ))
 }
 
 /// Says in health that a damaged store was set aside, until somebody has moved it away.
@@ -121,6 +151,7 @@ mod tests {
     use recado_core::BootId;
 
     use super::*;
+    use crate::admin::Status;
     use crate::coordination::{Options, Store, backups};
 
     fn make_store(path: &Path) {
@@ -157,24 +188,70 @@ mod tests {
         assert!(backups(&path).len() == 1 && !is_said());
     }
 
+    fn edit(path: &Path, sql: &str) {
+        rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    }
+
+    /// A batch in `state`, whose identifiers are none.
+    fn unreadable_batch(state: &str) -> String {
+        format!(
+            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', '{state}')"
+        )
+    }
+
     #[tokio::test]
-    async fn a_row_that_can_not_be_read_is_damage_to_the_check_beside_the_box() {
+    async fn a_row_that_a_start_reads_and_can_not_is_damage_to_the_check_beside_the_box() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.db");
         make_store(&path);
-        // Over, so that no start reads it.
-        let row =
-            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')";
-        rusqlite::Connection::open(&path).unwrap().execute_batch(row).unwrap();
-        make_store(&path);
+        edit(&path, &unreadable_batch("open"));
         let (anew, wanted) = watch::channel(None);
         keep_store(path.clone(), 1, HealthState::new(Instant::now()), anew).await;
         let reason = wanted.borrow().clone().unwrap();
         assert!(reason.contains("batch bat_x can't be read"), "{reason}");
         assert!(backups(&path).is_empty(), "what is damaged took the place of a good copy");
-        // The check when it is opened anew agrees.
-        let suspect = Options { suspect: true, ..Options::new(BootId(2), wall()) };
-        let (store, _) = Store::open(&path, &suspect).unwrap();
-        assert!(store.loss().is_some_and(|loss| loss.reason.contains("bat_x")), "{:?}", store.loss());
+        // A start agrees, whether it suspects the file or not.
+        for suspect in [true, false] {
+            let at = directory.path().join(format!("{suspect}.db"));
+            std::fs::copy(&path, &at).unwrap();
+            let options = Options { suspect, ..Options::new(BootId(2), wall()) };
+            let (store, _) = Store::open(&at, &options).unwrap();
+            assert!(store.loss().is_some_and(|loss| loss.reason.contains("bat_x")), "{:?}", store.loss());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_that_no_start_reads_and_nobody_can_degrades_health_and_is_no_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        edit(&path, &unreadable_batch("closed"));
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let report = health.report(begun);
+        assert_eq!(report.status, Status::Degraded);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert!(problem.starts_with("history: batch bat_x can't be read: "), "{problem}");
+        assert!(problem.contains(&path.display().to_string()) && problem.contains("recado doctor --mend"), "{problem}");
+        assert_eq!((rounds.checked, rounds.made, backups(&path).len()), (Some(begun), begun, 1), "backups go on");
+        // Neither the next start nor one that suspects the file sets it aside, and what they go on with has the row.
+        for suspect in [false, true] {
+            let options = Options { suspect, ..Options::new(BootId(2), wall()) };
+            let (store, _) = Store::open(&path, &options).unwrap();
+            assert_eq!(store.loss(), None);
+        }
+        let still = |path: &Path| check_store(path).unwrap().unreadable_total;
+        assert_eq!((still(&path), still(&backups(&path)[0])), (1, 1));
+        // A backup that has such a row takes the place of a store that is damaged.
+        std::fs::write(&path, [0xa5; 8_192]).unwrap();
+        let (store, _) = Store::open(&path, &Options::new(BootId(3), wall())).unwrap();
+        assert_eq!(store.loss().and_then(|loss| loss.restored.clone()), Some(backups(&path)[0].clone()));
+        drop(store);
+
+        // It is said again every day, and ends when the row is gone.
+        edit(&path, "DELETE FROM batch");
+        rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
+        assert!(health.report(begun).problems.iter().all(|problem| !problem.starts_with("history")), "{:?}", health.report(begun));
     }
 }

@@ -9,11 +9,10 @@ use std::time::{Duration, SystemTime};
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
-use super::connection;
 use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
-use super::schema;
+use super::{check, connection, schema};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -96,7 +95,8 @@ pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> 
     Ok(None)
 }
 
-/// Whether a backup is whole, ours, not newer than this program, and can be read back as a store.
+/// Whether a backup is whole, ours, not newer than this program, and a start reads it back. What is over and does not read back is no
+/// worse in a backup than in the store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
     files::inspect(file).map_err(|error| error.to_string())?;
     let about = |error: rusqlite::Error| error.to_string();
@@ -106,7 +106,7 @@ pub(super) fn verify(file: &Path) -> Result<(), String> {
     if whose != schema::APPLICATION_ID || version < 1 {
         return Err("it is empty, or no store of recado".to_owned());
     }
-    match connection::all_damage(&connection).map_err(about)? {
+    match check::all(&connection).map_err(about)?.damage {
         None => Ok(()),
         Some(what) => Err(what),
     }

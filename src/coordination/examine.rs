@@ -11,6 +11,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::backup::{self, backups};
+use super::check::{self, Findings};
 use super::connection;
 use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
@@ -76,6 +77,9 @@ pub struct Contents {
     pub settings: BTreeMap<&'static str, String>,
     /// What the engine's full check says, `ok` or what is wrong.
     pub integrity: String,
+    /// What stands in its rows, where the file is whole.
+    #[serde(flatten)]
+    pub findings: Findings,
     /// Operations by state.
     pub operations: BTreeMap<String, u64>,
     /// Batches by state.
@@ -199,6 +203,7 @@ fn contents(connection: &Connection, without_log: bool, now: Wall) -> rusqlite::
         without_log,
         schema: (found, schema::VERSION),
         settings: settings.into_iter().map(setting).collect::<rusqlite::Result<_>>()?,
+        findings: if verdicts == ["ok"] { check::rows(connection)? } else { Findings::default() },
         integrity: verdicts.join("; "),
         operations: by_state(connection, "operation")?,
         batches: by_state(connection, "batch")?,

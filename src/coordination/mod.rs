@@ -8,6 +8,7 @@
 
 mod ahead;
 mod backup;
+mod check;
 mod connection;
 mod error;
 mod examine;
@@ -28,7 +29,7 @@ mod store;
 mod writer;
 
 pub use backup::{backups, is_backup_due, make_backup};
-pub use connection::find_damage;
+pub use check::{Findings, UnreadableRow, find as check_store};
 pub use error::{BackupError, CommitError, OpenError, ReadError};
 pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
 pub use loss::Loss;

@@ -1,8 +1,9 @@
 //! What a restart reads back: everything that is not over, and enough of what is to recognise a repeat.
 
-use recado_core::ledger::{BatchRecord, DeliveryRecord, OperationRecord};
+use recado_core::ledger::{BatchRecord, CLOSED_OPERATIONS_MAX, DeliveryRecord, OperationRecord};
 use rusqlite::{Connection, params};
 
+use super::check::{Findings, UNREADABLE_MAX, UnreadableRow};
 use super::retention;
 use super::rows::{self, Claim, RowError};
 
@@ -30,8 +31,7 @@ pub struct Recovered {
 
 /// Reads it.
 pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Result<Recovered, RowError> {
-    connection.execute_batch("CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
-    connection.execute(&format!("INSERT INTO kept {KEPT}", KEPT = kept()), params![recent_operations_max])?;
+    note_kept(connection, recent_operations_max)?;
     let kept_rows = |table: &str| format!("SELECT {table}.* FROM {table} JOIN temp.kept USING (batch_id) ORDER BY {table}.sequence");
     let (occurrence_floor, delivery_floor) = retention::floors(connection)?;
     let recovered = Recovered {
@@ -45,6 +45,33 @@ pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Resul
     };
     connection.execute_batch("DROP TABLE temp.kept")?;
     Ok(recovered)
+}
+
+/// Reads every row, also those that [`load`] leaves out, and keeps none. One that a start reads is damage when it does not read back:
+/// without it nobody knows what is owed.
+pub(super) fn find_unreadable(connection: &Connection, recent_operations_max: u32) -> rusqlite::Result<Findings> {
+    note_kept(connection, recent_operations_max)?;
+    let mut found = Findings::default();
+    rows::read_all(connection, "batch_id IN (SELECT batch_id FROM temp.kept)", |row| {
+        if row.is_picked {
+            found.damage.get_or_insert(row.what);
+            return;
+        }
+        found.unreadable_total += 1;
+        if found.unreadable.len() < UNREADABLE_MAX {
+            found.unreadable.push(UnreadableRow { batch_id: row.batch_id, what: row.what });
+        }
+    })?;
+    connection.execute_batch("DROP TABLE temp.kept")?;
+    Ok(found)
+}
+
+/// Notes which batches a start reads.
+fn note_kept(connection: &Connection, recent_operations_max: u32) -> rusqlite::Result<()> {
+    // A reading that failed leaves the table behind.
+    connection.execute_batch("DROP TABLE IF EXISTS temp.kept; CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY) STRICT, WITHOUT ROWID")?;
+    connection.execute(&format!("INSERT INTO temp.kept {KEPT}", KEPT = kept()), params![recent_operations_max])?;
+    Ok(())
 }
 
 fn kept() -> String {
@@ -64,3 +91,6 @@ const OCCURRENCE_FLOOR: &str = "SELECT max(
                 AND batch_id NOT IN (SELECT batch_id FROM temp.kept)
               ORDER BY CAST(substr(intent_key, length(rtrim(intent_key, '0123456789')) + 1) AS INTEGER) DESC LIMIT 1), 0),
     coalesce((SELECT 1 FROM operation WHERE batch_id NOT IN (SELECT batch_id FROM temp.kept) LIMIT 1), 0))";
+
+/// Of what is over, so many of the latest operations are read back: as many as the ledger holds.
+pub(super) const RECENT_OPERATIONS_MAX: u32 = CLOSED_OPERATIONS_MAX as u32;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recado_core::ids::BootId;
-use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Write};
+use recado_core::ledger::{CommitId, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -12,7 +12,7 @@ use super::error::{CommitError, OpenError, from_engine};
 use super::files::{self, Lock};
 use super::group::Committer;
 use super::loss::{self, Loss};
-use super::recovery::{self, Recovered};
+use super::recovery::{self, RECENT_OPERATIONS_MAX, Recovered};
 use super::retention::{Keep, Retention};
 use super::rows::{self, RowError};
 use super::secret::CallbackSecret;
@@ -46,7 +46,7 @@ impl Options {
         Self {
             boot,
             started,
-            recent_operations_max: u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX),
+            recent_operations_max: RECENT_OPERATIONS_MAX,
             backups: BACKUPS,
             keep: None,
             suspect: false,
