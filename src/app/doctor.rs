@@ -1,6 +1,7 @@
 //! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use recado_core::BootId;
 use serde::Serialize;
@@ -8,7 +9,7 @@ use serde::Serialize;
 use super::clock::{random, wall};
 use super::upkeep::unreadable_rows;
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, examine, mend};
+use crate::coordination::{Contents, Examination, OpenError, Options, examine, is_missing, mend};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -30,7 +31,7 @@ pub struct Diagnosis {
 pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let path = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
     let (mut mended, mut failed) = (Vec::new(), None);
-    if mends && path.exists() {
+    if mends && (path.exists() || is_missing(&path)) {
         let options = Options { backups: config.store.backups, ..Options::new(BootId(random()), wall()) };
         match mend(&path, &options) {
             Ok(done) => mended = done,
@@ -43,7 +44,7 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let now = wall();
     let examination = examine(&path, now);
     let (mut problems, mut remarks) = (Vec::new(), Vec::new());
-    if !path.exists() {
+    if !path.exists() && !examination.is_missing {
         let shown = path.display();
         remarks.push(format!(
             "It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: --set box.data_dir=/var/lib/recado."
@@ -59,7 +60,11 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
 
 fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
     let runs = found.in_use_by.is_some();
-    problems.extend(found.unreadable.clone());
+    if found.is_missing {
+        problems.push(missing_text(&found.path));
+    } else {
+        problems.extend(found.unreadable.clone());
+    }
     if let Some(contents) = &found.contents {
         judge_contents(contents, runs, problems, remarks);
         problems.extend(unreadable_rows(&contents.findings, &found.path).map(|text| format!("{text}.")));
@@ -91,6 +96,14 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
         remarks
             .push(format!("{} was damaged and set aside: keep it elsewhere, then move it away; check the disk (dmesg).", file.display()));
     }
+}
+
+fn missing_text(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(
+        "The store is not there, though one has been: find out what took it. A start of the box, or --mend, puts the newest good backup or an \
+         empty store in its place. To begin anew, move every file away whose name begins with {name}."
+    )
 }
 
 fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, remarks: &mut Vec<String>) {

@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{Findings, check_store, damaged_stores, is_backup_due, make_backup};
+use crate::coordination::{Findings, check_store, is_backup_due, is_missing, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -57,13 +57,13 @@ impl Rounds {
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
-            let found = (check || due).then(|| check_store(&store));
+            let found = (check || due || is_missing(&store)).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
             let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
             let backup = (due && whole).then(|| make_backup(&store, backups));
-            (found, backup, damaged_stores(&store))
+            (found, backup, lost_stores(&store))
         });
-        let (found, backup, damaged) = looked.await?;
+        let (found, backup, lost) = looked.await?;
         match found {
             None => {}
             Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
@@ -90,7 +90,7 @@ impl Rounds {
             }
             None => {}
         }
-        show_damage(health, &damaged);
+        show_lost(health, &lost);
         Ok(None)
     }
 }
@@ -121,20 +121,31 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
     ))
 }
 
-/// Says in health that a damaged store was set aside, until somebody has moved it away.
-fn show_damage(health: &HealthState, damaged: &[PathBuf]) {
-    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match damaged.last() {
+/// Says in health that a store was damaged or not there, until somebody has seen to it.
+fn show_lost(health: &HealthState, lost: &[PathBuf]) {
+    match lost_text(lost) {
         None => health.clear("damage"),
-        Some(last) => {
-            let (number, last) = (damaged.len(), name(last));
-            let text = format!(
-                "the store was damaged, {number} times in all: what was going on is not known and is told so; `recado doctor` says more. \
-                 Check the disk; move {last} away when you have it elsewhere"
-            );
-            health.raise("damage", Impact::Degrades, text);
-        }
+        Some(text) => health.raise("damage", Impact::Degrades, text),
     }
+}
+
+/// What is said of stores that were damaged or not there, and what ends it.
+pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
+    let names = |files: &[&PathBuf]| {
+        let name = |file: &&PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let (missing, damaged): (Vec<&PathBuf>, Vec<&PathBuf>) = lost.iter().partition(|file| was_missing(file));
+    let (what, seen_to) = match (damaged.is_empty(), missing.is_empty()) {
+        (true, true) => return None,
+        (false, true) => ("was damaged", format!("Check the disk (dmesg); move {} away when you have it elsewhere", names(&damaged))),
+        (true, false) => ("was not there", format!("Find out what took it, and check the disk (dmesg); then remove {}", names(&missing))),
+        (false, false) => {
+            ("was damaged, and was not there", format!("Check the disk (dmesg); move {} away", names(&[damaged, missing].concat())))
+        }
+    };
+    let times = if lost.len() == 1 { String::new() } else { format!(", {} times in all", lost.len()) };
+    Some(format!("the store {what}{times}: what was going on is not known and is told so; `recado doctor` says more. {seen_to}"))
 }
 
 /// A disk damages what lies still, too.
@@ -197,6 +208,34 @@ mod tests {
         format!(
             "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', '{state}')"
         )
+    }
+
+    #[tokio::test]
+    async fn a_store_whose_file_is_taken_from_under_the_box_is_opened_anew_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        std::fs::remove_file(&path).unwrap();
+        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
+        assert_eq!(backups(&path).len(), 1, "the backup that there is takes its place");
+    }
+
+    #[test]
+    fn each_store_that_was_lost_is_named_with_what_became_of_it_and_what_ends_the_alarm() {
+        let file = |name: &str| PathBuf::from(format!("/data/recado.db{name}"));
+        let said = |lost: &[PathBuf]| lost_text(lost).unwrap_or_default();
+        assert_eq!(lost_text(&[]), None);
+        let damaged = said(&[file(".corrupt-boot_1-1")]);
+        assert!(damaged.starts_with("the store was damaged: ") && damaged.contains("move recado.db.corrupt-boot_1-1 away"), "{damaged}");
+        let missing = said(&[file(".missing-boot_1-1")]);
+        assert!(missing.starts_with("the store was not there: ") && missing.contains("remove recado.db.missing-boot_1-1"), "{missing}");
+        let both = said(&[file(".corrupt-boot_1-1"), file(".missing-boot_2-1")]);
+        assert!(both.starts_with("the store was damaged, and was not there, 2 times in all: "), "{both}");
+        assert!(both.contains(".corrupt-boot_1-1, recado.db.missing-boot_2-1 away"), "{both}");
     }
 
     #[tokio::test]

@@ -6,13 +6,14 @@ use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 
 use super::error::ReadError;
+use super::files::is_missing;
 use super::recovery::{self, RECENT_OPERATIONS_MAX};
 use super::{connection, schema};
 
 /// What the check of a whole store finds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Findings {
-    /// Why the store has to be set aside, if it has to: the file is damaged, or a row that a start reads does not read back.
+    /// Why the store has to be set aside, if it has to: the file is damaged or gone, or a row that a start reads does not read back.
     pub damage: Option<String>,
     /// Rows that do not read back and that no start reads, since what they tell of is over; at most [`UNREADABLE_MAX`]. The store is
     /// used on.
@@ -36,6 +37,9 @@ pub struct UnreadableRow {
 /// # Errors
 /// The file can't be read, which is no damage.
 pub fn find(path: &Path) -> Result<Findings, ReadError> {
+    if is_missing(path) {
+        return Ok(Findings { damage: Some("its file is not there any more".to_owned()), ..Findings::default() });
+    }
     match connection::open_read_only(path).and_then(|connection| all(&connection)) {
         Ok(found) => Ok(found),
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {

@@ -69,9 +69,9 @@ pub enum OpenError {
         /// What the check said first.
         what: String,
     },
-    /// Damaged stores have been set aside again and again: replace the disk, then move the files away.
+    /// Stores have been damaged or lost again and again: replace the disk, then move the files away that stand for them.
     #[error(
-        "{} is damaged, and {number} damaged ones were set aside before it: replace the disk, then move its *.corrupt-* files away",
+        "{} is damaged or not there, and {number} were before it: replace the disk, then move its *.corrupt-* and *.missing-* files away",
         path.display()
     )]
     TooManySetAside {

@@ -36,7 +36,9 @@ pub struct Examination {
     pub free_bytes: Option<u64>,
     /// Whether the reserve is there, whole.
     pub reserve: bool,
-    /// Damaged stores that were set aside.
+    /// Whether its file is not there, although a store has been.
+    pub is_missing: bool,
+    /// Damaged stores that were set aside, and what says that one was not there.
     pub set_aside: Vec<PathBuf>,
     /// Whether a damaged store is being set aside, and the next start goes on with it.
     pub set_aside_under_way: bool,
@@ -128,6 +130,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         in_use_by: holder(path),
         free_bytes: free_bytes(directory(path)).ok(),
         reserve: Reserve::is_there(path),
+        is_missing: files::is_missing(path),
         set_aside: listed(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),

@@ -9,7 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
-use super::schema;
+use super::{schema, set_aside};
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -114,9 +114,17 @@ pub(super) fn not_a_database(path: &Path) -> OpenError {
     OpenError::NotAStore { path }
 }
 
-/// Only a store of ours that has been opened has a reserve or a backup beside it.
+/// Only a store of ours that has been opened has a reserve, a backup or one that was set aside beside it.
 fn has_held_a_store(path: &Path) -> bool {
-    sibling(path, super::reserve::SUFFIX).exists() || !super::backup::backups(path).is_empty()
+    sibling(path, super::reserve::SUFFIX).exists()
+        || !super::backup::backups(path).is_empty()
+        || set_aside::is_under_way(path)
+        || !set_aside::listed(path).is_empty()
+}
+
+/// Whether there is no file at `path` although there has been a store. Whoever wanted to begin anew would have taken what belongs to it, too.
+pub fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && has_held_a_store(path)
 }
 
 /// The file of this name and `suffix`, beside `path`.

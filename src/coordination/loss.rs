@@ -1,4 +1,4 @@
-//! What a damaged store leaves in doubt, and how that is put on record.
+//! What a store that is damaged, or not there any more, leaves in doubt, and how that is put on record.
 //!
 //! Between the backup that took its place, or nothing, and the damage lies a time of which nothing is certain. Operations that
 //! the backup has under way may have ended, and ones that it does not have may have been accepted; closings may have been told. So
@@ -26,9 +26,9 @@ use super::store::Options;
 /// A loss that is on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// Where the damaged store is.
+    /// Where the damaged store is, or what says that it was not there.
     pub set_aside: PathBuf,
-    /// What the check said, and what could not be read.
+    /// What the check said, or that it was not there, and what could not be read.
     pub reason: String,
     /// The backup that took its place; none where an empty store did.
     pub restored: Option<PathBuf>,
@@ -134,7 +134,7 @@ pub(super) fn record(
         operations_unknown: unknown as u64,
         deliveries_uncertain: uncertain as u64,
     };
-    tracing::error!(?loss, "the store was damaged: what it may have lost is not known, and will be told so");
+    tracing::error!(?loss, "a store was lost: what it held last is not known, and will be told so");
     Ok(loss)
 }
 
@@ -199,7 +199,7 @@ fn all_readable<T, I: Ord>(
 pub(super) const EXAMINED: &str = ".examined";
 
 /// What is said of an operation that the loss concerns.
-const REASON: &str = "the store was damaged, and what happened last is not on record";
+const REASON: &str = "the store was damaged or lost, and what happened last is not on record";
 
 const UNKNOWN: &str = "UPDATE operation SET state = 'unknown', maybe_executed = 1, error = ?
     WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')";

@@ -11,6 +11,7 @@ use super::error::{CommitError, OpenError, from_engine};
 use super::examine::leftovers;
 use super::files::{self, Lock};
 use super::reserve::Reserve;
+use super::set_aside::was_missing;
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
@@ -40,12 +41,13 @@ pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     let (store, _) = Store::open(path, &Options { suspect: true, ..options.clone() })?;
     if let Some(loss) = store.loss() {
         let by = loss.restored.as_deref().map_or_else(|| "an empty store".to_owned(), |backup| format!("the backup {}", backup.display()));
-        done.push(format!(
-            "set the damaged store aside as {} and put {by} in its place; {} operations are not known, {} closings uncertain",
-            loss.set_aside.display(),
-            loss.operations_unknown,
-            loss.deliveries_uncertain
-        ));
+        let what = if was_missing(&loss.set_aside) {
+            format!("put {by} in the place of the store, which was not there")
+        } else {
+            format!("set the damaged store aside as {} and put {by} in its place", loss.set_aside.display())
+        };
+        let (unknown, uncertain) = (loss.operations_unknown, loss.deliveries_uncertain);
+        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain"));
     }
     if !reserve_was_held && Reserve::new(path, Instant::now()).held() {
         done.push("made the reserve for a full disk".to_owned());

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use recado::config::STORE_FILE;
-use recado::coordination::{BackupError, Options, Store, backups, damaged_stores, make_backup};
+use recado::coordination::{BackupError, Options, Store, backups, lost_stores, make_backup};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationState, Write};
@@ -160,7 +160,7 @@ fn a_store_of_a_newer_version_is_left_alone_until_an_older_one_takes_its_place()
     drop(newer);
     let boxed = Refusing::start(&stage);
     boxed.refuses("a newer version's", "schema 9999");
-    assert!(damaged_stores(&store).is_empty());
+    assert!(lost_stores(&store).is_empty());
     std::fs::remove_file(&store).expect("removed");
     boxed.recovers("a newer version's");
 }
@@ -210,6 +210,25 @@ fn a_disk_that_is_full_before_there_is_a_store_is_waited_for() {
 
 #[test]
 fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_lost_is_told_as_not_known() {
+    is_lost_while_nobody_looks("the store was damaged", "it is set aside", |store| {
+        let mut bytes = std::fs::read(store).expect("read");
+        bytes[4_096..].fill(0xA5);
+        std::fs::write(store, &bytes).expect("written");
+        bytes
+    });
+}
+
+#[test]
+fn a_store_that_goes_while_nobody_looks_is_restored_and_what_it_may_have_lost_is_told_as_not_known() {
+    is_lost_while_nobody_looks("the store was not there", "the store was not there", |store| {
+        std::fs::remove_file(store).expect("removed");
+        Vec::new()
+    });
+}
+
+/// What `loses` leaves of a store is kept; what has been going on is told as not known; and health and the doctor `say` so until somebody has
+/// seen to it.
+fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::path::Path) -> Vec<u8>) {
     let stage = Stage::set(&["job"]);
     let store = store_of(&stage);
     // Asked for, and running, when the backup is made.
@@ -222,16 +241,14 @@ fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_
     let made = make_backup(&store, 3);
     assert!(!matches!(made, Err(BackupError::Damaged { .. })) && made.is_ok(), "{made:?}");
     assert!(boxed.stops().0.success());
-    let mut bytes = std::fs::read(&store).expect("read");
-    bytes[4_096..].fill(0xA5);
-    std::fs::write(&store, &bytes).expect("written");
+    let bytes = loses(&store);
 
     let boxed = stage.box_runs();
     let health = patiently("health to say so", || Some(boxed.health()).filter(|health| health["status"] == "degraded"));
     println!("{health}");
-    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("damage: the store was damaged")), "{health}");
-    assert!(!boxed.said("it is set aside").is_empty());
-    let aside = damaged_stores(&store);
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with(&format!("damage: {said}"))), "{health}");
+    assert!(!boxed.said(logged).is_empty());
+    let aside = lost_stores(&store);
     assert_eq!(std::fs::read(&aside[0]).expect("kept"), bytes);
     assert_eq!(stage.history().operations[0].state, OperationState::Unknown);
     let phone = Phone::dial(boxed.sip, "ana");
@@ -251,7 +268,7 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
     let boxed = meets_damage_in_a_call(&stage);
     boxed.told("STATUS=opening the store anew");
     boxed.recovers("a store that was damaged in a call");
-    assert_eq!(damaged_stores(&store_of(&stage)).len(), 1);
+    assert_eq!(lost_stores(&store_of(&stage)).len(), 1);
 }
 
 #[test]
