@@ -11,6 +11,7 @@ mod opening;
 mod pending;
 mod prepare;
 mod run;
+mod running;
 mod switchboard;
 mod upkeep;
 mod watch;

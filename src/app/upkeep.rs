@@ -21,7 +21,7 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
             Ok(Some(what)) => {
                 let reason = format!("the store is damaged ({what})");
                 error!(what, "the store is damaged: it is opened anew when the calls are over");
-                health.raise("damage", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                health.raise(DAMAGE, Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
                 anew.send_replace(Some(reason));
                 return;
             }
@@ -81,12 +81,12 @@ impl Rounds {
             Some(Ok(file)) => {
                 self.made = now;
                 info!(file = %file.display(), "backup of the store made");
-                health.clear("backup");
+                health.clear(BACKUP);
             }
             Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "no backup of the store could be made");
-                health.raise("backup", Impact::Degrades, error.to_string());
+                health.raise(BACKUP, Impact::Degrades, error.to_string());
             }
             None => {}
         }
@@ -98,10 +98,10 @@ impl Rounds {
 /// Says in health which rows can't be read of what is over.
 fn show_unreadable(health: &HealthState, found: &Findings, path: &Path) {
     match unreadable_rows(found, path) {
-        None => health.clear("history"),
+        None => health.clear(HISTORY),
         Some(text) => {
             warn!(problem = text, "rows of what is over can't be read");
-            health.raise("history", Impact::Degrades, text);
+            health.raise(HISTORY, Impact::Degrades, text);
         }
     }
 }
@@ -124,8 +124,8 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
 /// Says in health that a store was damaged or not there, until somebody has seen to it.
 fn show_lost(health: &HealthState, lost: &[PathBuf]) {
     match lost_text(lost) {
-        None => health.clear("damage"),
-        Some(text) => health.raise("damage", Impact::Degrades, text),
+        None => health.clear(DAMAGE),
+        Some(text) => health.raise(DAMAGE, Impact::Degrades, format!("{text}; `recado doctor` says more")),
     }
 }
 
@@ -145,8 +145,14 @@ pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
         }
     };
     let times = if lost.len() == 1 { String::new() } else { format!(", {} times in all", lost.len()) };
-    Some(format!("the store {what}{times}: what was going on is not known and is told so; `recado doctor` says more. {seen_to}"))
+    Some(format!("the store {what}{times}: what was going on is not known and is told so. {seen_to}"))
 }
+
+/// What health calls that which is looked after here.
+pub(super) const PARTS: [&str; 3] = [DAMAGE, BACKUP, HISTORY];
+const DAMAGE: &str = "damage";
+const BACKUP: &str = "backup";
+const HISTORY: &str = "history";
 
 /// A disk damages what lies still, too.
 const CHECK_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

@@ -48,9 +48,7 @@ pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
 pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<PathBuf, BackupError> {
     let temporary = sibling(path, MAKING);
     let about = |error: std::io::Error| BackupError::Write { file: temporary.clone(), reason: error.to_string() };
-    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let needed = u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES);
+    let needed = bytes_needed(connection)?;
     if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
         return Err(BackupError::NoSpace { needed });
     }
@@ -74,6 +72,13 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
         }
     }
     Ok(target)
+}
+
+/// Free space without which no backup is made (bytes): its own, and what the store may need meanwhile.
+pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
 }
 
 /// Puts the newest good backup in the place of the store, where there is none. Says which, if there was one.

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::files::directory;
+use super::reserve::free_bytes;
+
 /// Why the store could not be opened. The files are as they were, but where a damaged store was being set aside: the next try goes
 /// on with that, and loses nothing of it.
 #[derive(Debug, thiserror::Error)]
@@ -289,6 +292,10 @@ pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::Full { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },
+        // There is no room for the index of the log, which the engine calls an error of the disk.
+        Some(ErrorCode::SystemIoFailure) if free_bytes(directory(&path)).is_ok_and(|free| free < LOG_INDEX_BYTES) => {
+            OpenError::Full { path }
+        }
         _ => OpenError::Io { path, reason: error.to_string() },
     }
 }
@@ -296,3 +303,6 @@ pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
+
+/// By so much at a time the index of the log grows (SQLite's `-shm`).
+const LOG_INDEX_BYTES: u64 = 32 << 10;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -36,6 +37,8 @@ pub struct Examination {
     pub free_bytes: Option<u64>,
     /// Whether the reserve is there, whole.
     pub reserve: bool,
+    /// Whether a start would make it: it is not there, and there is room.
+    pub reserve_can_be_made: bool,
     /// Whether its file is not there, although a store has been.
     pub is_missing: bool,
     /// Damaged stores that were set aside, and what says that one was not there.
@@ -44,6 +47,8 @@ pub struct Examination {
     pub set_aside_under_way: bool,
     /// Backups, the newest first.
     pub backups: Vec<Backup>,
+    /// Whether a start would make one.
+    pub is_backup_due: bool,
     /// What is in the file.
     pub contents: Option<Contents>,
     /// Why that can't be said, where it can't.
@@ -71,6 +76,8 @@ pub struct BrokenRule {
 /// What is in the file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Contents {
+    /// Free space without which no backup is made (bytes).
+    pub backup_bytes: u64,
     /// Whether the log was left out, because nothing may be written beside the file.
     pub without_log: bool,
     /// Its schema, and the one that this program writes.
@@ -130,10 +137,12 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         in_use_by: holder(path),
         free_bytes: free_bytes(directory(path)).ok(),
         reserve: Reserve::is_there(path),
+        reserve_can_be_made: Reserve::can_be_made(path),
         is_missing: files::is_missing(path),
         set_aside: listed(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),
+        is_backup_due: backup::is_backup_due(path, now, Duration::ZERO),
         contents,
         unreadable,
     }
@@ -203,6 +212,7 @@ fn contents(connection: &Connection, without_log: bool, now: Wall) -> rusqlite::
     // Another schema has other rules.
     let current = found == schema::VERSION;
     Ok(Contents {
+        backup_bytes: backup::bytes_needed(connection)?,
         without_log,
         schema: (found, schema::VERSION),
         settings: settings.into_iter().map(setting).collect::<rusqlite::Result<_>>()?,

@@ -248,6 +248,7 @@ fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::pat
     println!("{health}");
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with(&format!("damage: {said}"))), "{health}");
     assert!(!boxed.said(logged).is_empty());
+    doctor_says(&stage, boxed.http, said);
     let aside = lost_stores(&store);
     assert_eq!(std::fs::read(&aside[0]).expect("kept"), bytes);
     assert_eq!(stage.history().operations[0].state, OperationState::Unknown);
@@ -259,7 +260,49 @@ fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::pat
     std::fs::remove_file(&aside[0]).expect("removed");
     assert!(boxed.stops().0.success());
     assert!(!backups(&store).is_empty());
-    stage.box_runs().is("ok");
+    let boxed = stage.box_runs();
+    boxed.is("ok");
+    let well = doctor(&stage, boxed.http);
+    assert!(well.status.success() && String::from_utf8_lossy(&well.stdout).ends_with("All is well.\n"), "{well:?}");
+}
+
+#[test]
+fn the_doctor_says_what_only_the_running_box_knows() {
+    let stage = Stage::set(&[]);
+    let in_the_way = store_of(&stage).with_file_name(format!("{STORE_FILE}.backup-new"));
+    std::fs::create_dir(&in_the_way).expect("made");
+    let boxed = stage.box_runs();
+    let health = boxed.is("degraded");
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("backup: ")), "{health}");
+    doctor_says(&stage, boxed.http, &format!("The box says: {} can't be written", in_the_way.display()));
+}
+
+#[test]
+fn the_doctor_foretells_that_a_full_disk_keeps_the_box_from_taking_calls() {
+    let stage = Stage::set(&[]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "8m") else { return };
+    make_store(&store_of(&stage));
+    disk.fill();
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a full disk", "no space left");
+    doctor_says(&stage, boxed.http, "The disk is full: a start refuses calls until there is space");
+    disk.empty();
+    boxed.recovers("a full disk");
+}
+
+fn doctor(stage: &Stage, http: SocketAddr) -> std::process::Output {
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_recado"));
+    doctor.args(["doctor", "-c"]).arg(stage.config()).args(["--set", &format!("http.listen={http}")]);
+    doctor.output().expect("it runs")
+}
+
+/// It says that something is wrong, and this.
+fn doctor_says(stage: &Stage, http: SocketAddr, what: &str) {
+    let said = doctor(stage, http);
+    let text = String::from_utf8_lossy(&said.stdout);
+    println!("{text}");
+    assert_eq!(said.status.code(), Some(3), "{said:?}");
+    assert!(text.split_once("\nWrong:\n").is_some_and(|(_, wrong)| wrong.contains(what)), "{text}");
 }
 
 #[test]
