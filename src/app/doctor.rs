@@ -88,6 +88,12 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     for file in &found.readable_by_others {
         problems.push(format!("{} can be read by others: --mend makes it private, while the box does not run.", file.display()));
     }
+    for file in &found.of_another_user {
+        problems.push(format!(
+            "{} belongs to another user than its directory, whose box can't open it: --mend as root gives it back.",
+            file.display()
+        ));
+    }
     if !runs {
         for file in &found.leftovers {
             problems.push(format!("{} was left behind by something that was cut short: --mend removes it.", file.display()));

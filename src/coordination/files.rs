@@ -5,7 +5,7 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
@@ -146,10 +146,30 @@ pub(super) fn directory(path: &Path) -> &Path {
 
 /// What belongs to the store and other users may read or enter.
 pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
+    all(path).filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+}
+
+/// What belongs to the store but to another user than its directory: the box, which runs as that one, can't open it.
+pub(super) fn of_another_user(path: &Path) -> Vec<PathBuf> {
+    let Ok(owner) = fs::metadata(directory(path)) else { return Vec::new() };
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| found.uid() != owner.uid())).collect()
+}
+
+/// Gives that to the user of the directory, which takes root.
+pub(super) fn give_to_its_user(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let given = of_another_user(path);
+    for file in &given {
+        let owner = fs::metadata(directory(path)).map_err(|error| from_io(&error, path))?;
+        lchown(file, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
+    }
+    Ok(given)
+}
+
+/// Everything whose name begins with that of the store.
+fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
-    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path());
-    ours.filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+    entries.filter(move |entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path())
 }
 
 /// Takes other users' access to a file, or to a directory, which stays one that its owner may enter.

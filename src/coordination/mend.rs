@@ -15,13 +15,24 @@ use super::set_aside::was_missing;
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
-/// Mends what can be mended: takes other users' access, removes what was left behind, sets a damaged store aside and puts the newest
+/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, sets a damaged store aside and puts the newest
 /// good backup or an empty store in its place, changes an older schema, makes the reserve, removes what is over and can't be read. Says what
 /// was done, a sentence each.
 ///
 /// # Errors
 /// [`OpenError::InUse`] while the box runs, which mends itself; otherwise what can't be mended.
 pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
+    // Nothing is touched beside a running box.
+    drop(Lock::take(path)?);
+    let given = files::give_to_its_user(path)?;
+    let done = mend_files(path, options);
+    // What root has made is the box's too, which runs as somebody else.
+    files::give_to_its_user(path)?;
+    let given = given.iter().map(|file| format!("gave {} to the user that its directory belongs to", file.display()));
+    Ok(given.chain(done?).collect())
+}
+
+fn mend_files(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     let mut done = Vec::new();
     {
         let _lock = Lock::take(path)?;

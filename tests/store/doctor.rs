@@ -181,6 +181,32 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
 }
 
 #[test]
+fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    make_backup(&path, 3).expect("a backup");
+    let uid = |file: &Path| fs::metadata(file).expect("there").uid();
+    if uid(directory.path()) != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
+    fs::remove_file(&path).expect("removed");
+    let ill = examine(&path, now());
+    assert!(ill.of_another_user.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
+    let done = mend(&path, &options()).expect("mended");
+    assert!(done[0].starts_with("gave "), "{done:?}");
+    assert!(examine(&path, now()).of_another_user.is_empty());
+    let files: Vec<_> = fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
+    assert!(files.contains(&path) && files.len() >= 5, "{files:?}");
+    for file in files {
+        assert_eq!((uid(&file), fs::metadata(&file).expect("there").gid()), (4_711, 4_712), "{}", file.display());
+    }
+}
+
+#[test]
 fn a_store_on_a_disk_that_can_not_be_written_is_read_all_the_same() {
     let at = tempfile::tempdir().expect("a directory").keep();
     let place = at.to_string_lossy().into_owned();
