@@ -6,6 +6,7 @@ use std::path::Path;
 use recado_core::BootId;
 use serde::Serialize;
 
+use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
 use super::running::problems_of_the_store;
 use super::upkeep::{lost_text, unreadable_rows};
@@ -46,9 +47,7 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let examination = examine(&path, now);
     if !path.exists() && !examination.is_missing {
         let shown = path.display();
-        remarks.push(format!(
-            "It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: --set box.data_dir=/var/lib/recado."
-        ));
+        remarks.push(format!("It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: {UNDER_SYSTEMD}."));
     }
     judge(&examination, config.store.backups, &mut problems, &mut remarks);
     if !now.synchronised {

@@ -86,7 +86,7 @@ impl Rounds {
             Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "no backup of the store could be made");
-                health.raise(BACKUP, Impact::Degrades, error.to_string());
+                health.raise(BACKUP, Impact::Degrades, format!("{error}; `recado doctor` says more"));
             }
             None => {}
         }

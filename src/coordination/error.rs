@@ -198,10 +198,7 @@ impl From<rusqlite::Error> for CommitError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no store there: name the right place, or start the box once.
-    #[error(
-        "there is no store at {}: name the directory where the box keeps it (--set box.data_dir=/var/lib/recado, where it runs under \
-         systemd), or start the box once", path.display()
-    )]
+    #[error("there is no store at {}", path.display())]
     Missing {
         /// Where it was looked for.
         path: PathBuf,
@@ -256,13 +253,13 @@ pub enum BackupError {
         /// Why.
         reason: String,
     },
-    /// The copy is not whole: check the disk, and the store (`recado doctor`).
-    #[error("the copy is damaged ({what}): check the disk, and the store with `recado doctor`")]
+    /// The copy is not whole: check the disk, and the store.
+    #[error("the copy is damaged ({what}): check the disk, and the store")]
     Damaged {
         /// What the check said.
         what: String,
     },
-    /// The store can't be read: see `recado doctor`.
+    /// The store can't be read: check the disk, and the store.
     #[error("the store can't be read: {0}")]
     Read(#[from] rusqlite::Error),
 }
@@ -276,7 +273,7 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
         io::ErrorKind::StorageFull => OpenError::Full { path },
         // What belongs to the store is opened without following links.
         _ if error.raw_os_error() == Some(libc::ELOOP) => {
-            let reason = "it is a link: put the file itself there, or name its directory with box.data_dir".to_owned();
+            let reason = "it is a link: put the file itself there, or correct the store's path".to_owned();
             OpenError::Io { path, reason }
         }
         _ => OpenError::Io { path, reason: error.to_string() },
