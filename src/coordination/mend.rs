@@ -15,9 +15,9 @@ use super::set_aside::was_missing;
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
-/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, sets a damaged store aside and puts the newest
-/// good backup or an empty store in its place, changes an older schema, makes the reserve, removes what is over and can't be read. Says what
-/// was done, a sentence each.
+/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, puts the
+/// newest good backup or an empty store in the place of one that is damaged or not there, changes an older schema, makes the reserve, removes
+/// what is over and can't be read. Says what was done, a sentence each.
 ///
 /// # Errors
 /// [`OpenError::InUse`] while the box runs, which mends itself; otherwise what can't be mended.
