@@ -83,6 +83,8 @@ impl Rounds {
                 info!(file = %file.display(), "backup of the store made");
                 health.clear(BACKUP);
             }
+            // It came after the check.
+            Some(Err(error)) if error.is_damage() => return Ok(Some(error.to_string())),
             Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "no backup of the store could be made");

@@ -264,6 +264,13 @@ pub enum BackupError {
     Read(#[from] rusqlite::Error),
 }
 
+impl BackupError {
+    /// Whether the store itself was found damaged, by reading it.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Read(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt))
+    }
+}
+
 /// The error for what the operating system said about `path`.
 pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
     let path = path.to_owned();

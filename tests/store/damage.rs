@@ -240,6 +240,19 @@ fn a_backup_that_is_empty_or_of_another_program_is_passed_over() {
 }
 
 #[test]
+fn a_backup_that_fails_says_whether_the_store_is_damaged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = damaged(directory.path(), true);
+    let in_the_way = path.with_file_name("state.db.backup-new");
+    fs::create_dir(&in_the_way).expect("made");
+    assert!(make_backup(&path, 3).is_err_and(|error| !error.is_damage()));
+    fs::remove_dir(&in_the_way).expect("removed");
+    garble(&path, 1);
+    assert!(make_backup(&path, 3).is_err_and(|error| error.is_damage()));
+    assert_eq!(backups(&path).len(), 1, "the good one stays");
+}
+
+#[test]
 fn what_is_lost_with_a_file_of_which_nothing_can_be_read_is_said() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = damaged(directory.path(), false);
