@@ -108,7 +108,7 @@ fn show_unreadable(health: &HealthState, found: &Findings, path: &Path) {
     }
 }
 
-/// What is said of rows that can't be read and that no start reads, and what mends them.
+/// What is said of rows of what is over that can't be read, and what mends them.
 pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
     let first = found.unreadable.first()?;
     let more = match found.unreadable_total {
@@ -116,7 +116,7 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
         total => format!(", and {} more rows", total - 1),
     };
     Some(format!(
-        "{}{more}, in {}: it is of what is over, so nothing that is owed depends on it, and the store is used on; \
+        "{}{more}, in {}: it is of what is over, so nothing is owed for it and the store is used on, but a repeat of it is not recognised; \
          `recado doctor --mend`, while the box does not run, makes a backup and removes the row with its batch",
         first.what,
         path.display()
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_that_a_start_reads_and_can_not_is_damage_to_the_check_beside_the_box() {
+    async fn a_row_of_what_is_owed_that_can_not_be_read_is_damage_to_the_check_beside_the_box() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.db");
         make_store(&path);
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_row_that_no_start_reads_and_nobody_can_degrades_health_and_is_no_damage() {
+    async fn a_row_of_what_is_over_that_can_not_be_read_degrades_health_and_is_no_damage() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.db");
         make_store(&path);

@@ -100,7 +100,7 @@ pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> 
     Ok(None)
 }
 
-/// Whether a backup is whole, ours, not newer than this program, and a start reads it back. What is over and does not read back is no
+/// Whether a backup is whole, ours, not newer than this program, and what is owed reads back. What is over and does not read back is no
 /// worse in a backup than in the store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
     files::inspect(file).map_err(|error| error.to_string())?;

@@ -7,16 +7,14 @@ use serde::Serialize;
 
 use super::error::ReadError;
 use super::files::is_missing;
-use super::recovery::{self, RECENT_OPERATIONS_MAX};
-use super::{connection, schema};
+use super::{connection, recovery, schema};
 
 /// What the check of a whole store finds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Findings {
-    /// Why the store has to be set aside, if it has to: the file is damaged or gone, or a row that a start reads does not read back.
+    /// Why the store has to be set aside, if it has to: the file is damaged or gone, or a row of what is owed does not read back.
     pub damage: Option<String>,
-    /// Rows that do not read back and that no start reads, since what they tell of is over; at most [`UNREADABLE_MAX`]. The store is
-    /// used on.
+    /// Rows that do not read back of what is over, at most [`UNREADABLE_MAX`]. The store is used on.
     pub unreadable: Vec<UnreadableRow>,
     /// How many there are in all.
     pub unreadable_total: u64,
@@ -68,7 +66,7 @@ pub(super) fn rows(connection: &Connection) -> rusqlite::Result<Findings> {
     if schema::version(connection)? != schema::VERSION {
         return Ok(Findings::default());
     }
-    recovery::find_unreadable(connection, RECENT_OPERATIONS_MAX)
+    recovery::find_unreadable(connection)
 }
 
 /// What a check finds.

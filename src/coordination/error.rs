@@ -83,7 +83,7 @@ pub enum OpenError {
         /// How many there are.
         number: usize,
     },
-    /// A row does not read back as a record: the file was edited by hand, or by a newer program. [`super::Store::open`] sets such a
+    /// A row of what is owed does not read back as a record: the file was edited by hand, or by a newer program. [`super::Store::open`] sets such a
     /// store aside like a damaged one; this is said where what takes its place, an older backup, has such a row too.
     #[error("{table} {id} in {} can't be read ({reason}): restore a copy, or ask for help with the file", path.display())]
     Unreadable {

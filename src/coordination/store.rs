@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use recado_core::ids::BootId;
-use recado_core::ledger::{CommitId, Write};
+use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -12,7 +12,7 @@ use super::error::{CommitError, OpenError, from_engine};
 use super::files::{self, Lock};
 use super::group::Committer;
 use super::loss::{self, Loss};
-use super::recovery::{self, RECENT_OPERATIONS_MAX, Recovered};
+use super::recovery::{self, Recovered};
 use super::retention::{Keep, Retention};
 use super::rows::{self, RowError};
 use super::secret::CallbackSecret;
@@ -46,7 +46,7 @@ impl Options {
         Self {
             boot,
             started,
-            recent_operations_max: RECENT_OPERATIONS_MAX,
+            recent_operations_max: u32::try_from(CLOSED_OPERATIONS_MAX).unwrap_or(u32::MAX),
             backups: BACKUPS,
             keep: None,
             suspect: false,
@@ -69,7 +69,7 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`, creating it (directory 0700, file 0600) where it is missing, and reads back what matters.
     ///
-    /// A damaged store, or one with a row that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
+    /// A damaged store, or one with a row of what is owed that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
     /// that leaves in doubt is on record when this returns ([`Store::loss`]). So it is where the file is not there although its backups, its
     /// reserve or one that was set aside are: a store is begun in silence only where none has been.
     ///

@@ -154,12 +154,7 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
              DROP TRIGGER operation_comes_before_the_closing;
              INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|70000', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
                state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
-             FROM operation WHERE sequence = 1;
-             -- Ten thousand operations after it: no start reads it.
-             WITH RECURSIVE counted (n) AS (SELECT 2000 UNION ALL SELECT n + 1 FROM counted WHERE n < 11999)
-             INSERT INTO operation SELECT n, printf('op_%032x', n), 'a|b|c' || n || '|1', batch_id, n, party_id, session_id, turn_id, tool,
-               arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
-             FROM counted, operation WHERE sequence = 1",
+             FROM operation WHERE sequence = 1",
         )
         .expect("edited");
     drop(edited);
