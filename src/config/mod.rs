@@ -24,6 +24,7 @@ mod source;
 mod speech;
 mod store;
 mod summary;
+mod template;
 mod this_box;
 pub mod tool;
 mod tool_check;

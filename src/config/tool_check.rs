@@ -1,6 +1,6 @@
 //! What must be true of a `[[tools]]` table.
 
-use minijinja::Environment;
+use recado_core::ledger::template_environment;
 use recado_core::policy::{Audience, DuplicatePolicy, Language, Localised, ProgressPolicy, WhenUnheard};
 use reqwest::Url;
 use serde_json::Value as Json;
@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::check::Checker;
 use super::gate::MIN_QUIET_MS;
 use super::secret::Secret;
+use super::template;
 use super::tool::Tool;
 use super::tree::Path;
 use super::wording::nearest;
@@ -243,20 +244,20 @@ impl Saying<'_> {
             let what = format!("{} characters are more than {TEXT_CHARS_MAX}, a minute of speech", text.chars().count());
             checker.error(path, what, format!("a shorter {setting}"));
         }
-        let environment = Environment::new();
+        let environment = template_environment();
         let template = match environment.template_from_str(text) {
             Ok(template) => template,
             Err(error) => {
-                let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-                return checker.error(
-                    path,
-                    format!("this template can't be read: {detail}"),
-                    format!("{setting} = \"… {{{{ arguments.name }}}} …\""),
-                );
+                let what = format!("this template can't be read: {}", template::reason(&error));
+                return checker.error(path, what, format!("{setting} = \"… {{{{ arguments.name }}}} …\""));
             }
         };
+        for fault in template::faults(&environment, &template, self.variables) {
+            checker.error(path, fault.what, fault.instead);
+        }
         let globals: Vec<_> = environment.globals().map(|(name, _)| name.to_owned()).collect();
-        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().collect();
+        let called = template::called(&template);
+        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().filter(|name| !called.contains(name)).collect();
         used.sort();
         for name in used {
             let mut keys = name.split('.');
