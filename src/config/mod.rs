@@ -7,6 +7,7 @@
 
 mod check;
 mod decode;
+mod file;
 mod gate;
 mod hand_off;
 mod http;
@@ -35,6 +36,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
+pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;
 pub use http::Http;
@@ -52,4 +54,5 @@ pub use speech::{Engine, Speech, Voices};
 pub use store::Store;
 pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;
+pub(crate) use tool_check::OWN_HEADERS;
 pub use trace::{Trace, TraceMode};

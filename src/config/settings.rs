@@ -1,5 +1,6 @@
 //! The whole configuration: one field for each table.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use recado_core::policy::WhenUnheard;
@@ -78,7 +79,7 @@ impl Config {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         self.this_box.check(checker);
         self.sip.check(checker);
-        self.media.check(checker, self.sip.calls_max);
+        self.media.check(checker, &self.sip, &self.http);
         self.listen.check(checker);
         self.speech.check(checker);
         self.gate.check(checker);
@@ -92,8 +93,9 @@ impl Config {
         self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
-            let free = self.http.listen.port().checked_add(1).unwrap_or(8080);
-            let instead = format!("listen = \"{}:{free}\"", self.http.listen.ip());
+            let busy = |port| self.media.ports.contains(port) || port == self.sip.listen.port();
+            let free = (8080..=u16::MAX).find(|port| !busy(*port)).unwrap_or(8080);
+            let instead = format!("listen = \"{}\"", SocketAddr::new(self.http.listen.ip(), free));
             checker.warning(&Path::of("http.listen"), "the same address and port as sip.listen, which is easily confused", instead);
         }
         let places = checker.tools();
