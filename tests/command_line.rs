@@ -51,6 +51,54 @@ fn version_and_help_say_what_they_promise() {
 }
 
 #[test]
+fn a_named_pipe_is_refused_at_once_wherever_a_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    let dialogue = format!("model.dialogue={pipe}");
+    for arguments in [
+        &["check", "-c", pipe][..],
+        &["run", "-c", pipe],
+        &["pending", "-c", pipe],
+        &["trace", "--last", "-c", pipe],
+        &["check", "-c", "recado.toml", "--set", &dialogue],
+        &["replay", pipe],
+        &["sim", "--replay", pipe],
+    ] {
+        let output = recado(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(pipe) && said.contains("is a named pipe, not a file"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_can_do_nothing_is_not_taken_for_done() {
+    let none = recado(&["sim", "--seeds", "0"]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none.stdout));
+    assert!(text(&none.stderr).contains("invalid value '0' for '--seeds <N>'"), "{}", text(&none.stderr));
+    let nowhere = recado(&["replay", "nope"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert_eq!(text(&nowhere.stderr), "nope can't be read: No such file or directory (os error 2)\n");
+    let no_directory = recado(&["trace", "--directory", "nope"]);
+    assert_eq!(
+        text(&no_directory.stderr),
+        "nope can't be read: No such file or directory (os error 2); name the box's configuration with -c, or the directory with --directory\n"
+    );
+}
+
+#[test]
+fn a_store_whose_header_is_damaged_is_not_said_to_hold_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(recado::config::STORE_FILE), [0xa5; 8_192]).unwrap();
+    let data = format!("box.data_dir={}", directory.path().display());
+    let output = recado(&["pending", "-c", "recado.toml", "--set", &data]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    assert!(text(&output.stderr).starts_with("what waits is not known: ") && text(&output.stderr).contains("`recado doctor`"));
+}
+
+#[test]
 fn conversations_are_simulated_and_traces_replayed() {
     let output = recado(&["sim", "--seeds", "40", "--jobs", "2", "--edges"]);
     let said = text(&output.stdout);
