@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::source::Sources;
+use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
@@ -112,9 +113,21 @@ impl Config {
             let first = self.tools.iter().zip(&places).take(index).find(|(earlier, _)| earlier.name == tool.name);
             if let (Some((_, first)), false) = (first, tool.name.is_empty()) {
                 let what = format!("this name is taken by the tool at {}", checker.place(&first.join("name")));
-                checker.error(&place.join("name"), what, format!("name = \"{}_2\"", tool.name));
+                checker.error(&place.join("name"), what, format!("name = {:?}", self.free_name(&tool.name)));
             }
         }
+    }
+}
+
+impl Config {
+    /// A name like this one that no tool has.
+    fn free_name(&self, name: &str) -> String {
+        let numbered = |number: usize| {
+            let end = format!("_{number}");
+            name.chars().take(NAME_BYTES_MAX - end.len()).collect::<String>() + &end
+        };
+        // Of one more than there are tools, one is free.
+        (2..self.tools.len() + 3).map(numbered).find(|free| self.tool(free).is_none()).unwrap_or_default()
     }
 }
 

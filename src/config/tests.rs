@@ -412,12 +412,12 @@ fn ports_that_nobody_finds_or_that_two_want_are_refused() {
 /// An engine that answers as espeak-ng does about a voice that it has not.
 #[test]
 fn a_voice_that_the_engine_has_not_is_refused_and_one_that_cannot_be_asked_is_not_waited_for() {
-    use std::os::unix::fs::PermissionsExt;
     let room = Room::with("[speech]\nprogram = \"engine\"\nvoices.es = \"klingon\"\nvoices.en = \"en-gb\"\n");
     let answers = |script: &str| {
-        room.write("engine.new", script);
-        std::fs::set_permissions(room.path("engine.new"), std::fs::Permissions::from_mode(0o755)).unwrap();
-        std::fs::rename(room.path("engine.new"), room.path("engine")).unwrap();
+        room.write("script", script);
+        // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
+        let installed = std::process::Command::new("install").args(["-m", "755"]).args([room.path("script"), room.path("engine")]).status();
+        assert!(installed.unwrap().success());
         let program = format!("speech.program={}", room.path("engine").display());
         room.problems(&Sources { flags: vec![program], ..room.sources() })
     };
@@ -671,6 +671,15 @@ fn outer_layers_win_setting_by_setting_and_tools_are_added() {
     sources.flags = vec!["sip.calls_max=5".into(), "sip.listen=[::1]:5070".into(), "media.realtime=false".into()];
     let (config, _) = Config::load(&sources).unwrap();
     assert_eq!((config.sip.calls_max, config.sip.listen.port(), config.media.realtime), (5, 5070, false));
+}
+
+#[test]
+fn a_name_that_is_taken_is_replaced_by_one_that_is_free_and_no_longer_than_a_name() {
+    let long = "a".repeat(64);
+    let named = |name: &str| tool("").replace("look_up", name);
+    let all = [named(&long), named(&format!("{}_2", "a".repeat(62))), named(&long)].concat();
+    let said = said_of(&all);
+    assert!(said.ends_with(&format!("; write instead: name = \"{}_3\"", "a".repeat(62))), "{said}");
 }
 
 #[test]

@@ -304,7 +304,7 @@ fn code_of(language: Language) -> &'static str {
 }
 
 /// What the common models allow for the name of a function.
-const NAME_BYTES_MAX: usize = 64;
+pub const NAME_BYTES_MAX: usize = 64;
 /// Below, no connection over a mobile network comes to be.
 const TIMEOUT_MS_LEAST: u64 = 100;
 /// Ten minutes: what takes longer answers 202 and calls back.
