@@ -1,5 +1,7 @@
 //! The command line as people and scripts use it: what it prints where, and its exit codes.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -97,6 +99,39 @@ fn a_store_whose_header_is_damaged_is_not_said_to_hold_nothing() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
     assert!(text(&output.stderr).starts_with("what waits is not known: ") && text(&output.stderr).contains("`recado doctor`"));
 }
+
+/// Root may write anywhere, so that the command is then run as nobody.
+#[test]
+fn a_directory_that_may_not_be_written_in_is_named_and_not_taken_for_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let store = data.join(recado::config::STORE_FILE);
+    let options = recado::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
+    drop(recado::coordination::Store::open(&store, &options).unwrap());
+    std::fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \"data\"\n").unwrap();
+    std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
+    let program = directory.path().join("recado");
+    // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
+    assert!(Command::new("cp").args([env!("CARGO_BIN_EXE_recado").as_ref(), program.as_os_str()]).status().unwrap().success());
+    let mut command = Command::new(&program);
+    command.current_dir(&directory).args(["pending", "-c", "recado.toml"]);
+    if directory.path().metadata().unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+        for path in [directory.path(), &data, &store] {
+            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    let mode = |mode| std::fs::set_permissions(&data, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o500);
+    let output = command.output().unwrap();
+    mode(0o700);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("what waits is not known: looking into ") && said.contains("needs the right to write beside it"), "{said}");
+}
+
+const NOBODY: u32 = 65_534;
 
 #[test]
 fn conversations_are_simulated_and_traces_replayed() {

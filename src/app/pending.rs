@@ -24,6 +24,15 @@ pub enum PendingError {
         /// What is wrong.
         error: std::io::Error,
     },
+    /// The store's directory may not be written in, and its log has an index that readers share with the writer.
+    #[error(
+        "what waits is not known: looking into {} needs the right to write beside it: use the user that runs the box, or root",
+        store.display()
+    )]
+    Directory {
+        /// The store.
+        store: PathBuf,
+    },
     /// The store's file can't be read as one.
     #[error(
         "what waits is not known: {error}; if it is damaged, `recado doctor` with the same configuration says what is wrong with it \
@@ -55,6 +64,8 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, PendingError> {
     }
     let pending = Reader::open(&store).and_then(|reader| reader.pending()).map_err(|error| match error {
         error @ (ReadError::Missing { .. } | ReadError::Permission { .. }) => PendingError::OutOfReach(error),
+        // As SQLite says it of a directory; of a file, the permission has been asked for before.
+        ReadError::Io(reason) if reason.contains("readonly database") => PendingError::Directory { store: store.clone() },
         error => PendingError::Damaged { store: store.clone(), error },
     })?;
     if as_json {
