@@ -39,8 +39,16 @@ impl Media {
             let what = format!("{} holds {pairs} pairs of ports, and sip.calls_max = {calls_max} calls take one each", self.ports);
             checker.error(&path, what, format!("ports = \"{}\"", free(self.ports.first, calls_max, &taken)));
         } else if let Some((setting, address)) = taken.iter().find(|(_, address)| self.ports.contains(address.port())) {
-            let what = format!("{} holds port {}, which is that of {setting} = \"{address}\"", self.ports, address.port());
-            checker.error(&path, what, format!("ports = \"{}\"", free(FIRST_PROPOSED, calls_max, &taken)));
+            let port = address.port();
+            if checker.written(&path) {
+                let what = format!("{} holds port {port}, which is that of {setting} = \"{address}\"", self.ports);
+                checker.error(&path, what, format!("ports = \"{}\"", free(FIRST_PROPOSED, calls_max, &taken)));
+            } else {
+                let what = format!("port {port} is one of those for media, media.ports = \"{}\"", self.ports);
+                let usual = if *setting == SIP_LISTEN { 5060 } else { 8080 };
+                let instead = format!("listen = \"{}\"", SocketAddr::new(address.ip(), usual));
+                checker.error(&Path::of(setting), what, instead);
+            }
         }
         if let Some(recordings) = &self.recordings {
             checker.keeps(&Path::of("media.recordings"), recordings, "recordings = \"recordings\"");
@@ -54,7 +62,7 @@ fn taken(sip: &Sip, http: &Http) -> Vec<(&'static str, SocketAddr)> {
     let same_address = sip.ip() == http.ip() || sip.ip().is_unspecified() || http.ip().is_unspecified();
     let http = same_address.then_some(("http.listen", http));
     // One that is chosen at each start is chosen among those that are free.
-    std::iter::once(("sip.listen", sip)).chain(http).filter(|(_, address)| address.port() != 0).collect()
+    std::iter::once((SIP_LISTEN, sip)).chain(http).filter(|(_, address)| address.port() != 0).collect()
 }
 
 /// A range for so many calls that holds nothing that is taken: from the first one on where it can be.
@@ -75,6 +83,7 @@ fn free(first: u16, calls_max: u32, taken: &[(&str, SocketAddr)]) -> PortRange {
     ranges.next().unwrap_or(Media::default().ports)
 }
 
+const SIP_LISTEN: &str = "sip.listen";
 /// Below the ports that systems give to whoever asks for any.
 const FIRST_PROPOSED: u16 = 20_000;
 /// One for RTP, one for RTCP.

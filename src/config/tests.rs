@@ -398,6 +398,14 @@ fn ports_that_nobody_finds_or_that_two_want_are_refused() {
             "[http]\nlisten = \"127.0.0.1:8080\"\n[media]\nports = \"8000-9000\"\n",
             "recado.toml:4:9: media.ports: 8000-9000 holds port 8080, which is that of http.listen = \"127.0.0.1:8080\"; write instead: ports = \"20000-20079\"",
         ),
+        (
+            "[sip]\nlisten = \"[::1]:20010\"\n",
+            "recado.toml:2:10: sip.listen: port 20010 is one of those for media, media.ports = \"20000-20999\"; write instead: listen = \"[::1]:5060\"",
+        ),
+        (
+            "[http]\nlisten = \"127.0.0.1:20010\"\n",
+            "recado.toml:2:10: http.listen: port 20010 is one of those for media, media.ports = \"20000-20999\"; write instead: listen = \"127.0.0.1:8080\"",
+        ),
         ("[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n", ""),
         ("[http]\nlisten = \"127.0.0.2:8080\"\n[media]\nports = \"8000-9000\"\n", ""),
     ] {
