@@ -3,7 +3,8 @@
 use std::io::Read;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use recado_core::policy::Language;
 use serde::Deserialize;
@@ -87,22 +88,20 @@ impl Speech {
         let mut asked = Command::new(&self.program);
         asked.args(["-q", "-v", voice, ""]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let Ok(mut asked) = asked.spawn() else { return false };
-        let asked_at = Instant::now();
-        let ended = loop {
-            match asked.try_wait() {
-                Ok(Some(status)) => break status,
-                Ok(None) if asked_at.elapsed() < ENGINE_ANSWERS_WITHIN => std::thread::sleep(ENGINE_ASKED_EVERY),
-                _ => {
-                    let _ = asked.kill();
-                    let _ = asked.wait();
-                    return false;
-                }
-            }
-        };
-        let mut said = Vec::new();
-        // What it has written by its end fits into the pipe; another process that holds the pipe open is not waited for.
-        let read = asked.stderr.take().is_some_and(|stderr| stderr.take(ENGINE_SAYS_BYTES_MAX).read_to_end(&mut said).is_ok());
-        read && !ended.success() && String::from_utf8_lossy(&said).contains("voice does not exist")
+        let (says, said) = sync_channel(1);
+        if let Some(stderr) = asked.stderr.take() {
+            // Another process may hold it open for ever: then nobody waits for this thread.
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.take(ENGINE_SAYS_BYTES_MAX).read_to_end(&mut text);
+                let _ = says.send(text);
+            });
+        }
+        let said = said.recv_timeout(ENGINE_ANSWERS_WITHIN).unwrap_or_default();
+        // It has said all, or hangs.
+        let _ = asked.kill();
+        let _ = asked.wait();
+        String::from_utf8_lossy(&said).contains("voice does not exist")
     }
 }
 
@@ -113,9 +112,7 @@ fn is_name(voice: &str) -> bool {
 }
 
 /// An engine that takes longer to look for a voice hangs.
-const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
-/// It answers in a few milliseconds.
-const ENGINE_ASKED_EVERY: Duration = Duration::from_millis(5);
+const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 /// Its message is a line.
 const ENGINE_SAYS_BYTES_MAX: u64 = 4 * 1024;
 /// Slower, words fall apart.
