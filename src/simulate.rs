@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use recado_sim::{Failure, Plan, Report, explore, play, trace};
 
+use crate::config::read_text;
+
 /// What is simulated.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// How many seeds are played; without this and --minutes, 20,000.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     seeds: Option<u64>,
     /// For how many minutes seeds are played.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
@@ -113,7 +115,7 @@ fn written(failure: &Failure, file: &Path) -> Result<String, Error> {
 }
 
 fn replay(file: &Path) -> Result<String, Error> {
-    let text = fs::read_to_string(file).map_err(|error| Error::File { file: file.to_owned(), error })?;
+    let text = read_text(file, TRACE_BYTES_MAX).map_err(|error| Error::File { file: file.to_owned(), error })?;
     let script = trace::parse(&text).map_err(|error| Error::Trace { file: file.to_owned(), error })?;
     let outcome = play::twice(&script);
     match outcome.violation {
@@ -124,6 +126,9 @@ fn replay(file: &Path) -> Result<String, Error> {
 
 /// Seeds of a standard run.
 const SEEDS: u64 = 20_000;
+
+/// The longest story is a fraction of it.
+const TRACE_BYTES_MAX: u64 = 64 << 20;
 
 /// Two weeks.
 const MINUTES_MAX: u64 = 14 * 24 * 60;

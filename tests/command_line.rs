@@ -1,5 +1,7 @@
 //! The command line as people and scripts use it: what it prints where, and its exit codes.
 
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -49,6 +51,87 @@ fn version_and_help_say_what_they_promise() {
     let help = recado(&["--help"]);
     assert!(text(&help.stdout).contains("Exit codes:") && text(&help.stdout).contains("  check "), "{}", text(&help.stdout));
 }
+
+#[test]
+fn a_named_pipe_is_refused_at_once_wherever_a_file_is_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let pipe = directory.path().join("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let pipe = pipe.to_str().unwrap();
+    let dialogue = format!("model.dialogue={pipe}");
+    for arguments in [
+        &["check", "-c", pipe][..],
+        &["run", "-c", pipe],
+        &["pending", "-c", pipe],
+        &["trace", "--last", "-c", pipe],
+        &["check", "-c", "recado.toml", "--set", &dialogue],
+        &["replay", pipe],
+        &["sim", "--replay", pipe],
+    ] {
+        let output = recado(arguments);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(pipe) && said.contains("is a named pipe, not a file"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
+fn what_can_do_nothing_is_not_taken_for_done() {
+    let none = recado(&["sim", "--seeds", "0"]);
+    assert_eq!(none.status.code(), Some(2), "{}", text(&none.stdout));
+    assert!(text(&none.stderr).contains("invalid value '0' for '--seeds <N>'"), "{}", text(&none.stderr));
+    let nowhere = recado(&["replay", "nope"]);
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert_eq!(text(&nowhere.stderr), "nope can't be read: No such file or directory (os error 2)\n");
+    let no_directory = recado(&["trace", "--directory", "nope"]);
+    assert_eq!(
+        text(&no_directory.stderr),
+        "nope can't be read: No such file or directory (os error 2); name the box's configuration with -c, or the directory with --directory\n"
+    );
+}
+
+#[test]
+fn a_store_whose_header_is_damaged_is_not_said_to_hold_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join(recado::config::STORE_FILE), [0xa5; 8_192]).unwrap();
+    let data = format!("box.data_dir={}", directory.path().display());
+    let output = recado(&["pending", "-c", "recado.toml", "--set", &data]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    assert!(text(&output.stderr).starts_with("what waits is not known: ") && text(&output.stderr).contains("`recado doctor`"));
+}
+
+/// Root may write anywhere, so that the command is then run as nobody.
+#[test]
+fn a_directory_that_may_not_be_written_in_is_named_and_not_taken_for_damage() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    std::fs::create_dir(&data).unwrap();
+    let store = data.join(recado::config::STORE_FILE);
+    let options = recado::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
+    drop(recado::coordination::Store::open(&store, &options).unwrap());
+    std::fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \"data\"\n").unwrap();
+    std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
+    let program = directory.path().join("recado");
+    // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
+    assert!(Command::new("cp").args([env!("CARGO_BIN_EXE_recado").as_ref(), program.as_os_str()]).status().unwrap().success());
+    let mut command = Command::new(&program);
+    command.current_dir(&directory).args(["pending", "-c", "recado.toml"]);
+    if directory.path().metadata().unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+        for path in [directory.path(), &data, &store] {
+            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
+    let mode = |mode| std::fs::set_permissions(&data, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o500);
+    let output = command.output().unwrap();
+    mode(0o700);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("what waits is not known: looking into ") && said.contains("needs the right to write beside it"), "{said}");
+}
+
+const NOBODY: u32 = 65_534;
 
 #[test]
 fn conversations_are_simulated_and_traces_replayed() {

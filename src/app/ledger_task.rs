@@ -17,7 +17,7 @@ use super::watch::{self, Pulse};
 use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor, Report, Webhook, not_handed_off};
 use crate::coordination::Writer;
-use crate::telemetry::{Measures, Observation, Seldom};
+use crate::telemetry::{Measures, Observation, Seldom, settled};
 use crate::traces::Traced;
 
 /// What reaches the ledger's task from calls.
@@ -251,6 +251,7 @@ impl Running {
                     }
                 }
                 Effect::Answer { request, answer } => {
+                    info!(request = request.0, ?answer, "callback answered");
                     if let Some(waiting) = self.waiting.remove(&request) {
                         // The sender may have gone away meanwhile; it will ask again.
                         let _ = waiting.send(answer);
@@ -296,9 +297,12 @@ fn trace_input(input: &Input) {
             CancelOutcome::TooLate { .. } => info!(operation_id = %operation, request, "too late to cancel"),
             CancelOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked to cancel it"),
         },
-        Input::Callback { operation, .. } => info!(operation_id = %operation, "callback"),
+        Input::Callback { request, operation, .. } => info!(operation_id = %operation, request = request.0, "callback"),
         Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
-        Input::Retract { operation, .. } => info!(operation_id = %operation, "result taken back"),
+        // Whether there is one to be taken back, the answer says.
+        Input::Retract { request, operation } => {
+            info!(operation_id = %operation, request = request.0, "a result is to be taken back");
+        }
         Input::Cancel { session, tool } => info!(session_id = %session, tool, "cancel wanted"),
         Input::Accept { session, turn, response, call } => {
             info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
@@ -306,7 +310,7 @@ fn trace_input(input: &Input) {
         Input::Claim { session, delivery, route } => info!(session_id = %session, delivery_id = %delivery, ?route, "claim asked for"),
         Input::Release { session, delivery } => info!(session_id = %session, delivery_id = %delivery, "claim given back"),
         Input::Settled { session, delivery, clauses } => {
-            info!(session_id = %session, delivery_id = %delivery, ?clauses, "delivery settled");
+            info!(session_id = %session, delivery_id = %delivery, clauses = ?settled(clauses), "delivery settled");
         }
         _ => {}
     }

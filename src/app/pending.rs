@@ -1,32 +1,56 @@
 //! `recado pending`: what waits to be told and what runs, read beside a running box.
 
 use std::fmt::Write as _;
+use std::io::ErrorKind;
+use std::path::PathBuf;
 
 use recado_trace::plain;
 
 use super::UNDER_SYSTEMD;
-use crate::config::Config;
+use crate::config::{Config, open_file};
 use crate::coordination::{ReadError, Reader};
 use crate::telemetry::utc;
 
-/// Why that can't be said.
+/// Why it can't be said what waits.
 #[derive(Debug, thiserror::Error)]
 pub enum PendingError {
     /// There is no store: a box that has never run has none, and one under systemd keeps it elsewhere than the caller.
     #[error("{0}: name the directory where the box keeps it ({UNDER_SYSTEMD}, where it runs under systemd), or start the box once")]
     Missing(ReadError),
-    /// The store can't be read.
+    /// The store may not be read: it says what to do.
     #[error(transparent)]
-    Read(ReadError),
-}
-
-impl From<ReadError> for PendingError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Missing { .. } => Self::Missing(error),
-            other => Self::Read(other),
-        }
-    }
+    Permission(ReadError),
+    /// What stands in the store's place is no file.
+    #[error("{} can't be read: {error}; a store is one file, so move this away, or name another directory with --set box.data_dir=…", store.display())]
+    NoFile {
+        /// Where the store should be.
+        store: PathBuf,
+        /// What is wrong.
+        error: std::io::Error,
+    },
+    /// The store's directory may not be written in, and its log has an index that readers share with the writer.
+    #[error(
+        "what waits is not known: looking into {} needs the right to write beside it: use the user that runs the box, or root",
+        store.display()
+    )]
+    Directory {
+        /// The store.
+        store: PathBuf,
+    },
+    /// The store's file can't be read as one.
+    #[error(
+        "what waits is not known: {error}; if it is damaged, `recado doctor` with the same configuration says what is wrong with it \
+         and what mends it ({})", store.display()
+    )]
+    Damaged {
+        /// The store.
+        store: PathBuf,
+        /// What was found.
+        error: ReadError,
+    },
+    /// What waits can't be written as JSON.
+    #[error("what waits can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
 }
 
 /// What waits, for people or as one JSON object.
@@ -35,11 +59,22 @@ impl From<ReadError> for PendingError {
 /// When the store can't be read. A box that has never run has no store.
 pub fn pending(config: &Config, as_json: bool) -> Result<String, PendingError> {
     let store = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
-    let pending = Reader::open(&store)?.pending()?;
+    match open_file(&store) {
+        Err(error) if !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Err(PendingError::NoFile { store, error });
+        }
+        // Whatever else keeps it from being read, the reader says.
+        _ => {}
+    }
+    let pending = Reader::open(&store).and_then(|reader| reader.pending()).map_err(|error| match error {
+        ReadError::Missing { .. } => PendingError::Missing(error),
+        ReadError::Permission { .. } => PendingError::Permission(error),
+        // As SQLite says it of a directory; of a file, the permission has been asked for before.
+        ReadError::Io(ref reason) if reason.contains("readonly database") => PendingError::Directory { store: store.clone() },
+        _ => PendingError::Damaged { store: store.clone(), error },
+    })?;
     if as_json {
-        return serde_json::to_string_pretty(&pending)
-            .map(|text| plain(&text) + "\n")
-            .map_err(|error| ReadError::Io(error.to_string()).into());
+        return Ok(plain(&serde_json::to_string_pretty(&pending)?) + "\n");
     }
     let mut text = format!("In {}:\n", store.display());
     for delivery in &pending.deliveries {
@@ -64,6 +99,36 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, PendingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_store_that_is_damaged_or_no_file_is_said_to_be_so_and_what_to_do() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.this_box.data_dir = Some(directory.path().to_owned());
+        let store = config.this_box.store();
+        let options = crate::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
+        drop(crate::coordination::Store::open(&store, &options).unwrap());
+        assert!(pending(&config, false).is_ok());
+        let whole = std::fs::read(&store).unwrap();
+        // The header's magic, its page size, its schema's format, the application's own mark, the first page whole.
+        for damaged in [0..16, 16..18, 44..48, 68..72, 0..100, 100..4_096] {
+            let mut bytes = whole.clone();
+            bytes[damaged.clone()].fill(0xa5);
+            for beside in ["-wal", "-shm"] {
+                let _ = std::fs::remove_file(format!("{}{beside}", store.display()));
+            }
+            std::fs::write(&store, bytes).unwrap();
+            for as_json in [false, true] {
+                let said = pending(&config, as_json).unwrap_err().to_string();
+                assert!(said.starts_with("what waits is not known: ") && said.contains("`recado doctor`"), "{damaged:?}: {said}");
+                assert!(said.contains(&store.display().to_string()), "{damaged:?}: {said}");
+            }
+        }
+        std::fs::remove_file(&store).unwrap();
+        std::fs::create_dir(&store).unwrap();
+        let said = pending(&config, false).unwrap_err().to_string();
+        assert!(said.starts_with(&format!("{} can't be read: it is a directory, not a file; ", store.display())), "{said}");
+    }
 
     #[test]
     fn where_there_is_no_store_it_is_said_where_it_was_looked_for_and_how_another_place_is_named() {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::cognition::models::{Dialogue, DialogueError};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
-use crate::config::{Config, ModelKind, Problems, Sources};
+use crate::config::{Config, ModelKind, Problems, Sources, read_text};
 use crate::surface::speech::{SpeechAudio, SpeechError, wav};
 
 /// A configuration that a box can start with.
@@ -94,7 +94,7 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
         ModelKind::Scripted => &config.model.dialogue,
     };
     let file = path.display().to_string();
-    let text = match std::fs::read_to_string(path) {
+    let text = match read_text(path, DIALOGUE_BYTES_MAX) {
         Ok(text) => text,
         Err(error) => return Err(CheckError::DialogueUnreadable { file, error }),
     };
@@ -112,6 +112,9 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     }
     Ok(Prepared { schemas, dialogue, prompts })
 }
+
+/// A dialogue is written by people; a file beyond this was named by mistake.
+const DIALOGUE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[cfg(test)]
 mod tests {

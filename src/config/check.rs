@@ -1,25 +1,34 @@
 //! What a check has at hand: where each setting stands, and whether it was written at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::Path as FilePath;
 
+use super::file;
 use super::problem::{Place, Problem, Severity};
 use super::tree::{Node, Path, Value};
-use super::wording;
+use super::wording::{self, Mistyped};
 
 /// Collects problems and gives each the place where its setting was written.
 pub(super) struct Checker<'a> {
     tree: &'a Node,
     broken: &'a BTreeSet<Path>,
+    mistyped: &'a mut BTreeMap<Path, Mistyped>,
     problems: &'a mut Vec<Problem>,
 }
 
 impl<'a> Checker<'a> {
-    /// A checker over what was written in `tree`; what is `broken` has been reported before and is left alone.
-    pub fn new(tree: &'a Node, broken: &'a BTreeSet<Path>, problems: &'a mut Vec<Problem>) -> Self {
-        Self { tree, broken, problems }
+    /// A checker over what was written in `tree`; what is `broken` has been reported before and is left alone. Of what is
+    /// `mistyped` it is told within which limits it must be.
+    pub fn new(
+        tree: &'a Node,
+        broken: &'a BTreeSet<Path>,
+        mistyped: &'a mut BTreeMap<Path, Mistyped>,
+        problems: &'a mut Vec<Problem>,
+    ) -> Self {
+        Self { tree, broken, mistyped, problems }
     }
 
     /// The box can't start with this.
@@ -34,18 +43,60 @@ impl<'a> Checker<'a> {
 
     /// A number must lie within `range`.
     pub fn within(&mut self, path: &Path, value: u64, range: RangeInclusive<u64>) {
-        if !range.contains(&value) {
-            let (least, most) = (range.start(), range.end());
-            let nearest = value.clamp(*least, *most);
+        let most = *range.end();
+        self.within_and_fit(path, value, range, most);
+    }
+
+    /// A number must lie within `range`. Where it does not, what is proposed is also no more than `fits`, which another setting allows.
+    pub fn within_and_fit(&mut self, path: &Path, value: u64, range: RangeInclusive<u64>, fits: u64) {
+        let (least, most) = (*range.start(), *range.end());
+        let proposed = |nearest: u64| if nearest == most { fits.max(least).min(most) } else { nearest };
+        if let Some(mistyped) = self.mistyped.get_mut(path) {
+            mistyped.limit(path.key(), range, proposed);
+        } else if !range.contains(&value) {
+            let nearest = proposed(value.max(least).min(most));
             self.error(path, format!("{value} is outside of {least} to {most}"), format!("{} = {nearest}", path.key()));
         }
     }
 
     /// A file must be there and must be a file.
     pub fn file_exists(&mut self, path: &Path, file: &FilePath) {
-        if !file.is_file() {
-            let what = if file.is_dir() { "is a directory" } else { "does not exist" };
-            self.error(path, format!("the file {} {what}", file.display()), "the path of a file that recado may read");
+        let what = match file.metadata() {
+            Ok(found) if found.is_file() => return,
+            Ok(found) => format!("{} is {}, not a file", file.display(), file::kind(found.file_type())),
+            Err(error) if error.kind() == ErrorKind::NotFound => format!("the file {} does not exist", file.display()),
+            Err(error) => format!("the file {} can't be reached: {error}", file.display()),
+        };
+        self.error(path, what, "the path of a file that recado may read");
+    }
+
+    /// A directory that keeps something must be one, or able to become one, where what is written stays.
+    pub fn keeps(&mut self, path: &Path, directory: &FilePath, instead: &str) {
+        if directory.as_os_str().is_empty() {
+            return self.error(path, "it is empty", instead);
+        }
+        let whole = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
+        for above in whole.ancestors() {
+            match above.metadata() {
+                Ok(found) if found.is_dir() => {
+                    let real = above.canonicalize().unwrap_or_else(|_| above.to_owned());
+                    if let Some(system) = OF_THE_SYSTEM.iter().find(|system| real.starts_with(system)) {
+                        let what = format!("{} is in {system}, which keeps nothing", directory.display());
+                        self.error(path, what, instead);
+                    }
+                    return;
+                }
+                Ok(found) => {
+                    let what = format!("{} is {}, not a directory", above.display(), file::kind(found.file_type()));
+                    return self.error(path, what, instead);
+                }
+                // What is not there yet is made; what it would be made in counts.
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => {
+                    let what = format!("{} can't be reached: {error}", above.display());
+                    return self.error(path, what, "a directory that recado may write in");
+                }
+            }
         }
     }
 
@@ -85,3 +136,6 @@ impl<'a> Checker<'a> {
         }
     }
 }
+
+/// What the system makes up, or loses with its power.
+const OF_THE_SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];

@@ -29,16 +29,21 @@ impl HandOff {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of("hand_off");
         match Url::parse(&self.url) {
-            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => {
-                if url.password().is_some() || !url.username().is_empty() {
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() && url.port() != Some(0) => {
+                let bare = url.password().is_none() && url.username().is_empty();
+                if !bare {
                     let instead = "the URL without it: what is sent is signed with secret_file";
                     checker.error(&place.join("url"), "a URL is logged, and this one holds a credential", instead);
                 }
                 let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-                if url.scheme() == "http" && !on_this_machine {
+                if url.scheme() == "http" && !on_this_machine && bare {
                     let instead = format!("url = {:?}", self.url.replacen("http:", "https:", 1));
                     checker.warning(&place.join("url"), "what callers asked for travels unencrypted", instead);
                 }
+            }
+            Ok(url) if url.port() == Some(0) => {
+                let what = "nobody can be reached at port 0";
+                checker.error(&place.join("url"), what, "url = \"https://crm.example/recado/unheard\"");
             }
             _ => {
                 let what = format!("{:?} is not an http:// or https:// URL", self.url);

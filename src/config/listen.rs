@@ -69,15 +69,16 @@ impl Listen {
 
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let at = |key| Path::of("listen").join(key);
-        for (key, value, least, most) in [
-            ("suspect_voiced_ms", self.suspect_voiced_ms, 10, 500),
-            ("confirm_voiced_ms", self.confirm_voiced_ms, 16, 500),
-            ("confirm_window_ms", self.confirm_window_ms, 16, 496),
-            ("retract_ms", self.retract_ms, 200, RETRACT_MS_MAX),
-            ("end_silence_ms", self.end_silence_ms, 100, 5_000),
+        let (confirm, window) = (self.profile().confirm_voiced_ms.into(), self.profile().confirm_window_ms.into());
+        for (key, value, range, fits) in [
+            ("suspect_voiced_ms", self.suspect_voiced_ms, 10..=VOICED_MS_MAX, confirm),
+            ("confirm_voiced_ms", self.confirm_voiced_ms, CONFIRM_MS_LEAST..=VOICED_MS_MAX, window),
+            ("confirm_window_ms", self.confirm_window_ms, CONFIRM_MS_LEAST..=CONFIRM_WINDOW_MS_MAX, u64::MAX),
+            ("retract_ms", self.retract_ms, 200..=RETRACT_MS_MAX, u64::MAX),
+            ("end_silence_ms", self.end_silence_ms, 100..=5_000, u64::MAX),
         ] {
             if let Some(value) = value {
-                checker.within(&at(key), value, least..=most);
+                checker.within_and_fit(&at(key), value, range, fits);
             }
         }
         let mut contradicts = false;
@@ -86,12 +87,14 @@ impl Listen {
         {
             contradicts = true;
             let what = format!("{voiced} ms of voice never fit into confirm_window_ms = {window}");
-            checker.error(&at("confirm_voiced_ms"), what, format!("confirm_voiced_ms = {}", window / 2));
+            let half = window.clamp(CONFIRM_MS_LEAST, CONFIRM_WINDOW_MS_MAX) / 2;
+            checker.error(&at("confirm_voiced_ms"), what, format!("confirm_voiced_ms = {}", half.max(CONFIRM_MS_LEAST)));
         }
         if let (Some(suspect), Some(confirm)) = (self.suspect_voiced_ms, self.confirm_voiced_ms)
             && suspect > confirm
         {
             let what = format!("speech would be confirmed (at {confirm} ms) before it is suspected");
+            let confirm = confirm.clamp(CONFIRM_MS_LEAST, VOICED_MS_MAX);
             checker.error(&at("suspect_voiced_ms"), what, format!("suspect_voiced_ms = {confirm}"));
         }
         // What is given may still not fit the profile's other numbers.
@@ -101,5 +104,11 @@ impl Listen {
     }
 }
 
+/// One frame of the network that confirms.
+const CONFIRM_MS_LEAST: u64 = 16;
+/// Half a second of voice: nobody who interrupts waits longer.
+const VOICED_MS_MAX: u64 = 500;
+/// What the listener remembers.
+const CONFIRM_WINDOW_MS_MAX: u64 = 496;
 /// The contract's: a false start is retracted after a second at the latest.
 const RETRACT_MS_MAX: u64 = 1_000;

@@ -1,7 +1,6 @@
 //! The layers, one over the other, into one typed and checked configuration. Every problem is reported, not only the first.
 
-use std::collections::BTreeSet;
-use std::fs::File;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
 
@@ -10,9 +9,11 @@ use toml::de::DeTable;
 
 use super::check::Checker;
 use super::decode::{DecodeError, Fault};
+use super::file::open_file;
 use super::problem::{Place, Problem, Problems, Severity};
 use super::source::{ENVIRONMENT_PREFIX, Source, Sources};
 use super::tree::{Node, Path, Value};
+use super::wording::Mistyped;
 use super::{Config, wording};
 
 impl Config {
@@ -25,11 +26,15 @@ impl Config {
     pub fn load(sources: &Sources) -> Result<(Config, Problems), Problems> {
         let mut problems = Vec::new();
         let Some(mut tree) = merge(sources, &mut problems) else { return Err(Problems::new(problems)) };
-        let (config, broken) = decode(&mut tree, &mut problems);
-        let Some(mut config) = config else { return Err(Problems::new(problems)) };
-        config.resolve(sources);
-        config.check(&mut Checker::new(&tree, &broken, &mut problems));
+        let Decoded { config, broken, mut mistyped } = decode(&mut tree, &mut problems);
+        let config = config.map(|mut config| {
+            config.resolve(sources);
+            config.check(&mut Checker::new(&tree, &broken, &mut mistyped, &mut problems));
+            config
+        });
+        problems.extend(mistyped.into_values().map(|mistyped| mistyped.problem));
         let problems = Problems::new(problems);
+        let Some(config) = config else { return Err(problems) };
         if problems.fatal() { Err(problems) } else { Ok((config, problems)) }
     }
 }
@@ -54,11 +59,11 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Node> {
     }
     for (name, value) in &sources.environment {
         let path = Path::of(&name.strip_prefix(ENVIRONMENT_PREFIX).unwrap_or(name).to_lowercase().replace("__", "."));
-        root.overlay(Node::of_setting(&path, value, Place::Environment(name.as_str().into())));
+        lay(&mut root, &path, value, Place::Environment(name.as_str().into()), problems);
     }
     for flag in &sources.flags {
         match flag.split_once('=') {
-            Some((path, value)) => root.overlay(Node::of_setting(&Path::of(path.trim()), value, Place::Flag(flag.as_str().into()))),
+            Some((path, value)) => lay(&mut root, &Path::of(path.trim()), value, Place::Flag(flag.as_str().into()), problems),
             None => problems.push(Problem {
                 place: Place::Flag(flag.as_str().into()),
                 severity: Severity::Error,
@@ -70,14 +75,40 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Node> {
     complete.then_some(root)
 }
 
-/// Deserialises as often as something is wrong, each time without what was; the paths of what was come back too.
-fn decode(tree: &mut Node, problems: &mut Vec<Problem>) -> (Option<Config>, BTreeSet<Path>) {
-    let mut broken = BTreeSet::new();
+/// Lays one setting of the environment or of a flag over the others.
+fn lay(root: &mut Node, path: &Path, value: &str, place: Place, problems: &mut Vec<Problem>) {
+    if path.keys().len() > KEYS_MAX {
+        let what = format!("there is no setting with {} parts", path.keys().len());
+        return problems.push(Problem { place, severity: Severity::Error, what, instead: "sip.calls_max=4".into() });
+    }
+    root.overlay(Node::of_setting(path, value, place));
+}
+
+/// What a tree could be read as.
+struct Decoded {
+    config: Option<Config>,
+    /// The paths of what was wrong.
+    broken: BTreeSet<Path>,
+    /// Those among them where a number must be, and it can be told which one was meant.
+    mistyped: BTreeMap<Path, Mistyped>,
+}
+
+/// Deserialises as often as something is wrong, each time without what was.
+fn decode(tree: &mut Node, problems: &mut Vec<Problem>) -> Decoded {
+    let (mut broken, mut mistyped) = (BTreeSet::new(), BTreeMap::new());
     for _ in 0..PROBLEMS_MAX {
         match Config::deserialize(&*tree) {
-            Ok(config) => return (Some(config), broken),
+            Ok(config) => return Decoded { config: Some(config), broken, mistyped },
             Err(error) => {
                 let reported = broken.contains(&subject(&error));
+                if let (false, Some((meant, stand_in))) = (reported, wording::mistyped_number(&error, tree)) {
+                    mistyped.insert(error.path.clone(), meant);
+                    broken.insert(error.path.clone());
+                    if let Some(node) = tree.at_mut(&error.path) {
+                        node.value = Value::Integer(stand_in);
+                    }
+                    continue;
+                }
                 if !reported {
                     problems.push(wording::fault(&error, tree));
                 }
@@ -86,7 +117,7 @@ fn decode(tree: &mut Node, problems: &mut Vec<Problem>) -> (Option<Config>, BTre
             }
         }
     }
-    (None, broken)
+    Decoded { config: None, broken, mistyped }
 }
 
 /// The setting that an error is about: what is missing, not what lacks it.
@@ -149,7 +180,7 @@ fn read(file: &FilePath) -> Result<String, (String, String)> {
         (format!("can't be read: {error}"), "the path of a configuration file, as in `-c config/recado.toml`".to_owned())
     };
     let mut text = Vec::new();
-    File::open(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)).map_err(unreadable)?;
+    open_file(file).and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut text)).map_err(unreadable)?;
     if text.len() as u64 > FILE_BYTES_MAX {
         return Err((format!("is larger than {FILE_BYTES_MAX} bytes"), "smaller files in its `.d` directory".to_owned()));
     }
@@ -168,6 +199,9 @@ fn whole_file(file: &FilePath, what: &str, instead: &str) -> Problem {
 
 /// A configuration is written by people; a file beyond this was given by mistake.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Tables within tables: deeper than any schema of arguments, and shallow enough for any stack.
+const KEYS_MAX: usize = 64;
 
 /// After so many mistyped settings a file is of another kind, and each costs another reading.
 const PROBLEMS_MAX: usize = 200;

@@ -7,6 +7,7 @@
 
 mod check;
 mod decode;
+mod file;
 mod gate;
 mod hand_off;
 mod http;
@@ -24,6 +25,7 @@ mod source;
 mod speech;
 mod store;
 mod summary;
+mod template;
 mod this_box;
 pub mod tool;
 mod tool_check;
@@ -34,6 +36,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
+pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;
 pub use http::Http;
@@ -51,4 +54,5 @@ pub use speech::{Engine, Speech, Voices};
 pub use store::Store;
 pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;
+pub(crate) use tool_check::OWN_HEADERS;
 pub use trace::{Trace, TraceMode};

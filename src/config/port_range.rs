@@ -17,6 +17,11 @@ pub struct PortRange {
 }
 
 impl PortRange {
+    /// Whether `port` is one of them.
+    pub fn contains(self, port: u16) -> bool {
+        (self.first..=self.last).contains(&port)
+    }
+
     /// How many pairs of an even port and the next one are in it: each call takes one.
     pub fn pairs(self) -> u32 {
         let first_even = u32::from(self.first).next_multiple_of(2);
@@ -36,11 +41,12 @@ impl FromStr for PortRange {
     /// Reads `20000-20999`. Says what is wrong and what to write instead.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = |what: &str, instead: &str| Err(format!("{text:?} {what}{WRITE_INSTEAD}\"{instead}\""));
-        let bounds = text.split_once('-').and_then(|(first, last)| Some((first.trim().parse().ok()?, last.trim().parse().ok()?)));
+        let bounds =
+            text.split_once('-').and_then(|(first, last)| Some((first.trim().parse::<u16>().ok()?, last.trim().parse::<u16>().ok()?)));
         match bounds {
             None => wrong("is not a range of ports from 1024 to 65535", "20000-20999"),
+            Some((first, last)) if first.min(last) < PORT_LEAST => wrong("has ports below 1024, which belong to the system", "20000-20999"),
             Some((first, last)) if first > last => wrong("ends before it begins", &format!("{last}-{first}")),
-            Some((first, _)) if first < PORT_LEAST => wrong("has ports below 1024, which belong to the system", "20000-20999"),
             Some((first, last)) => Ok(Self { first, last }),
         }
     }
@@ -76,6 +82,7 @@ mod tests {
             ("20000", r#""20000" is not a range of ports from 1024 to 65535; write instead: "20000-20999""#),
             ("30000-70000", r#""30000-70000" is not a range of ports from 1024 to 65535; write instead: "20000-20999""#),
             ("20999-20000", r#""20999-20000" ends before it begins; write instead: "20000-20999""#),
+            ("5000-80", r#""5000-80" has ports below 1024, which belong to the system; write instead: "20000-20999""#),
             ("80-90", r#""80-90" has ports below 1024, which belong to the system; write instead: "20000-20999""#),
         ] {
             assert_eq!(text.parse::<PortRange>().unwrap_err(), message);

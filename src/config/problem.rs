@@ -59,8 +59,12 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = if self.severity == Severity::Warning { "warning: " } else { "" };
-        write!(f, "{}: {severity}{}", self.place, self.what)?;
-        if self.instead.is_empty() { Ok(()) } else { write!(f, "; write instead: {}", self.instead) }
+        let mut said = format!("{}: {severity}{}", self.place, self.what);
+        if !self.instead.is_empty() {
+            said += "; write instead: ";
+            said += &self.instead;
+        }
+        f.write_str(&without_credentials(&said))
     }
 }
 
@@ -92,6 +96,23 @@ impl Problems {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// A text without the user and the password of the URLs in it: what was written is quoted, also where it is wrong.
+fn without_credentials(text: &str) -> String {
+    let mut parts = text.split("://");
+    let mut said = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).unwrap_or(part.len());
+        let (url, after) = part.split_at(end);
+        said += "://";
+        match url.rsplit_once('@') {
+            Some((_, rest)) => said += &format!("***@{rest}"),
+            None => said += url,
+        }
+        said += after;
+    }
+    said
 }
 
 fn lines(problems: &[Problem]) -> String {

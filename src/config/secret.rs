@@ -1,9 +1,10 @@
 //! Credentials. They come from files, never from settings or the environment, and are never shown.
 
 use std::fmt;
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+
+use super::file::open_file;
 
 /// A credential. It can be used and can't be printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ impl Secret {
     /// When the file can't be read or does not hold one line.
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let mut text = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(SECRET_BYTES_MAX + 2).read_to_end(&mut text));
+        let read = open_file(path).and_then(|file| file.take(SECRET_BYTES_MAX + 2).read_to_end(&mut text));
         read.map_err(|error| SecretError::Unreadable { path: path.to_owned(), error })?;
         match std::str::from_utf8(&text).map(str::trim) {
             Ok(line) if (1..=SECRET_BYTES_MAX).contains(&(line.len() as u64)) && line.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {

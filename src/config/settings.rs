@@ -1,5 +1,6 @@
 //! The whole configuration: one field for each table.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use recado_core::policy::WhenUnheard;
@@ -7,6 +8,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::source::Sources;
+use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
@@ -78,7 +80,7 @@ impl Config {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         self.this_box.check(checker);
         self.sip.check(checker);
-        self.media.check(checker, self.sip.calls_max);
+        self.media.check(checker, &self.sip, &self.http);
         self.listen.check(checker);
         self.speech.check(checker);
         self.gate.check(checker);
@@ -92,8 +94,9 @@ impl Config {
         self.trace.check(checker);
         // Two ports that are chosen at each start are two.
         if self.sip.listen == self.http.listen && self.sip.listen.port() != 0 {
-            let free = self.http.listen.port().checked_add(1).unwrap_or(8080);
-            let instead = format!("listen = \"{}:{free}\"", self.http.listen.ip());
+            let busy = |port| self.media.ports.contains(port) || port == self.sip.listen.port();
+            let free = (8080..=u16::MAX).find(|port| !busy(*port)).unwrap_or(8080);
+            let instead = format!("listen = \"{}\"", SocketAddr::new(self.http.listen.ip(), free));
             checker.warning(&Path::of("http.listen"), "the same address and port as sip.listen, which is easily confused", instead);
         }
         let places = checker.tools();
@@ -110,9 +113,21 @@ impl Config {
             let first = self.tools.iter().zip(&places).take(index).find(|(earlier, _)| earlier.name == tool.name);
             if let (Some((_, first)), false) = (first, tool.name.is_empty()) {
                 let what = format!("this name is taken by the tool at {}", checker.place(&first.join("name")));
-                checker.error(&place.join("name"), what, format!("name = \"{}_2\"", tool.name));
+                checker.error(&place.join("name"), what, format!("name = {:?}", self.free_name(&tool.name)));
             }
         }
+    }
+}
+
+impl Config {
+    /// A name like this one that no tool has.
+    fn free_name(&self, name: &str) -> String {
+        let numbered = |number: usize| {
+            let end = format!("_{number}");
+            name.chars().take(NAME_BYTES_MAX - end.len()).collect::<String>() + &end
+        };
+        // Of one more than there are tools, one is free.
+        (2..self.tools.len() + 3).map(numbered).find(|free| self.tool(free).is_none()).unwrap_or_default()
     }
 }
 

@@ -64,21 +64,24 @@ impl Sip {
         checker.within(&at("rtp_silence_ms"), self.rtp_silence_ms, RTP_SILENCE_MS_LEAST..=RTP_SILENCE_MS_MOST);
         self.check_reach(checker, &at("listen"), &at("advertised"), &at("allow"));
         for (index, user) in self.users.iter().enumerate() {
-            if user.is_empty() || user.chars().any(|c| c.is_whitespace() || matches!(c, '@' | ':' | '<' | '>')) {
+            let stray = |c: char| c.is_whitespace() || matches!(c, '@' | ':' | '<' | '>');
+            if user.is_empty() || user.chars().any(stray) {
                 let what = format!("{user:?} is not the user part of an address, which is what stands before the @");
-                let part = user.trim_start_matches("sip:").split('@').next().unwrap_or_default().trim();
-                checker.error(&at("users").join(index), what, format!("users = [{:?}]", if part.is_empty() { "recado" } else { part }));
+                let part = user.trim_start_matches("sip:").split('@').next().unwrap_or_default().replace(stray, "");
+                let part = if part.is_empty() { "recado" } else { &part };
+                checker.error(&at("users").join(index), what, format!("users = [{part:?}]"));
             }
         }
     }
 
     /// A box that others can reach says whom it listens to and where it is.
     fn check_reach(&self, checker: &mut Checker<'_>, listen: &Path, advertised: &Path, allow: &Path) {
-        if self.listen.port() == 0 && !self.listen.ip().is_loopback() {
+        let others = !self.listen.ip().is_loopback() || self.advertised.is_some_and(|address| !address.is_loopback());
+        if self.listen.port() == 0 && others {
             checker.error(
                 listen,
                 "phones can't find a port that is chosen at each start",
-                format!("listen = \"{}:5060\"", self.listen.ip()),
+                format!("listen = \"{}\"", SocketAddr::new(self.listen.ip(), 5060)),
             );
         }
         if self.allow.is_empty() {
@@ -114,7 +117,7 @@ fn example_network(listen: IpAddr) -> &'static str {
 }
 
 /// The box is measured with dozens of calls; beyond this a configuration is a slip.
-const CALLS_MAX: u64 = 500;
+pub(super) const CALLS_MAX: u64 = 500;
 /// Callers give up before a minute, and proxies cancel at three.
 const RING_MS_MAX: u64 = 60_000;
 /// A call shorter than this can't hold a turn and its answer.

@@ -1,6 +1,10 @@
 //! `[speech]`.
 
+use std::io::Read;
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use recado_core::policy::Language;
 use serde::Deserialize;
@@ -68,15 +72,49 @@ impl Speech {
         }
         for (language, voice) in [("es", &self.voices.es), ("en", &self.voices.en)] {
             let Some(voice) = voice else { continue };
-            if voice.is_empty() || voice.len() > VOICE_BYTES_MAX || !voice.chars().all(|c| c.is_ascii_alphanumeric() || "-_+/".contains(c))
-            {
-                let what = format!("{voice:?} is not the name of a voice");
-                checker.error(&at("voices").join(language), what, format!("{language} = {language:?} (`espeak-ng --voices` lists them)"));
-            }
+            let what = if !is_name(voice) {
+                format!("{voice:?} is not the name of a voice")
+            } else if self.lacks(voice) {
+                format!("{} has no voice {voice:?}", self.program.display())
+            } else {
+                continue;
+            };
+            checker.error(&at("voices").join(language), what, format!("{language} = {language:?} (`espeak-ng --voices` lists them)"));
         }
+    }
+
+    /// Whether the engine says that it has no such voice. One that is not there, or says nothing in time, says nothing.
+    fn lacks(&self, voice: &str) -> bool {
+        let mut asked = Command::new(&self.program);
+        asked.args(["-q", "-v", voice, ""]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let Ok(mut asked) = asked.spawn() else { return false };
+        let (says, said) = sync_channel(1);
+        if let Some(stderr) = asked.stderr.take() {
+            // Another process may hold it open for ever: then nobody waits for this thread.
+            std::thread::spawn(move || {
+                let mut text = Vec::new();
+                let _ = stderr.take(ENGINE_SAYS_BYTES_MAX).read_to_end(&mut text);
+                let _ = says.send(text);
+            });
+        }
+        let said = said.recv_timeout(ENGINE_ANSWERS_WITHIN).unwrap_or_default();
+        // It has said all, or hangs.
+        let _ = asked.kill();
+        let _ = asked.wait();
+        String::from_utf8_lossy(&said).contains("voice does not exist")
     }
 }
 
+/// The names of voices that the engine is given; others it could take for something else.
+fn is_name(voice: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+');
+    voice.starts_with(|c: char| c.is_ascii_alphabetic()) && voice.len() <= VOICE_BYTES_MAX && voice.chars().all(plain)
+}
+
+/// An engine that takes longer to look for a voice hangs.
+const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// Its message is a line.
+const ENGINE_SAYS_BYTES_MAX: u64 = 4 * 1024;
 /// Slower, words fall apart.
 const WORDS_PER_MINUTE_LEAST: u64 = 80;
 /// Faster, nobody follows on a telephone.

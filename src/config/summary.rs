@@ -35,7 +35,7 @@ impl Display for Summary<'_> {
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
         if let Some(hand_off) = &config.hand_off {
-            writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", hand_off.url)?;
+            writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", without_query(&hand_off.url))?;
         }
         let traces = config.this_box.traces();
         match config.trace.mode {
@@ -61,7 +61,7 @@ impl Display for Summary<'_> {
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
             }
-            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, tool.url, duration(tool.deadline_ms))
+            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, without_query(&tool.url), duration(tool.deadline_ms))
         })
     }
 }
@@ -78,6 +78,14 @@ impl Summary<'_> {
             Some(directory) => writeln!(f, "; calls are recorded to {}.", directory.display()),
             None => writeln!(f, "; calls are not recorded."),
         }
+    }
+}
+
+/// A URL without its query, which often holds a key.
+fn without_query(url: &str) -> String {
+    match url.split_once('?') {
+        Some((before, _)) => format!("{before}?…"),
+        None => url.to_owned(),
     }
 }
 

@@ -89,11 +89,11 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "[speech]\nwords_per_minute = 70000\n",
-            "recado.toml:2:20: speech.words_per_minute: expected a whole number from 0 to 65535, found the number 70000; write instead: a number without quotes, unit or sign",
+            "recado.toml:2:20: speech.words_per_minute: 70000 is outside of 80 to 300; write instead: words_per_minute = 300",
         ),
         (
             "[gate]\nmin_quiet_ms = -1\n",
-            "recado.toml:2:16: gate.min_quiet_ms: expected a whole number, zero or more, found the number -1; write instead: a number without quotes, unit or sign",
+            "recado.toml:2:16: gate.min_quiet_ms: -1 is outside of 100 to 10000; write instead: min_quiet_ms = 100",
         ),
         (
             "[media]\nrealtime = \"yes\"\n",
@@ -103,6 +103,10 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
         (
             "[sip]\nusers = \"700\"\n",
             "recado.toml:2:9: sip.users: expected a list, found the text \"700\"; write instead: users = [\"700\"]",
+        ),
+        (
+            "[sip]\nusers = [700]\n",
+            "recado.toml:2:10: sip.users: expected text in quotes, found the number 700; write instead: users = [\"700\"]",
         ),
         ("sip = 3\n", "recado.toml:1:7: sip: expected a table, found the number 3; write instead: [sip]"),
         (
@@ -237,7 +241,7 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
         ),
         (
             tool("concurrency = 0"),
-            "recado.toml:5:15: tool \"look_up\": concurrency: expected a whole number, one or more, found the number 0; write instead: concurrency = 1",
+            "recado.toml:5:15: tool \"look_up\": concurrency: 0 is outside of 1 to 64; write instead: concurrency = 1",
         ),
         (tool("idempotent = true\nretry.attempts_max = 3"), ""),
         (
@@ -331,6 +335,270 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
 }
 
 #[test]
+fn what_a_tools_text_calls_and_is_not_there_is_refused_before_anybody_hears_of_it() {
+    let said = said_of(&tool("say_failed.es = \"{% if error %}{{ error | uper }}{% endif %}\"\nsay_short.es = \"{{ lower(result.x) }}\""));
+    let lines: Vec<_> = said.lines().collect();
+    let filter = "recado.toml:5:17: tool \"look_up\": say_failed.es: there is no filter `uper`; did you mean `upper`?; write instead: one of abs, attr, ";
+    assert!(lines[0].starts_with(filter) && lines[0].contains(", title, trim, "), "{said}");
+    let function = "recado.toml:6:16: tool \"look_up\": say_short.es: there is no function `lower`; write instead: {{ … | lower }}";
+    assert_eq!(lines[1..], [function], "{said}");
+}
+
+#[test]
+fn a_place_that_keeps_nothing_is_refused_with_the_reason() {
+    let room = Room::with("");
+    room.write("file", "");
+    let said = |setting: &str, place: &str| {
+        let sources = Sources { flags: vec![format!("{setting}={place}"), "box.name=b".into()], ..room.sources() };
+        room.problems(&sources)
+            .replace(&format!("flag --set {setting}={place}: "), "")
+            .replace(&room.0.path().display().to_string(), "HERE")
+    };
+    let instead = "write instead: data_dir = \"/var/lib/recado\"";
+    let data = |place: &str| said("box.data_dir", place);
+    assert_eq!(data(""), format!("box.data_dir: it is empty; {instead}"));
+    assert_eq!(data("/dev/null"), format!("box.data_dir: /dev/null is a device, not a directory; {instead}"));
+    assert_eq!(data("/dev/null/data"), format!("box.data_dir: /dev/null is a device, not a directory; {instead}"));
+    assert_eq!(data("/proc/recado"), format!("box.data_dir: /proc/recado is in /proc, which keeps nothing; {instead}"));
+    assert_eq!(data("/tmp/../sys/recado/a"), format!("box.data_dir: /tmp/../sys/recado/a is in /sys, which keeps nothing; {instead}"));
+    std::os::unix::fs::symlink("/proc", room.path("link")).unwrap();
+    let link = room.path("link/data").display().to_string();
+    assert!(data(&link).contains("is in /proc, which keeps nothing"), "{}", data(&link));
+    let file = room.path("file").display().to_string();
+    assert!(data(&file).contains("file is a file, not a directory"), "{}", data(&file));
+    assert!(said("media.recordings", &file).contains("file is a file, not a directory; "), "{}", said("media.recordings", &file));
+    let new = room.path("new/data").display().to_string();
+    assert_eq!(data(&new), "", "what is not there yet is made");
+}
+
+#[test]
+fn ports_that_nobody_finds_or_that_two_want_are_refused() {
+    for (toml, said) in [
+        (
+            "[http]\nlisten = \"192.0.2.1:0\"\n",
+            "recado.toml:2:10: http.listen: nobody can find a port that is chosen at each start, and tools call back after a restart too; write instead: listen = \"192.0.2.1:8080\"",
+        ),
+        (
+            "[http]\nlisten = \"127.0.0.1:0\"\nadvertised = \"https://box.example\"\n",
+            "recado.toml:2:10: http.listen: nobody can find a port that is chosen at each start, and tools call back after a restart too; write instead: listen = \"127.0.0.1:8080\"",
+        ),
+        (
+            "[http]\nadvertised = \"https://box.example:0\"\n",
+            "recado.toml:2:14: http.advertised: nobody can be reached at port 0; write instead: advertised = \"https://box.example\"",
+        ),
+        (
+            "[sip]\nlisten = \"[::]:0\"\nadvertised = \"2001:db8::1\"\nallow = [\"fd00::/8\"]\n",
+            "recado.toml:2:10: sip.listen: phones can't find a port that is chosen at each start; write instead: listen = \"[::]:5060\"",
+        ),
+        (
+            "[sip]\nlisten = \"127.0.0.1:20010\"\n[media]\nports = \"20000-20100\"\n",
+            "recado.toml:4:9: media.ports: 20000-20100 holds port 20010, which is that of sip.listen = \"127.0.0.1:20010\"; write instead: ports = \"30000-30079\"",
+        ),
+        (
+            "[http]\nlisten = \"127.0.0.1:8080\"\n[media]\nports = \"8000-9000\"\n",
+            "recado.toml:4:9: media.ports: 8000-9000 holds port 8080, which is that of http.listen = \"127.0.0.1:8080\"; write instead: ports = \"20000-20079\"",
+        ),
+        (
+            "[sip]\nlisten = \"[::1]:20010\"\n",
+            "recado.toml:2:10: sip.listen: port 20010 is one of those for media, media.ports = \"20000-20999\"; write instead: listen = \"[::1]:5060\"",
+        ),
+        (
+            "[http]\nlisten = \"127.0.0.1:20010\"\n",
+            "recado.toml:2:10: http.listen: port 20010 is one of those for media, media.ports = \"20000-20999\"; write instead: listen = \"127.0.0.1:8080\"",
+        ),
+        ("[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n", ""),
+        ("[http]\nlisten = \"127.0.0.2:8080\"\n[media]\nports = \"8000-9000\"\n", ""),
+    ] {
+        let without_warnings: Vec<_> = said_of(toml).lines().filter(|line| !line.contains(": warning: ")).map(str::to_owned).collect();
+        assert_eq!(without_warnings.join("\n"), said, "{toml}");
+    }
+    let no_port = tool("").replace("crm.example", "crm.example:0");
+    let reached = "tool \"look_up\": url: nobody can be reached at port 0; write instead: url = \"https://crm.example/recado/tickets\"";
+    assert_eq!(said_of(&no_port), format!("recado.toml:3:7: {reached}"));
+}
+
+/// An engine that answers as espeak-ng does about a voice that it has not.
+#[test]
+fn a_voice_that_the_engine_has_not_is_refused_and_one_that_cannot_be_asked_is_not_waited_for() {
+    let room = Room::with("[speech]\nprogram = \"engine\"\nvoices.es = \"klingon\"\n");
+    let answers = |script: &str| {
+        room.write("script", script);
+        // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
+        let installed = std::process::Command::new("install").args(["-m", "755"]).args([room.path("script"), room.path("engine")]).status();
+        assert!(installed.unwrap().success());
+        let program = format!("speech.program={}", room.path("engine").display());
+        room.problems(&Sources { flags: vec![program], ..room.sources() })
+    };
+    let refused =
+        "recado.toml:3:13: speech.voices.es: engine has no voice \"klingon\"; write instead: es = \"es\" (`espeak-ng --voices` lists them)";
+    let without = |voice| {
+        format!("#!/bin/sh\n[ \"$3\" = {voice} ] || exit 0\necho 'Error: The specified espeak-ng voice does not exist.' >&2\nexit 1\n")
+    };
+    assert_eq!(answers(&without("klingon")), refused);
+    assert_eq!(answers(&without("vulcan")), "");
+    assert_eq!(answers("#!/bin/sh\nexit 1\n"), "", "an engine that fails otherwise says nothing of voices");
+    assert_eq!(answers("#!/bin/sh\nexec sleep 60\n"), "");
+    assert_eq!(answers("#!/bin/sh\nsleep 8 &\nexit 1\n"), "", "what it leaves behind is not waited for");
+    for voice in ["gmw/en", "-x", "9"] {
+        let said = said_of(&format!("[speech]\nvoices.es = {voice:?}\n"));
+        assert!(said.contains("is not the name of a voice"), "the engine is never given it: {said}");
+    }
+}
+
+#[test]
+fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
+    let urls = ["http://me:s3cr3t@box.example", "http://me:s3/cr3t@box.example", "ftp://me:s3cr3t@box.example", "http://s3cr3t@box:x/"];
+    for url in urls {
+        for toml in [
+            format!("[http]\nadvertised = {url:?}\n"),
+            tool("").replace("https://crm.example/a", url),
+            tool(&format!("cancel_url = {url:?}")),
+            format!("[hand_off]\nurl = {url:?}\nsecret_file = \"none\"\n"),
+        ] {
+            let said = said_of(&toml);
+            assert!(said.contains("recado.toml:") && !said.contains("cr3t"), "{said}");
+        }
+        let room = Room::with("");
+        let said = room.problems(&Sources { flags: vec![format!("http.advertised={url}")], ..room.sources() });
+        assert!(said.starts_with("flag --set http.advertised=") && !said.contains("cr3t"), "{said}");
+    }
+    let said = said_of("[http]\nadvertised = \"http://me:s3cr3t@box.example\"\n");
+    assert_eq!(
+        said,
+        "recado.toml:2:14: http.advertised: the URL that every tool is given, and logs, holds a credential; write instead: the URL without it: a callback proves itself with its own token"
+    );
+    let keyed = Room::with(&tool("").replace("crm.example/a", "crm.example/a?key=s3cr3t"));
+    let summary = keyed.load().unwrap().0.summary().to_string();
+    assert!(summary.contains("POST https://crm.example/a?…, ") && !summary.contains("s3cr3t"), "{summary}");
+}
+
+/// Every setting that the annotated default names, with values that none of them takes: whatever is proposed is accepted.
+#[test]
+fn what_is_proposed_instead_is_accepted_when_it_is_written() {
+    use toml::Value;
+    let mut settings = Vec::new();
+    let mut whole: toml::Table = everything().parse().unwrap();
+    // Of voices an engine would be asked each time.
+    whole["speech"]["program"] = Value::from("an-engine-that-is-not-there");
+    leaves(&Value::Table(whole.clone()), &mut Vec::new(), &mut settings);
+    let numbers = [0, 1, 5, -1, 65_536, 4_294_967_295, 4_294_967_296, 1 << 42, i64::MAX].map(Value::Integer);
+    let texts =
+        ["", " ", "2 s", "9999999999 h", "99999999999999999999", "5000-80", "1024-65535", "0.0.0.0:0", "[::1]:70000", "a b@c:d", "ftp://x"];
+    let values: Vec<Value> = numbers.into_iter().chain(texts.map(Value::from)).chain([Value::Float(2.5), Value::Boolean(true)]).collect();
+    let room = Room::with("");
+    for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s")] {
+        room.write(name, text);
+    }
+    let problems = |document: &Value| {
+        room.write(
+            "recado.toml",
+            &document.as_table().unwrap().iter().map(|(key, value)| format!("{key} = {}\n", inline(value))).collect::<String>(),
+        );
+        Config::load(&room.sources()).map_or_else(|problems| problems, |(_, warnings)| warnings)
+    };
+    let (mut followed, mut refused) = (0, Vec::new());
+    for path in &settings {
+        for value in &values {
+            let mut document = Value::Table(whole.clone());
+            let now = path.iter().fold(&document, |value, key| match value {
+                Value::Array(items) => &items[key.parse::<usize>().unwrap()],
+                value => &value[key.as_str()],
+            });
+            let value = match now {
+                // As a text it is another value, of which other things may be wrong.
+                Value::String(_) | Value::Array(_) if !value.is_str() => continue,
+                Value::Integer(_) if value.as_str().is_some_and(|text| !text.starts_with(|c: char| c.is_ascii_digit())) => continue,
+                Value::Array(_) => Value::Array(vec![value.clone()]),
+                _ => value.clone(),
+            };
+            let (key, table) = path.split_last().unwrap();
+            set(&mut document, table, key, value.clone());
+            let about = path
+                .iter()
+                .filter(|key| key.parse::<usize>().is_err())
+                .skip(usize::from(path[0] == "tools"))
+                .cloned()
+                .collect::<Vec<_>>()
+                .join(".");
+            let is_about = |problem: &&Problem| problem.severity == Severity::Error && problem.what.contains(&format!("{about}: "));
+            let first = problems(&document);
+            let Some(problem) = first.iter().find(is_about) else { continue };
+            let Ok(proposed) = problem.instead.parse::<toml::Table>() else { continue };
+            if problem.instead.contains('…') {
+                continue;
+            }
+            for (key, value) in proposed {
+                set(&mut document, table, &key, value);
+            }
+            let then = problems(&document);
+            let again = then.iter().find(is_about);
+            refused.extend(again.map(|again| format!("{path:?} = {value}: {problem}\nand then: {again}")));
+            followed += 1;
+        }
+    }
+    assert!(refused.is_empty(), "{}", refused.join("\n\n"));
+    assert!(followed > 300, "{followed} proposals were followed");
+}
+
+/// The way to every value that is no table, in any of the tables.
+fn leaves(value: &toml::Value, path: &mut Vec<String>, found: &mut Vec<Vec<String>>) {
+    let inner: Vec<(String, &toml::Value)> = match value {
+        toml::Value::Table(table) => table.iter().map(|(key, value)| (key.clone(), value)).collect(),
+        toml::Value::Array(items) if items.iter().any(toml::Value::is_table) => {
+            items.iter().enumerate().map(|(index, value)| (index.to_string(), value)).collect()
+        }
+        _ => return found.push(path.clone()),
+    };
+    for (key, value) in inner {
+        path.push(key);
+        leaves(value, path, found);
+        path.pop();
+    }
+}
+
+fn set(document: &mut toml::Value, table: &[String], key: &str, value: toml::Value) {
+    let place = table.iter().fold(document, |value, key| match value {
+        toml::Value::Array(items) => &mut items[key.parse::<usize>().unwrap()],
+        value => &mut value[key.as_str()],
+    });
+    place.as_table_mut().unwrap().insert(key.to_owned(), value);
+}
+
+/// A value as TOML, on one line.
+fn inline(value: &toml::Value) -> String {
+    match value {
+        toml::Value::Table(table) => {
+            let entries: Vec<_> = table.iter().map(|(key, value)| format!("{key:?} = {}", inline(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        toml::Value::Array(items) => format!("[{}]", items.iter().map(inline).collect::<Vec<_>>().join(", ")),
+        toml::Value::String(text) => format!("{text:?}"),
+        toml::Value::Float(number) => format!("{number:?}"),
+        toml::Value::Integer(number) => number.to_string(),
+        toml::Value::Boolean(boolean) => boolean.to_string(),
+        toml::Value::Datetime(date) => date.to_string(),
+    }
+}
+
+#[test]
+fn a_number_too_large_for_anything_is_outside_of_the_settings_limits() {
+    let huge = "99999999999999999999";
+    for (setting, said) in [
+        ("sip.calls_max", "99999999999999999999 is outside of 1 to 500; write instead: calls_max = 500"),
+        ("store.keep_days", "99999999999999999999 is outside of 0 to 3650; write instead: keep_days = 3650"),
+        ("sip.call_ms_max", "99999999999999999999 is outside of 10000 to 86400000; write instead: call_ms_max = 86400000"),
+        ("trace.file_bytes_max", "99999999999999999999 is outside of 65536 to 67108864; write instead: file_bytes_max = 67108864"),
+    ] {
+        let (table, key) = setting.split_once('.').unwrap();
+        let written = said_of(&format!("[{table}]\n{key} = {huge}\n"));
+        assert!(written.lines().any(|line| line == format!("recado.toml:2:{}: {setting}: {said}", key.len() + 4)), "{written}");
+        let room = Room::with("");
+        let given = room.problems(&Sources { flags: vec![format!("{setting}={huge}")], ..room.sources() });
+        assert!(given.contains(&format!("{setting}: {said}")), "{given}");
+    }
+}
+
+#[test]
 fn every_problem_is_reported_and_not_only_the_first() {
     let said = said_of(
         "[box]\nlanguage = \"fr\"\nnmae = \"x\"\n[sip]\ncalls_max = \"many\"\nlisten = 5060\n[[tools]]\nname = 1\nurl = \"ftp://x\"\n[[tools]]\nname = \"b\"\nurl = \"http://127.0.0.1/\"\nsay_done.en = \"{{\"\n",
@@ -370,6 +638,17 @@ fn a_file_that_is_missing_too_large_or_not_text_is_named() {
         room.problems(&nowhere),
         "nowhere.toml: can't be read: No such file or directory (os error 2); write instead: the path of a configuration file, as in `-c config/recado.toml`"
     );
+    let instead = "write instead: the path of a configuration file, as in `-c config/recado.toml`";
+    let said = |file: PathBuf| room.problems(&Sources { file, ..Sources::default() });
+    assert!(std::process::Command::new("mkfifo").arg(room.path("pipe")).status().unwrap().success());
+    assert_eq!(said(room.path("pipe")), format!("pipe: can't be read: it is a named pipe, not a file; {instead}"));
+    assert_eq!(said("/dev/null".into()), format!("/dev/null: can't be read: it is a device, not a file; {instead}"));
+    assert_eq!(said("/dev/zero".into()), format!("/dev/zero: can't be read: it is a device, not a file; {instead}"));
+    assert_eq!(said("/tmp".into()), format!("/tmp: can't be read: it is a directory, not a file; {instead}"));
+    let dialogue = said_of("[model]\ndialogue = \"/dev/null\"\n");
+    assert!(dialogue.starts_with("recado.toml:2:12: model.dialogue: /dev/null is a device, not a file; "), "{dialogue}");
+    let secret = said_of(&tool("bearer_file = \"/dev/null\""));
+    assert!(secret.contains("/dev/null can't be read: it is a device, not a file; "), "{secret}");
     room.write("recado.toml", &"#".repeat(2 * 1024 * 1024));
     assert_eq!(
         room.problems(&room.sources()),
@@ -404,6 +683,27 @@ fn outer_layers_win_setting_by_setting_and_tools_are_added() {
     sources.flags = vec!["sip.calls_max=5".into(), "sip.listen=[::1]:5070".into(), "media.realtime=false".into()];
     let (config, _) = Config::load(&sources).unwrap();
     assert_eq!((config.sip.calls_max, config.sip.listen.port(), config.media.realtime), (5, 5070, false));
+}
+
+#[test]
+fn a_name_that_is_taken_is_replaced_by_one_that_is_free_and_no_longer_than_a_name() {
+    let long = "a".repeat(64);
+    let named = |name: &str| tool("").replace("look_up", name);
+    let all = [named(&long), named(&format!("{}_2", "a".repeat(62))), named(&long)].concat();
+    let said = said_of(&all);
+    assert!(said.ends_with(&format!("; write instead: name = \"{}_3\"", "a".repeat(62))), "{said}");
+}
+
+#[test]
+fn a_setting_with_more_parts_than_any_has_is_refused() {
+    let room = Room::with("");
+    let name = format!("RECADO_{}B", "A__".repeat(100_000));
+    let sources = Sources { environment: vec![(name.clone(), "1".into())], ..room.sources() };
+    let said = room.problems(&sources);
+    assert_eq!(said, format!("environment variable {name}: there is no setting with 100001 parts; write instead: sip.calls_max=4"));
+    let flag = format!("{}b=1", "a.".repeat(100_000));
+    let said = room.problems(&Sources { flags: vec![flag], ..room.sources() });
+    assert!(said.contains(": there is no setting with 100001 parts; "), "{}", &said[said.len() - 200..]);
 }
 
 #[test]
@@ -484,13 +784,7 @@ fn the_annotated_default_says_the_defaults() {
 
 #[test]
 fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
-    let setting = |line: &str| {
-        let is_table = |rest: &str| rest.starts_with('[') && rest.ends_with(']');
-        let is_setting = |rest: &str| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
-        let content = line.strip_prefix("# ").filter(|rest| is_table(rest) || is_setting(rest));
-        content.unwrap_or(line).replace("http://127.0.0.1:9000", "https://crm.example")
-    };
-    let everything: String = annotated().lines().map(|line| setting(line) + "\n").collect();
+    let everything = everything();
     for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic", "cancel_url", "secret_file"] {
         assert!(everything.contains(&format!("\n{key} = ")), "{key}");
     }
@@ -499,6 +793,17 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
     assert_eq!(room.problems(&room.sources()), "");
+}
+
+/// The annotated default with every setting that is commented out in it.
+fn everything() -> String {
+    let setting = |line: &str| {
+        let is_table = |rest: &str| rest.starts_with('[') && rest.ends_with(']');
+        let is_setting = |rest: &str| rest.split_once(" = ").is_some_and(|(key, _)| !key.contains(' '));
+        let content = line.strip_prefix("# ").filter(|rest| is_table(rest) || is_setting(rest));
+        content.unwrap_or(line).replace("http://127.0.0.1:9000", "https://crm.example")
+    };
+    annotated().lines().map(|line| setting(line) + "\n").collect()
 }
 
 fn annotated() -> String {

@@ -1,6 +1,6 @@
 //! What must be true of a `[[tools]]` table.
 
-use minijinja::Environment;
+use recado_core::ledger::template_environment;
 use recado_core::policy::{Audience, DuplicatePolicy, Language, Localised, ProgressPolicy, WhenUnheard};
 use reqwest::Url;
 use serde_json::Value as Json;
@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::check::Checker;
 use super::gate::MIN_QUIET_MS;
 use super::secret::Secret;
+use super::template;
 use super::tool::Tool;
 use super::tree::Path;
 use super::wording::nearest;
@@ -56,6 +57,9 @@ impl Tool {
                 return checker.error(&path, what, format!("{key} = \"https://crm.example/recado/tickets\""));
             }
         };
+        if url.port() == Some(0) {
+            checker.error(&path, "nobody can be reached at port 0", format!("{key} = \"https://crm.example/recado/tickets\""));
+        }
         if url.password().is_some() || !url.username().is_empty() {
             checker.error(&path, "a URL is logged, and this one holds a credential", "the URL without it, and bearer_file = \"crm-token\"");
         }
@@ -91,18 +95,21 @@ impl Tool {
     }
 
     fn check_limits(&self, checker: &mut Checker<'_>, place: &Path) {
-        checker.within(&place.join("timeout_ms"), self.timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within_and_fit(&place.join("timeout_ms"), self.timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST, self.deadline_ms);
         let concurrency = u64::try_from(self.concurrency.get()).unwrap_or(u64::MAX);
         checker.within(&place.join("concurrency"), concurrency, 1..=CONCURRENCY_MOST);
         checker.within(&place.join("deadline_ms"), self.deadline_ms, TIMEOUT_MS_LEAST..=DEADLINE_MS_MOST);
-        if self.timeout_ms > self.deadline_ms {
+        if self.timeout_ms > self.deadline_ms && self.timeout_ms <= TIMEOUT_MS_MOST {
             let what =
                 format!("one attempt may take {} ms, and the whole operation only deadline_ms = {}", self.timeout_ms, self.deadline_ms);
-            checker.error(&place.join("timeout_ms"), what, format!("timeout_ms = {}", self.deadline_ms));
+            let fits = self.deadline_ms.clamp(TIMEOUT_MS_LEAST, TIMEOUT_MS_MOST);
+            checker.error(&place.join("timeout_ms"), what, format!("timeout_ms = {fits}"));
         }
         let retry = place.join("retry");
         checker.within(&retry.join("attempts_max"), self.retry.attempts_max.into(), 1..=ATTEMPTS_MOST);
-        if self.retry.backoff_ms > self.retry.backoff_ms_max {
+        checker.within_and_fit(&retry.join("backoff_ms"), self.retry.backoff_ms, 0..=DEADLINE_MS_MOST, self.retry.backoff_ms_max);
+        checker.within(&retry.join("backoff_ms_max"), self.retry.backoff_ms_max, 0..=DEADLINE_MS_MOST);
+        if self.retry.backoff_ms > self.retry.backoff_ms_max && self.retry.backoff_ms <= DEADLINE_MS_MOST {
             let what = format!("the first wait is longer than the longest, backoff_ms_max = {}", self.retry.backoff_ms_max);
             checker.error(&retry.join("backoff_ms"), what, format!("backoff_ms = {}", self.retry.backoff_ms_max));
         }
@@ -117,6 +124,8 @@ impl Tool {
     }
 
     fn check_telling(&self, checker: &mut Checker<'_>, place: &Path) {
+        checker.within(&place.join("max_wait_ms"), self.max_wait_ms, 0..=DEADLINE_MS_MOST);
+        checker.within(&place.join("hand_off_after_ms"), self.hand_off_after_ms, 0..=KEPT_MS_MOST);
         if let Some(min_quiet_ms) = self.min_quiet_ms {
             checker.within(&place.join("min_quiet_ms"), min_quiet_ms, MIN_QUIET_MS);
         }
@@ -142,8 +151,12 @@ impl Tool {
             let what = format!("a result is stale before that, after stale_after_ms = {}", self.stale_after_ms.unwrap_or_default());
             checker.error(&place.join("hand_off_after_ms"), what, "less than stale_after_ms");
         }
-        if self.stale_after_ms == Some(0) {
-            checker.error(&place.join("stale_after_ms"), "every result would be stale at once", "stale_after_ms = 600000, or nothing");
+        match self.stale_after_ms {
+            Some(0) => {
+                checker.error(&place.join("stale_after_ms"), "every result would be stale at once", "stale_after_ms = 600000");
+            }
+            Some(stale_after_ms) => checker.within(&place.join("stale_after_ms"), stale_after_ms, 1..=KEPT_MS_MOST),
+            None => {}
         }
     }
 
@@ -243,20 +256,20 @@ impl Saying<'_> {
             let what = format!("{} characters are more than {TEXT_CHARS_MAX}, a minute of speech", text.chars().count());
             checker.error(path, what, format!("a shorter {setting}"));
         }
-        let environment = Environment::new();
+        let environment = template_environment();
         let template = match environment.template_from_str(text) {
             Ok(template) => template,
             Err(error) => {
-                let detail = error.detail().map_or_else(|| error.kind().to_string(), str::to_owned);
-                return checker.error(
-                    path,
-                    format!("this template can't be read: {detail}"),
-                    format!("{setting} = \"… {{{{ arguments.name }}}} …\""),
-                );
+                let what = format!("this template can't be read: {}", template::reason(&error));
+                return checker.error(path, what, format!("{setting} = \"… {{{{ arguments.name }}}} …\""));
             }
         };
+        for fault in template::faults(&environment, &template, self.variables) {
+            checker.error(path, fault.what, fault.instead);
+        }
         let globals: Vec<_> = environment.globals().map(|(name, _)| name.to_owned()).collect();
-        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().collect();
+        let called = template::called(&template);
+        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().filter(|name| !called.contains(name)).collect();
         used.sort();
         for name in used {
             let mut keys = name.split('.');
@@ -291,13 +304,15 @@ fn code_of(language: Language) -> &'static str {
 }
 
 /// What the common models allow for the name of a function.
-const NAME_BYTES_MAX: usize = 64;
+pub const NAME_BYTES_MAX: usize = 64;
 /// Below, no connection over a mobile network comes to be.
 const TIMEOUT_MS_LEAST: u64 = 100;
 /// Ten minutes: what takes longer answers 202 and calls back.
 const TIMEOUT_MS_MOST: u64 = 600_000;
 /// Thirty days.
 const DEADLINE_MS_MOST: u64 = 30 * 86_400_000;
+/// Ten years, as long as the store keeps anything.
+const KEPT_MS_MOST: u64 = 3_650 * 86_400_000;
 /// With doubling waits, more attempts than this never fit into a deadline.
 const ATTEMPTS_MOST: u64 = 50;
 /// A box has few descriptors, and a tool that needs more is a queue of its own.
@@ -306,5 +321,5 @@ const CONCURRENCY_MOST: u64 = 64;
 const TEXT_CHARS_MAX: usize = 900;
 /// Headers that hold credentials.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
-/// Headers that attempts carry anyway.
-const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
+/// Headers that attempts carry anyway: they say what the request is, or how it is framed.
+pub const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];

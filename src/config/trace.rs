@@ -44,7 +44,7 @@ impl Trace {
         checker.within(&table.join("files_max"), self.files_max, 2..=FILES_MAX);
         checker.within(&table.join("file_bytes_max"), self.file_bytes_max, FILE_BYTES_MIN..=FILE_BYTES_MAX);
         // The file that is being written, and the ledger's, must fit.
-        checker.within(&table.join("bytes_max"), self.bytes_max, self.file_bytes_max.saturating_mul(4)..=BYTES_MAX);
+        checker.within(&table.join("bytes_max"), self.bytes_max, self.file_bytes_max.clamp(FILE_BYTES_MIN, FILE_BYTES_MAX) * 4..=BYTES_MAX);
     }
 }
 

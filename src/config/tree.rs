@@ -224,7 +224,7 @@ fn value_of(value: &DeValue<'_>, source: &Source) -> Value {
         // A number too large for its type is left as it was written: whatever reads it says what is wrong with it.
         DeValue::Integer(integer) => match i64::from_str_radix(integer.as_str(), integer.radix()) {
             Ok(number) => Value::Integer(number),
-            Err(_) => Value::Text(integer.as_str().to_owned()),
+            Err(_) => Value::Loose(integer.as_str().to_owned()),
         },
         DeValue::Float(float) => match float.as_str().parse() {
             Ok(number) => Value::Float(number),

@@ -1,5 +1,7 @@
 //! Sentences for what serde and TOML found wrong.
 
+use std::ops::RangeInclusive;
+
 use super::decode::{DecodeError, Fault};
 use super::problem::{Problem, Severity};
 use super::source::Source;
@@ -39,7 +41,11 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
             (what, format!("{key} = {}", nearest(found, expected).map_or(words, |word| format!("{word:?}"))))
         }
         Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
-        Fault::Mistyped { found, expected } => mistyped(key, found, expected, node),
+        Fault::Mistyped { found, expected } => {
+            let (what, instead) = mistyped(key, found, expected, node);
+            let in_list = instead.split_once(" = ").filter(|_| is_index(path.key())).map(|(key, value)| format!("{key} = [{value}]"));
+            (what, in_list.unwrap_or(instead))
+        }
         Fault::Refused(why) => refused(path, why),
     };
     let place = match (&error.fault, node) {
@@ -48,6 +54,46 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
         (_, Some(node)) => node.place.clone(),
     };
     Problem { place, severity: Severity::Error, what: format!("{}: {what}", name_of(path, tree)), instead }
+}
+
+/// A setting that must be a number, is none that its type can hold, and what number was meant.
+pub(super) struct Mistyped {
+    pub problem: Problem,
+    /// What the setting is called, where a number was written, which is only outside of its limits.
+    number: Option<String>,
+    meant: i128,
+}
+
+impl Mistyped {
+    /// The limits of the setting: what is proposed keeps them.
+    pub fn limit(&mut self, key: &str, range: RangeInclusive<u64>, proposed: impl Fn(u64) -> u64) {
+        let (least, most) = (*range.start(), *range.end());
+        let nearest = u64::try_from(self.meant.max(least.into()).min(most.into())).unwrap_or(most);
+        if let (Some(name), true) = (&self.number, i128::from(nearest) != self.meant) {
+            self.problem.what = format!("{name}: {} is outside of {least} to {most}", self.meant);
+        }
+        self.problem.instead = format!("{key} = {}", proposed(nearest));
+    }
+}
+
+/// What an error says where a number must be, and a number of the type to go on with; none where no number can have been meant.
+pub(super) fn mistyped_number(error: &DecodeError, tree: &Node) -> Option<(Mistyped, i64)> {
+    let Fault::Mistyped { expected, .. } = &error.fault else { return None };
+    let most = number_max(expected)?;
+    let node = tree.at(&error.path)?;
+    let (meant, number) = match &node.value {
+        Value::Integer(number) => (i128::from(*number), true),
+        Value::Loose(text) => match text.parse() {
+            Ok(number) => (number, true),
+            Err(_) => (number_meant(error.path.key(), text)?, false),
+        },
+        Value::Text(text) => (number_meant(error.path.key(), text)?, false),
+        _ => return None,
+    };
+    let least = i128::from(expected.contains("nonzero"));
+    let stand_in = i64::try_from(meant.max(least).min(most.into())).unwrap_or(i64::MAX);
+    let number = number.then(|| name_of(&error.path, tree));
+    Some((Mistyped { problem: fault(error, tree), number, meant }, stand_in))
 }
 
 /// What people call a setting: `sip.listen`, or `tool "weather": url`.
@@ -145,7 +191,7 @@ fn number_max(expected: &str) -> Option<u64> {
 }
 
 /// The number that a text stands for, its unit included where the setting is in milliseconds: `30s` is 30000.
-fn number_meant(key: &str, text: &str) -> Option<u64> {
+fn number_meant(key: &str, text: &str) -> Option<i128> {
     let text = text.replace(['_', ' '], "");
     let unit_at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(unit_at);
@@ -157,7 +203,7 @@ fn number_meant(key: &str, text: &str) -> Option<u64> {
         "h" if key.contains("_ms") => 3_600_000,
         _ => return None,
     };
-    digits.parse::<u64>().ok()?.checked_mul(factor)
+    digits.parse::<i128>().ok()?.checked_mul(factor)
 }
 
 fn refused(path: &Path, why: &str) -> (String, String) {

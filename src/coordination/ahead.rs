@@ -31,8 +31,24 @@ pub(super) fn take(connection: &Connection, path: &Path, bytes: u64) -> io::Resu
         // Zeros are no frame: reading the log ends before them, as it does before what is left there of an earlier round.
         return lengthen(&log, has, bytes);
     }
-    // The engine's own way: another handle of the file that is closed would give up the engine's locks on it. The file is as long as
-    // a whole number of chunks, so that many chunks are what it is to have; without that it is cut to its pages at each checkpoint.
+    // All or nothing: of a step that somebody else has had a part of, the rest is asked for in parts.
+    let (mut had, mut part) = (0, bytes);
+    while had < bytes {
+        part = part.min(bytes - had);
+        match grow(connection, path, part) {
+            Ok(()) => had += part,
+            Err(error) if part <= PAGE_BYTES as u64 => return Err(error),
+            Err(_) => part /= 2,
+        }
+    }
+    Ok(())
+}
+
+/// Lengthens the file by `bytes`.
+///
+/// The engine's own way: another handle of the file that is closed would give up the engine's locks on it. The file is as long as a
+/// whole number of chunks, so that many chunks are what it is to have; without that it is cut to its pages at each checkpoint.
+fn grow(connection: &Connection, path: &Path, bytes: u64) -> io::Result<()> {
     let whole = fs::metadata(path)?.len() + bytes;
     let mut size = i64::try_from(whole).map_err(io::Error::other)?;
     connection.file_control(MAIN, FileControl::ChunkSize(&mut chunk(whole))).map_err(io::Error::other)?;
@@ -86,7 +102,8 @@ const COPY_ON_WRITE: [u32; 4] = [0x9123_683e, 0xca45_1a4e, 0x3434, 0x2fc1_2fc1];
 
 const MAIN: Option<&str> = Some("main");
 
-const ZEROS: [u8; PAGE_BYTES as usize] = [0; PAGE_BYTES as usize];
+/// A step of the reserve is written in one go: between two, others would be as quick.
+static ZEROS: [u8; reserve::STEP_BYTES as usize] = [0; reserve::STEP_BYTES as usize];
 
 /// What the file may take at once when it outgrows what was taken, of the space that others may need: little more than the reserve
 /// was. Smaller ones would let the file be cut shorter than what was taken, before that is used.

@@ -143,11 +143,12 @@ pub(super) fn free_bytes(directory: &Path) -> io::Result<u64> {
 /// What its name ends in.
 pub(super) const SUFFIX: &str = ".reserve";
 
-/// Room for some hundreds of claims and outcomes, and for the checkpoint that they need.
-pub(super) const BYTES: u64 = 2 * 1024 * 1024;
+/// Room for some hundreds of claims and outcomes, and for the checkpoint that they need: a quarter of it is enough, which is what is left
+/// where somebody else takes what they can, all the time.
+pub(super) const BYTES: u64 = 4 * 1024 * 1024;
 
 /// So much is nobody's for a moment while the reserve is given up.
-const STEP_BYTES: u64 = 16 * 1024;
+pub(super) const STEP_BYTES: u64 = 64 * 1024;
 
 const BLOCK_BYTES: usize = 64 * 1024;
 

@@ -5,7 +5,6 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use recado_core::ledger::SpokenClause;
 use serde_json::Value;
 
 /// The timeline, one line for each thing that happens.
@@ -120,10 +119,9 @@ impl Timeline {
 /// `clause: 0, verdict: Heard(Received) }, ` in words.
 fn verdict(logged: &str) -> String {
     let (clause, verdict) = logged.split_once(", verdict: ").unwrap_or((logged, ""));
-    let clause = match clause.trim_start_matches("clause: ").parse::<u32>() {
-        Ok(SpokenClause::SHORT) => "its short form".to_owned(),
-        Ok(clause) => format!("clause {}", clause + 1),
-        Err(_) => clause.to_owned(),
+    let clause = match clause.trim_start_matches("clause: ") {
+        "short form" => "its short form".to_owned(),
+        number => number.parse::<u32>().map_or_else(|_| clause.to_owned(), |clause| format!("clause {}", u64::from(clause) + 1)),
     };
     let verdict = verdict.split(" }").next().unwrap_or_default();
     let verdict = match verdict.strip_prefix("Heard(").map(|level| level.trim_end_matches(')')) {

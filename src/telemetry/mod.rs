@@ -7,10 +7,12 @@ pub mod fields;
 pub mod logs;
 pub mod measures;
 mod seldom;
+mod settled;
 mod utc;
 
 pub use measures::{Measures, Observation};
 pub use seldom::Seldom;
+pub use settled::settled;
 pub use utc::utc;
 
 /// Why telemetry can't be set up.

@@ -1,6 +1,5 @@
 //! The traces that are there: found by what they are of, and read, whatever state they are in.
 
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
@@ -11,14 +10,22 @@ use recado_trace::subject::ConversationStart;
 use recado_trace::{SubjectKind, Trace, TraceError, read};
 
 use super::keeper::number_of;
-use crate::config::TRACES_DIRECTORY;
+use crate::config::{TRACES_DIRECTORY, open_file};
 
 /// Why a trace can't be had. Each says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
-    /// A file or the directory can't be read.
-    #[error("{path} can't be read: {error}{hint}", path = path.display(), hint = hint(error))]
-    Io {
+    /// A file can't be read.
+    #[error("{path} can't be read: {error}{hint}", path = path.display(), hint = permission_hint(error))]
+    File {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// The directory of the traces can't be read.
+    #[error("{path} can't be read: {error}{hint}", path = path.display(), hint = directory_hint(error))]
+    Directory {
         /// Which.
         path: PathBuf,
         /// Why.
@@ -84,7 +91,7 @@ impl Library {
     /// # Errors
     /// The directory can't be read. Files that can't be are among [`Library::unreadable`].
     pub fn open(directory: &Path) -> Result<Self, ReadError> {
-        let about = |error| ReadError::Io { path: directory.to_owned(), error };
+        let about = |error| ReadError::Directory { path: directory.to_owned(), error };
         let mut files: Vec<(u64, PathBuf)> = Vec::new();
         for entry in std::fs::read_dir(directory).map_err(about)? {
             let path = entry.map_err(about)?.path();
@@ -157,8 +164,8 @@ pub fn default_directory() -> PathBuf {
 /// # Errors
 /// It can't be read, or is no trace.
 pub fn read_file(path: &Path) -> Result<Trace, ReadError> {
-    let about = |error| ReadError::Io { path: path.to_owned(), error };
-    let file = File::open(path).map_err(about)?;
+    let about = |error| ReadError::File { path: path.to_owned(), error };
+    let file = open_file(path).map_err(about)?;
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes).map_err(about)?;
     if bytes.len() as u64 > BYTES_MAX {
@@ -182,8 +189,8 @@ pub fn join(traces: Vec<Trace>) -> Vec<Trace> {
 }
 
 fn look_into(path: &Path) -> Result<Book, ReadError> {
-    let about = |error| ReadError::Io { path: path.to_owned(), error };
-    let file = File::open(path).map_err(about)?;
+    let about = |error| ReadError::File { path: path.to_owned(), error };
+    let file = open_file(path).map_err(about)?;
     let bytes = file.metadata().map_err(about)?.len();
     let mut first = Vec::new();
     BufReader::new(file).take(BYTES_MAX).read_until(b'\n', &mut first).map_err(about)?;
@@ -202,11 +209,19 @@ fn look_into(path: &Path) -> Result<Book, ReadError> {
     Ok(Book { path: path.to_owned(), header, channel, bytes })
 }
 
-fn hint(error: &std::io::Error) -> &'static str {
+fn permission_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => "; traces can be read by the user that the box runs as: try sudo",
-        std::io::ErrorKind::NotFound => "; name the box's configuration with -c, or the directory with --directory",
         _ => "",
+    }
+}
+
+fn directory_hint(error: &std::io::Error) -> &'static str {
+    match error.kind() {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+            "; name the box's configuration with -c, or the directory with --directory"
+        }
+        _ => permission_hint(error),
     }
 }
 

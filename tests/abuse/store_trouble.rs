@@ -40,6 +40,8 @@ impl Refusing {
         manager.set_read_timeout(Some(TOLD_WITHIN)).expect("set");
         let mut box_command = command(&stage.config());
         box_command.args(["--set", &format!("sip.listen={udp}"), "--set", &format!("http.listen={tcp}")]);
+        // The stage's own are among those that the system has given.
+        box_command.args(["--set", "media.ports=20000-20199"]);
         let child = box_command.env("NOTIFY_SOCKET", &socket).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
         Self { child, sip: udp, http: tcp, manager }
     }

@@ -107,7 +107,7 @@ fn the_reserve_is_the_stores_alone_however_fast_others_fill_the_disk() {
         });
         assert_eq!(refused, Some(CommitError::Full));
         let taken = has() - before;
-        println!("of a reserve of 2 MiB the file and the log have taken {} KiB", taken >> 10);
+        println!("of a reserve of 4 MiB the file and the log have taken {} KiB", taken >> 10);
         assert!(taken > 1 << 20, "{taken} bytes: somebody else had the rest");
         for number in 1..=PROMISED {
             assert_eq!(commit(&mut store, succeeded(number)), Ok(()), "{number}");

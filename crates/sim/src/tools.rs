@@ -43,10 +43,10 @@ struct Sent {
     undone: bool,
     /// Whether it has said that it happened, be it true or not: without its word nobody knows.
     claims_it: bool,
-    /// Whether its word that it happened came by a callback that the box has not confirmed.
-    unconfirmed: bool,
-    /// Whether an executor has reported meanwhile that it provably did not happen.
-    denied: bool,
+    /// Its word by a callback that the box has not confirmed, and will be sent again.
+    unconfirmed: Option<Fate>,
+    /// What an executor has reported meanwhile, if that is something else.
+    believed: Option<Fate>,
 }
 
 impl Sent {
@@ -95,8 +95,8 @@ impl Tools {
             refused: false,
             undone: false,
             claims_it: false,
-            unconfirmed: false,
-            denied: false,
+            unconfirmed: None,
+            believed: None,
         });
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
@@ -202,7 +202,9 @@ impl Tools {
         };
         if let Some(sent) = self.sent.get_mut(&operation) {
             sent.claims_it |= fate == Fate::Done;
-            sent.denied |= sent.unconfirmed && fate == Fate::NotDone;
+            if sent.unconfirmed.is_some_and(|word| word != fate) {
+                sent.believed = Some(fate);
+            }
         }
         self.ends(operation, attempt, fate, findings);
     }
@@ -214,15 +216,16 @@ impl Tools {
         sent.refused |= refused;
         sent.claims_it |= !refused;
         if let Some(attempt) = sent.open() {
-            sent.unconfirmed = !refused;
-            self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
+            let fate = if refused { Fate::NotDone } else { Fate::Done };
+            sent.unconfirmed = Some(fate);
+            self.ends(operation, attempt, fate, findings);
         }
     }
 
     /// The box has confirmed a result: it is on record.
     pub fn confirmed(&mut self, operation: OperationId) {
         if let Some(sent) = self.sent.get_mut(&operation) {
-            (sent.unconfirmed, sent.denied) = (false, false);
+            (sent.unconfirmed, sent.believed) = (None, None);
         }
     }
 
@@ -270,10 +273,10 @@ impl Tools {
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
         // A result that could not be put on record is to be sent again: until then the executor's word counts.
-        let denied = sent.is_some_and(|sent| sent.denied);
+        let believed = |fate: Fate| sent.is_some_and(|sent| sent.believed == Some(fate));
         let right = match record.state {
-            OperationState::Failed | OperationState::Cancelled => none_happened || refused || denied,
-            OperationState::Unknown => !none_happened,
+            OperationState::Failed | OperationState::Cancelled => none_happened || refused || believed(Fate::NotDone),
+            OperationState::Unknown => !none_happened || believed(Fate::Maybe),
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
             OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
             _ => true,

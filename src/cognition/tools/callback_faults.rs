@@ -67,16 +67,27 @@ async fn results_that_are_bare_or_no_object_and_failures_without_a_reason_are_ta
 #[tokio::test]
 async fn progress_and_what_is_taken_back_are_told_apart_from_results() {
     let mut desk = Desk::start(8).await;
-    for (body, expected, answer, status) in [
-        (r#"{"status":"progress","progress":{"percent":40}}"#, Report::Progress(json!({ "percent": 40 })), CallbackAnswer::Noted, 200),
-        (r#"{"status":"progress"}"#, Report::Progress(json!({})), CallbackAnswer::Over, 409),
-        (r#"{"status":"retracted"}"#, Report::Retracted, CallbackAnswer::Recorded, 200),
+    let early_or_late = "none has come yet, or it has been told";
+    for (body, expected, answer, status, said) in [
+        (
+            r#"{"status":"progress","progress":{"percent":40}}"#,
+            Report::Progress(json!({ "percent": 40 })),
+            CallbackAnswer::Noted,
+            200,
+            "noted",
+        ),
+        (r#"{"status":"progress"}"#, Report::Progress(json!({})), CallbackAnswer::Over, 409, "too late: the operation is over"),
+        (r#"{"status":"retracted"}"#, Report::Retracted, CallbackAnswer::Recorded, 200, "recorded"),
+        (r#"{"status":"retracted"}"#, Report::Retracted, CallbackAnswer::Over, 409, early_or_late),
     ] {
         let sending = tokio::spawn(desk.send(OP, body.to_owned()));
         let callback = desk.callbacks.recv().await.unwrap();
         assert_eq!(callback.report, expected);
         callback.answer.send(answer).unwrap();
-        assert_eq!(sending.await.unwrap().status().as_u16(), status);
+        let answered = sending.await.unwrap();
+        assert_eq!(answered.status().as_u16(), status);
+        let text = answered.text().await.unwrap();
+        assert!(text.contains(said), "{text}");
     }
     for body in [
         r#"{"status":"progress","result":{}}"#,

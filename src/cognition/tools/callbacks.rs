@@ -147,15 +147,17 @@ impl Desk {
     async fn hand_over(&self, operation: OperationId, report: Report) -> Response {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
+        let over = match report {
+            Report::Retracted => "no result of it waits to be told: none has come yet, or it has been told",
+            _ => "it comes too late: the operation is over",
+        };
         if self.callbacks.try_send(Callback { request, operation, report, answer }).is_err() {
             return later("the box has too much to do");
         }
         match tokio::time::timeout(self.answer_within, answered).await {
             Ok(Ok(CallbackAnswer::Recorded)) => (StatusCode::OK, Json(json!({ "status": "recorded" }))).into_response(),
             Ok(Ok(CallbackAnswer::Noted)) => (StatusCode::OK, Json(json!({ "status": "noted" }))).into_response(),
-            Ok(Ok(CallbackAnswer::Over)) => {
-                refuse(StatusCode::CONFLICT, "it comes too late: the operation is over, or its result has been told")
-            }
+            Ok(Ok(CallbackAnswer::Over)) => refuse(StatusCode::CONFLICT, over),
             Ok(Ok(CallbackAnswer::Conflict)) => refuse(StatusCode::CONFLICT, "another result is on record for this operation"),
             Ok(Ok(CallbackAnswer::Unknown)) => refuse(StatusCode::NOT_FOUND, "there is no such operation"),
             Ok(Ok(CallbackAnswer::Unavailable)) => later("the result can't be made durable now"),
@@ -168,7 +170,7 @@ impl Desk {
 fn parse(body: &[u8]) -> Result<Report, String> {
     let body: ReportBody = serde_json::from_slice(body).map_err(|error| {
         let form = r#"{"status": "succeeded" | "failed" | "progress" | "retracted", "result"?, "error"?, "progress"?}"#;
-        format!("the body must be {form}: {error}")
+        format!("the body must be {form}: {}", bounded_text(&error.to_string()))
     })?;
     match (body.status, body.result, body.error, body.progress) {
         (Status::Progress, None, None, progress) => Ok(Report::Progress(progress.map_or_else(|| json!({}), result_object))),

@@ -28,7 +28,7 @@ use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort, failed};
 use super::reply::{RESULT_BYTES_MAX, Verdict, bounded_text, judge, reason_given, result_object, retry_after_ms};
 use super::tls::{Clients, SystemAuthorities, distrust};
 use super::token::hex;
-use crate::config::Tool;
+use crate::config::{OWN_HEADERS, Secret, SecretError, Tool};
 
 /// A tool behind an HTTP address.
 pub struct HttpTool {
@@ -308,7 +308,7 @@ fn headers(tool: &Tool) -> Result<HeaderMap, ToolError> {
     for (name, value) in &tool.headers {
         let unusable = |reason: &str| ToolError::Header { tool: tool.name.clone(), header: name.clone(), reason: reason.to_owned() };
         let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
-        if RESERVED_HEADERS.contains(&parsed.as_str()) {
+        if OWN_HEADERS.contains(&parsed.as_str()) {
             return Err(unusable("this one is set by the box itself"));
         }
         if parsed == AUTHORIZATION && tool.bearer_file.is_some() {
@@ -326,12 +326,12 @@ fn headers(tool: &Tool) -> Result<HeaderMap, ToolError> {
 }
 
 fn bearer(path: &Path) -> Result<HeaderValue, String> {
-    let token = std::fs::read_to_string(path).map_err(|error| format!("can't be read: {error}"))?;
-    let token = token.trim();
-    if token.is_empty() {
-        return Err("is empty".to_owned());
-    }
-    let mut value = HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| "holds characters that a header can't".to_owned())?;
+    let token = Secret::read(path).map_err(|error| match error {
+        SecretError::Unreadable { error, .. } => format!("can't be read: {error}"),
+        SecretError::Malformed { .. } => "is empty, or is not one line of printable characters".to_owned(),
+    })?;
+    let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
+    let mut value = value.map_err(|_| "holds characters that a header can't".to_owned())?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -342,9 +342,6 @@ fn bearer_error(tool: &Tool, path: &Path, reason: String) -> ToolError {
 
 /// Under which a tool recognises a repeat.
 pub(super) const IDEMPOTENCY_KEY: &str = "idempotency-key";
-
-/// Headers that say what the request is, or how it is framed.
-const RESERVED_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
 
 /// No attempt takes longer, whatever is configured: what does answers 202 and calls back (ms).
 const ATTEMPT_MS_MAX: u64 = 3_600_000;

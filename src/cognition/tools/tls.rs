@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::error::Error;
+use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::{CertificateError, ClientConfig, RootCertStore};
 
 use super::error::ToolError;
-use crate::config::Tool;
+use crate::config::{Tool, open_file};
 
 /// The HTTP clients of all tools: one for each distinct way of trusting and of using connections.
 pub(super) struct Clients {
@@ -171,9 +172,9 @@ fn rustls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Erro
 }
 
 fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| format!("can't be read: {error}"))?;
+    let file = open_file(path).map_err(|error| format!("can't be read: {error}"))?;
     let mut count = 0;
-    for certificate in certificates {
+    for certificate in CertificateDer::pem_reader_iter(BufReader::new(file.take(AUTHORITIES_BYTES_MAX))) {
         let certificate = certificate.map_err(|error| format!("is not PEM: {error}"))?;
         roots.add(certificate).map_err(|error| format!("holds a certificate that can't be used: {error}"))?;
         count += 1;
@@ -202,6 +203,9 @@ fn build(roots: RootCertStore, reuses_connections: bool) -> Result<Client, Strin
         .build()
         .map_err(|error| error.to_string())
 }
+
+/// Many times all authorities that systems trust.
+const AUTHORITIES_BYTES_MAX: u64 = 16 << 20;
 
 /// Long enough for two lost SYNs and a TLS handshake; a tool's own `timeout_ms` still bounds the whole attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

@@ -47,4 +47,4 @@ pub use record::{
     OperationRecord, OperationState, Route,
 };
 pub use recover::{ClaimRecord, Snapshot};
-pub use say::{check_template, say_refused};
+pub use say::{say_refused, template_environment};
