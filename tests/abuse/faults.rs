@@ -153,7 +153,7 @@ fn a_box_told_to_stop_while_it_starts_rings_or_speaks_stops_at_once_and_well() {
 #[test]
 fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     let stage = Stage::set(&["job"]);
-    let Some(disk) = Disk::mount(&stage.path("small"), "8m") else { return };
+    let Some(disk) = Disk::mount(&stage.path("small"), "16m") else { return };
     stage.changes("/data\"", "/small/data\"");
     stage.writes(
         "dialogue.toml",

@@ -190,7 +190,7 @@ fn a_missing_directory_is_waited_for() {
 #[test]
 fn a_disk_that_can_not_be_written_is_waited_for() {
     let stage = Stage::set(&[]);
-    let Some(disk) = Disk::mount(&stage.path("data"), "8m") else { return };
+    let Some(disk) = Disk::mount(&stage.path("data"), "16m") else { return };
     make_store(&store_of(&stage));
     disk.remount("ro");
     let boxed = Refusing::start(&stage);
@@ -282,7 +282,7 @@ fn the_doctor_says_what_only_the_running_box_knows() {
 #[test]
 fn the_doctor_foretells_that_a_full_disk_keeps_the_box_from_taking_calls() {
     let stage = Stage::set(&[]);
-    let Some(disk) = Disk::mount(&stage.path("data"), "8m") else { return };
+    let Some(disk) = Disk::mount(&stage.path("data"), "16m") else { return };
     make_store(&store_of(&stage));
     disk.fill();
     let boxed = Refusing::start(&stage);

@@ -53,7 +53,7 @@ fn every_acknowledged_commit_survives_a_kill_in_the_middle_of_commits() {
 
 #[test]
 fn a_full_disk_refuses_new_work_and_still_records_what_was_promised() {
-    let Some(disk) = Disk::mount("8m") else { return };
+    let Some(disk) = Disk::mount("16m") else { return };
     let path = path_in(&disk.0);
     let (mut store, _) = open(&path, 1);
     for number in 1..=20 {
@@ -91,7 +91,7 @@ fn a_full_disk_refuses_new_work_and_still_records_what_was_promised() {
 
 #[test]
 fn the_reserve_is_the_stores_alone_however_fast_others_fill_the_disk() {
-    for disk in [Disk::mount("12m"), Disk::ext4("24M")].into_iter().flatten() {
+    for disk in [Disk::mount("32m"), Disk::ext4("48M")].into_iter().flatten() {
         let path = path_in(&disk.0);
         let (mut store, _) = open(&path, 1);
         for number in 1..=PROMISED {
@@ -191,7 +191,7 @@ fn a_link_in_the_place_of_a_file_of_the_store_is_not_followed() {
 
 #[test]
 fn where_there_is_no_room_for_a_copy_of_a_damaged_store_nothing_is_read_and_that_is_said() {
-    let Some(disk) = Disk::mount("8m") else { return };
+    let Some(disk) = Disk::mount("16m") else { return };
     let path = path_in(&disk.0);
     let (mut store, _) = open(&path, 1);
     for number in 1..=20 {
@@ -203,10 +203,10 @@ fn where_there_is_no_room_for_a_copy_of_a_damaged_store_nothing_is_read_and_that
     damaged[4_096..8_192].fill(0xa5);
     fs::write(&path, &damaged).expect("written");
     // There is room for a new store, and none for a copy of the old one with what is kept back.
-    fs::write(disk.0.join("other"), vec![0; 2 << 20]).expect("written");
+    fs::write(disk.0.join("other"), vec![0; 4 << 20]).expect("written");
     let (mut store, recovered) = open(&path, 2);
     let loss = store.loss().expect("a loss").clone();
-    assert!(loss.reason.contains("no room for a copy to read, which needs 5 MiB"), "{loss:?}");
+    assert!(loss.reason.contains("no room for a copy to read, which needs 9 MiB"), "{loss:?}");
     assert_eq!((loss.operations_unknown, recovered.operations.len()), (0, 0));
     assert!(fs::read(&loss.set_aside).expect("kept") == damaged, "the damaged store was changed");
     assert!(!sibling(&path, ".examined").exists());
@@ -236,7 +236,7 @@ fn a_disk_without_space_for_a_store_says_so() {
 
 #[test]
 fn a_read_only_disk_is_named() {
-    let Some(disk) = Disk::mount("8m") else { return };
+    let Some(disk) = Disk::mount("16m") else { return };
     let path = path_in(&disk.0);
     drop(open(&path, 1));
     assert!(run("mount", &["-o", "remount,ro", &disk.0.to_string_lossy()]), "it was mounted, so it can be mounted again");

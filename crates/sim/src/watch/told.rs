@@ -141,7 +141,7 @@ impl Told {
         let held_up = |since: u64| call.voice.held_up(since, grace, at.now);
         let ended = self.ended.get(&delivery).is_some_and(|ended| at.now > ended + grace && !held_up(*ended));
         findings.check(!ended, Invariant::I10, || format!("a frame of {delivery}, which is {:?}", record.state));
-        let lately = call.lowered_at.is_some_and(|since| at.now <= since + grace);
+        let lately = call.lowered_at.is_some_and(|since| at.now <= since + grace || held_up(since));
         let hears = lately || may_be_told(call, record);
         findings.check(hears, Invariant::I14, || format!("{:?} ({:?}) hears {record:?}", call.party, call.identity));
         let claim = store.claims.get(&delivery);
