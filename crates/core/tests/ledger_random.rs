@@ -3,7 +3,7 @@
 
 mod ledger_rig;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger_rig::*;
 use proptest::prelude::*;
@@ -80,6 +80,8 @@ struct World {
     /// Who has had which delivery, in this life of the process.
     tellers: Vec<(SessionId, DeliveryId)>,
     heard_news: usize,
+    /// What each sender of a result said.
+    results: BTreeMap<RequestId, OperationResult>,
     credited: BTreeSet<(DeliveryId, u32)>,
 }
 
@@ -111,6 +113,7 @@ impl World {
             hand_offs_seen: 0,
             tellers: Vec::new(),
             heard_news: 0,
+            results: BTreeMap::new(),
             credited: BTreeSet::new(),
         }
     }
@@ -154,7 +157,8 @@ impl World {
                 if let Some(operation) = self.sent(which) {
                     let result =
                         if how == 2 { OperationResult::Failed("no".into()) } else { OperationResult::Succeeded(json!({ "id": how })) };
-                    self.rig.callback(operation, result);
+                    let request = self.rig.callback(operation, result.clone());
+                    self.results.insert(request, result);
                 }
             }
             Action::Claim { session, which } => {
@@ -342,6 +346,27 @@ impl World {
         }
     }
 
+    /// A result that was answered with 2xx is not lost: it is what is on record, or nothing of it is in effect; and a delivery tells that.
+    fn is_kept_and_told(&self, row: &OperationRecord, result: &OperationResult) {
+        let kept = match result {
+            OperationResult::Succeeded(value) => row.known_result() == Some(value) || row.state == OperationState::Compensated,
+            OperationResult::Failed(error) => {
+                row.state.undone() || (row.state == OperationState::Failed && row.error.as_ref() == Some(error))
+            }
+        };
+        assert!(kept, "{result:?} was confirmed, and on record is {row:?}");
+        let says = match row.state {
+            OperationState::Failed => "Falló.".to_owned(),
+            OperationState::Cancelled => "e cancelado lo que pediste.".to_owned(),
+            OperationState::Compensated => "se hizo y se ha deshecho.".to_owned(),
+            _ if row.tool == "pay" => format!("Pagado {}.", row.known_result().unwrap()["id"]),
+            _ => format!("Incidencia {} abierta.", row.known_result().unwrap()["id"]),
+        };
+        let says = |clause: &ClauseRecord| clause.operation == row.id && clause.text.es.as_ref().is_some_and(|text| text.contains(&says));
+        let told = self.rig.store.deliveries.values().any(|delivery| delivery.clauses.iter().any(says));
+        assert!(told, "{result:?} was confirmed, and nobody is told: {row:?}");
+    }
+
     /// The faults stop, the tools answer, the parties call: everything comes to its end.
     fn finish(&mut self) {
         self.rig.prompt = true;
@@ -379,8 +404,10 @@ impl World {
                 .iter()
                 .find_map(|&id| [ana, bea].into_iter().find(|&to| self.rig.told(to, id).last() == Some(&"offered")).map(|to| (to, id)));
             if let Some((session, id)) = offered {
+                let before = self.rig.told(session, id).len();
                 self.rig.claim(session, id);
-                if self.rig.told(session, id).last() == Some(&"refused") {
+                // What ends it meanwhile may be told after that.
+                if self.rig.told(session, id)[before..].contains(&"refused") {
                     assert_eq!(
                         self.rig.delivery(id),
                         DeliveryState::Suppressed,
@@ -408,13 +435,9 @@ impl World {
         assert!(store.batches.values().all(|row| row.state == BatchState::Closed), "everything closes: {:?}", store.batches);
         assert!(store.operations.values().all(|row| row.state.settled()), "everything settles");
         assert!(store.deliveries.values().all(|row| row.state.terminal()), "everything is told or has its reason");
-        // No result that was answered with 2xx is lost: it is on record, and its batch has its closing.
-        let results = self.rig.answers.iter().filter(|(request, _)| !self.rig.retractions.contains(request));
-        for (request, _) in results.filter(|(_, answer)| *answer == CallbackAnswer::Recorded) {
-            let row = &store.operations[&store.requests[request]];
-            let there = row.result.is_some() || row.error.is_some() || row.state.undone();
-            assert!(there, "a recorded result is there, or nothing of it is in effect: {row:?}");
-            assert!(store.deliveries.values().any(|delivery| delivery.batch == row.batch));
+        let confirmed = self.rig.answers.iter().filter(|(_, answer)| *answer == CallbackAnswer::Recorded);
+        for (request, result) in confirmed.filter_map(|(request, _)| Some((request, self.results.get(request)?))) {
+            self.is_kept_and_told(&store.operations[&store.requests[request]], result);
         }
         assert_eq!(self.rig.count(&LedgerMeasure::DuplicateSideEffect), 0);
     }

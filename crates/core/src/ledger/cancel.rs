@@ -89,6 +89,14 @@ impl Operation {
                 }
                 CancelOutcome::Recalled | CancelOutcome::Unsupported | CancelOutcome::Failed { .. } => None,
             },
+            // What came of it had been missing.
+            OperationState::TooLate if self.record.known_result().is_none() => match outcome {
+                CancelOutcome::TooLate { result: Some(result) } => {
+                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
+                }
+                CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),
+                _ => None,
+            },
             // Its result came first.
             OperationState::Succeeded | OperationState::TooLate => match outcome {
                 CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),

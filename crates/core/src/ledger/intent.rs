@@ -72,7 +72,7 @@ pub(super) fn result_digest(result: &OperationResult) -> Digest {
 pub(super) fn record_digest(record: &OperationRecord) -> Option<Digest> {
     match record.state {
         OperationState::Succeeded | OperationState::TooLate | OperationState::Compensated => {
-            record.result.as_ref().map(|value| digest('s', value))
+            record.known_result().map(|value| digest('s', value))
         }
         OperationState::Failed => record.error.as_ref().map(|error| digest('f', &Value::String(error.clone()))),
         _ => None,

@@ -48,6 +48,8 @@ pub(super) enum Received {
     Recorded,
     /// It settled what had been given up as not known.
     Reconciled,
+    /// That it took effect is on record; what came of it is too, now.
+    Completed,
     /// It says what is on record.
     Repeated,
     /// It contradicts what is on record: the first wins.
@@ -59,7 +61,7 @@ pub(super) enum Received {
 impl Received {
     /// Whether a closing that has been written does not say it.
     pub fn is_news(self) -> bool {
-        matches!(self, Self::Reconciled | Self::Contradicted)
+        matches!(self, Self::Reconciled | Self::Completed | Self::Contradicted)
     }
 }
 
@@ -101,7 +103,7 @@ impl Operation {
         match outcome {
             AttemptOutcome::Succeeded(value) => {
                 let received = self.receive(&OperationResult::Succeeded(value.clone()), step.now);
-                if matches!(received, Received::Recorded | Received::Reconciled) {
+                if matches!(received, Received::Recorded | Received::Reconciled | Received::Completed) {
                     self.credited = Some(attempt);
                 }
                 Some(received)
@@ -138,7 +140,13 @@ impl Operation {
         let before = self.record.state;
         if before.settled() && before != OperationState::Unknown && !fault(Fault::ResultOverwritten) {
             let received = compare(record_digest(&self.record), before, &result);
-            return if received == Received::Conflict { self.contradict(Contradiction::from(result)) } else { received };
+            if received != Received::Conflict {
+                return received;
+            }
+            return match self.contradict(Contradiction::from(result)) {
+                Received::Contradicted if self.record.late_result().is_some() => Received::Completed,
+                received => received,
+            };
         }
         let state = match (&result, before) {
             (OperationResult::Succeeded(_), OperationState::Cancelling) => OperationState::TooLate,

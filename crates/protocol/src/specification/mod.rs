@@ -261,19 +261,19 @@ impl Specification {
             Work::Cancel => draft.operations.iter_mut().flatten().for_each(Operation::cancel),
             Work::Attempted(operation, attempt, how) => {
                 let received = draft.operation(operation).and_then(|found| found.report(attempt, how, &self.rules));
-                if received == Some(Received::Reconciled) {
+                if received.is_some_and(Received::is_news) {
                     draft.correct(operation);
                 }
             }
             Work::CancelAnswered(operation, request, how) => {
                 let received = draft.operation(operation).and_then(|found| found.cancel_answered(request, how));
-                if received == Some(Received::Reconciled) {
+                if received.is_some_and(Received::is_news) {
                     draft.correct(operation);
                 }
             }
             Work::Callback(operation) => {
                 let Some(received) = draft.operation(operation).map(Operation::receive) else { return };
-                if received == Received::Reconciled {
+                if received.is_news() {
                     draft.correct(operation);
                 }
                 let answer = if received == Received::Conflict { Answer::Conflict } else { Answer::Recorded };

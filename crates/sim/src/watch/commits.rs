@@ -348,7 +348,7 @@ impl Watch {
     fn overtaken(&self, store: &MemoryStore, batch: BatchId, policies: &Policies) -> Option<Overtaken> {
         let version = |record: &OperationRecord| {
             let field = policies.get(&record.tool).and_then(|policy| policy.version_field.as_ref())?;
-            record.result.as_ref()?.get(field)?.as_i64()
+            record.known_result()?.get(field)?.as_i64()
         };
         let place = |batch: BatchId| self.commits.order.get(&batch);
         let one = |of: &OperationId| match store.operations.get(of).and_then(version) {

@@ -86,7 +86,10 @@ fn own(sentence: &str, operation: &OperationRecord, was_unknown: bool) -> bool {
     let tool = &operation.tool;
     let said = match operation.state {
         OperationState::Succeeded => done(sentence, tool, operation.result.as_ref()) || sentence == format!("Listo {tool}."),
-        OperationState::TooLate => done(sentence, tool, operation.result.as_ref()),
+        // Also that it is done, where what came of it came later.
+        OperationState::TooLate => {
+            done(sentence, tool, operation.result.as_ref()) || operation.late_result().is_some_and(|late| done(sentence, tool, Some(late)))
+        }
         OperationState::Failed => sentence == failed(tool),
         OperationState::Cancelled => sentence == format!("Cancelado lo de {tool}."),
         OperationState::Compensated => sentence == undone(tool),
