@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::Batch;
+use super::claim::Claim;
 use super::delivery::Delivery;
 use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
@@ -109,12 +110,25 @@ impl Lane {
     }
 
     /// Whether something waits that ends a delivery, whatever comes before it.
-    pub fn will_end(&self, delivery: DeliveryId) -> bool {
+    fn will_end(&self, delivery: DeliveryId) -> bool {
         self.waiting.iter().any(|work| match work {
             Work::Obsolete { .. } => true,
             Work::Suppress { delivery: of } => *of == delivery,
             _ => false,
         })
+    }
+
+    /// Whether a claim stands that has just become durable. It does not where it was never granted, or was given back or ended in the
+    /// same transaction; nor where the delivery has become stale or obsolete meanwhile: this is when that is judged.
+    pub fn claim_stands(&mut self, delivery: DeliveryId, is_it: impl Fn(&Claim) -> bool, step: &Step) -> bool {
+        let of_batch = self.batch.iter().flat_map(|batch| &batch.deliveries);
+        let mut held = of_batch.filter(|found| found.record.id == delivery && found.claim.as_ref().is_some_and(&is_it));
+        let Some(found) = held.next() else { return false };
+        if found.stale(step) {
+            self.put(Work::Suppress { delivery });
+            return false;
+        }
+        !self.will_end(delivery)
     }
 
     pub fn idle(&self) -> bool {
