@@ -19,7 +19,7 @@ use super::operation::{backoff_ms, jitter_ms};
 use super::record::{DeliveryState, OperationRecord, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::faults::{Fault, fault};
-use crate::ids::{BatchId, DeliveryId, PartyId, SessionId};
+use crate::ids::{BatchId, DeliveryId, OperationId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
 /// The way to the store of one batch.
@@ -129,6 +129,16 @@ impl Lane {
             return false;
         }
         !self.will_end(delivery)
+    }
+
+    /// Whatever an executor says of an operation from now on, its tool says that it took effect, and that is not on record (R2).
+    pub fn may_have_executed(&mut self, operation: OperationId) {
+        let draft = self.in_flight.as_mut().map(|transaction| &mut transaction.draft);
+        for batch in self.batch.iter_mut().chain(draft) {
+            if let Some(found) = batch.operation(operation).filter(|found| !found.record.state.settled()) {
+                found.cut_off = true;
+            }
+        }
     }
 
     pub fn idle(&self) -> bool {

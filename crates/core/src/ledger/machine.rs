@@ -501,6 +501,11 @@ impl Ledger {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
         }
+        if let Work::Callback { operation, result: OperationResult::Succeeded(_), .. } = work
+            && let Some(lane) = self.lanes.get_mut(&number)
+        {
+            lane.may_have_executed(*operation);
+        }
         if let Work::Cancel { wish, tool } = work {
             self.not_heeded(number, *wish, tool.as_ref(), effects);
         }

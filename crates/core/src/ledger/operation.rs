@@ -29,7 +29,8 @@ pub(super) struct Operation {
     pub retry_at: Option<Time>,
     /// An attempt is out: its answer, or the callback that it promised, may still come.
     pub out: bool,
-    /// A restart cut an attempt off: it may have executed, which goes on record with the next change.
+    /// A restart cut an attempt off, or its tool says that it executed and that could not be put on record: it may have executed, which
+    /// goes on record with the next change.
     pub cut_off: bool,
     /// The attempt whose result is on record; none where a callback brought it.
     pub credited: Option<u32>,

@@ -406,7 +406,12 @@ impl Specification {
         self.backing_off = self.batch.is_some();
         match transaction.work {
             Some(Work::Accept(call, operation)) => out.push(Output::Refused(call, operation)),
-            Some(Work::Callback(operation)) => out.push(Output::Answer(operation, Answer::Unavailable)),
+            Some(Work::Callback(operation)) => {
+                // R2: whatever an executor says of it now, its tool says that it took effect.
+                let found = self.batch.as_mut().and_then(|batch| batch.operation(operation));
+                found.into_iter().filter(|found| !found.settled()).for_each(|found| found.cut_off = true);
+                out.push(Output::Answer(operation, Answer::Unavailable));
+            }
             Some(Work::Claim(call, delivery)) => out.push(Output::ClaimRefused(call, delivery)),
             // The caller hears that it could not be done: a wish is not carried out behind their back later.
             Some(Work::Cancel) => {}

@@ -16,7 +16,7 @@ pub(super) struct Operation {
     pub result_missing: bool,
     /// An attempt is out.
     pub out: bool,
-    /// A restart cut an attempt off.
+    /// A restart cut an attempt off, or its tool's word that it took effect could not be made durable.
     pub cut_off: bool,
     /// The back-off before the next attempt is over.
     pub due: bool,
