@@ -225,7 +225,12 @@ impl Ledger {
             return;
         };
         let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
-        match self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0) {
+        let judgement = self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0);
+        if !self.world.sessions.contains_key(&ask.session) {
+            // It is asked again from the start, after its conversation's end.
+            self.intents.session_over(ask.session);
+        }
+        match judgement {
             Judgement::Repeats { lane, operation, answer } => self.put(lane, Work::Repeat { ask, operation, answer }, step, effects),
             Judgement::Told { operation, batch, answer } => {
                 self.emit(accepted_again(&ask, (operation, batch), (Standing::Told, None), answer, &self.world), effects);
