@@ -34,6 +34,7 @@ enum Action {
     Durable,
     Fail,
     Pass(u32),
+    Remove,
     Crash { kept: u8 },
 }
 
@@ -61,6 +62,7 @@ fn action() -> impl Strategy<Value = Action> {
         30 => Just(Action::Durable),
         3 => Just(Action::Fail),
         3 => (0..400_000_u32).prop_map(Action::Pass),
+        2 => Just(Action::Remove),
         1 => any::<u8>().prop_map(|kept| Action::Crash { kept }),
     ]
 }
@@ -183,7 +185,7 @@ impl World {
             Action::Settled { session, which, verdicts, short } => self.settled(session, which, verdicts, short),
             Action::Late { which } => {
                 if let Some(&(session, delivery)) = self.tellers.get(usize::from(which) % self.tellers.len().max(1)) {
-                    let clauses = u32::try_from(self.rig.store.deliveries[&delivery].clauses.len()).unwrap();
+                    let clauses = u32::try_from(self.rig.store.delivery_ever(delivery).unwrap().clauses.len()).unwrap();
                     // All of it, or all but the first clause.
                     let heard: Vec<_> = (0..clauses).skip(usize::from(which.is_multiple_of(3))).map(|clause| (clause, HEARD)).collect();
                     self.credited.extend(heard.iter().map(|&(clause, _)| (delivery, clause)));
@@ -232,6 +234,10 @@ impl World {
             Action::Durable => self.rig.durable(),
             Action::Fail => self.rig.fail(),
             Action::Pass(ms) => self.rig.pass(u64::from(ms)),
+            Action::Remove => {
+                let now = self.rig.wall.unix_ms + 1;
+                self.rig.store.remove(now);
+            }
             Action::Crash { kept } => {
                 let kept = usize::from(kept) % (self.rig.in_flight.len() + 1);
                 // What is out has left the box: nobody will report on it.
@@ -316,7 +322,7 @@ impl World {
         self.heard_news = self.rig.news.len();
         let (ledger, store) = (&self.rig.ledger, &self.rig.store);
         for record in ledger.operations() {
-            assert_eq!(Some(record), store.operations.get(&record.id), "memory says what the store says");
+            assert_eq!(Some(record), store.operation_ever(record.id), "memory says what the store says, or said until it was removed");
         }
         for record in ledger.pending() {
             assert_eq!(Some(record), store.deliveries.get(&record.id), "memory says what the store says");
@@ -363,7 +369,7 @@ impl World {
             _ => format!("Incidencia {} abierta.", row.known_result().unwrap()["id"]),
         };
         let says = |clause: &ClauseRecord| clause.operation == row.id && clause.text.es.as_ref().is_some_and(|text| text.contains(&says));
-        let told = self.rig.store.deliveries.values().any(|delivery| delivery.clauses.iter().any(says));
+        let told = self.rig.store.deliveries_ever().any(|delivery| delivery.clauses.iter().any(says));
         assert!(told, "{result:?} was confirmed, and nobody is told: {row:?}");
     }
 
@@ -437,7 +443,7 @@ impl World {
         assert!(store.deliveries.values().all(|row| row.state.terminal()), "everything is told or has its reason");
         let confirmed = self.rig.answers.iter().filter(|(_, answer)| *answer == CallbackAnswer::Recorded);
         for (request, result) in confirmed.filter_map(|(request, _)| Some((request, self.results.get(request)?))) {
-            self.is_kept_and_told(&store.operations[&store.requests[request]], result);
+            self.is_kept_and_told(store.operation_ever(store.requests[request]).unwrap(), result);
         }
         assert_eq!(self.rig.count(&LedgerMeasure::DuplicateSideEffect), 0);
     }

@@ -54,7 +54,12 @@ impl Watch {
         let known = self.commits.waiting.iter().filter(|(_, since)| **since < now).map(|(id, _)| id);
         let mut waiting = known.filter_map(|id| store.deliveries.get(id));
         let ready = |record: &&DeliveryRecord| record.state == DeliveryState::Ready && record.session == call.session;
-        let over = waiting.find(|record| ready(record) && may_be_told(call, record) && !self.stale(record, at));
+        // What a correction that is being told is about is told by that: it waits for what is heard of it.
+        let corrected = |record: &DeliveryRecord| {
+            let later = |other: &&DeliveryRecord| other.batch == record.batch && other.sequence > record.sequence;
+            store.deliveries.values().filter(later).any(|other| store.claims.contains_key(&other.id))
+        };
+        let over = waiting.find(|record| ready(record) && may_be_told(call, record) && !self.stale(record, at) && !corrected(record));
         findings.check(over.is_none(), Invariant::HangUp, || format!("the agent hangs up over {over:?}"));
     }
 
