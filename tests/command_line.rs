@@ -77,9 +77,7 @@ fn the_doctor_explains_a_store_mends_it_and_says_by_its_exit_code_whether_someth
     let store = directory.path().join(recado::config::STORE_FILE);
     let options = recado::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
     drop(recado::coordination::Store::open(&store, &options).unwrap());
-    let well = doctor(&[]);
-    assert_eq!(well.status.code(), Some(0), "{}", text(&well.stdout));
-    assert!(text(&well.stdout).ends_with("All is well.\n"), "{}", text(&well.stdout));
+    is_well(&doctor(&[]));
 
     let mut bytes = std::fs::read(&store).unwrap();
     bytes[4_096..].fill(0xa5);
@@ -88,11 +86,49 @@ fn the_doctor_explains_a_store_mends_it_and_says_by_its_exit_code_whether_someth
     assert_eq!(ill.status.code(), Some(3), "{}", text(&ill.stdout));
     assert!(text(&ill.stdout).contains("malformed"), "{}", text(&ill.stdout));
     let mended = doctor(&["--mend", "--json"]);
-    assert_eq!(mended.status.code(), Some(0), "{}", text(&mended.stdout));
     let found: serde_json::Value = serde_json::from_slice(&mended.stdout).unwrap();
     assert!(found["mended"][0].as_str().unwrap().starts_with("set the damaged store aside as"), "{found}");
-    assert_eq!(
-        (&found["contents"]["integrity"], &found["reserve"], &found["problems"]),
-        (&"ok".into(), &true.into(), &serde_json::json!([]))
+    assert_eq!((&found["contents"]["integrity"], &found["reserve"]), (&"ok".into(), &true.into()));
+    // What a start would say in health is all that is left, until somebody has seen to it.
+    let lost = recado::coordination::lost_stores(&store);
+    let name = lost[0].file_name().unwrap().to_string_lossy().into_owned();
+    for left in [mended, doctor(&["--json"])] {
+        let found: serde_json::Value = serde_json::from_slice(&left.stdout).unwrap();
+        let problems: Vec<&str> = found["problems"].as_array().unwrap().iter().filter_map(|problem| problem.as_str()).collect();
+        assert!(
+            matches!(problems.as_slice(), [problem] if problem.starts_with("the store was damaged: ") && problem.contains(&name)),
+            "{problems:?}"
+        );
+        assert_eq!(left.status.code(), Some(3));
+    }
+    std::fs::remove_file(&lost[0]).unwrap();
+    is_well(&doctor(&[]));
+
+    // A file that has gone, with what has been beside it.
+    std::fs::remove_file(&store).unwrap();
+    let gone = doctor(&[]);
+    assert_eq!(gone.status.code(), Some(3), "{}", text(&gone.stdout));
+    let how = "To begin anew, move every file away whose name begins with recado.db.\n";
+    assert!(
+        text(&gone.stdout).contains("The store is not there, though one has been") && text(&gone.stdout).ends_with(how),
+        "{}",
+        text(&gone.stdout)
     );
+    assert!(!store.exists(), "looking makes none");
+    let restored = doctor(&["--mend"]);
+    assert_eq!(restored.status.code(), Some(3), "{}", text(&restored.stdout));
+    assert!(text(&restored.stdout).contains("the store was not there: "), "{}", text(&restored.stdout));
+    std::fs::remove_file(&recado::coordination::lost_stores(&store)[0]).unwrap();
+    is_well(&doctor(&["--mend"]));
+
+    // What a start does by itself is nothing wrong.
+    std::fs::remove_file(store.with_extension("db.reserve")).unwrap();
+    let without = doctor(&[]);
+    is_well(&without);
+    assert!(text(&without.stdout).contains("There is no reserve for a full disk: a start of the box, or --mend, makes it."));
+}
+
+fn is_well(output: &Output) {
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).ends_with("All is well.\n") && !text(&output.stdout).contains("Wrong:"), "{}", text(&output.stdout));
 }

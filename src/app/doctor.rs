@@ -1,13 +1,17 @@
 //! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use recado_core::BootId;
 use serde::Serialize;
 
+use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
+use super::running::problems_of_the_store;
+use super::upkeep::{lost_text, unreadable_rows};
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, examine, mend};
+use crate::coordination::{Contents, Examination, OpenError, Options, examine, is_missing, mend};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -28,49 +32,66 @@ pub struct Diagnosis {
 /// Looks at the store, and mends what can be mended where that is wanted and the box does not run.
 pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     let path = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
-    let (mut mended, mut failed) = (Vec::new(), None);
-    if mends && path.exists() {
+    let (mut mended, mut problems, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
+    if mends && (path.exists() || is_missing(&path)) {
         let options = Options { backups: config.store.backups, ..Options::new(BootId(random()), wall()) };
         match mend(&path, &options) {
             Ok(done) => mended = done,
             Err(OpenError::InUse { .. }) => {
-                failed = Some("the box runs, and mends by itself what can be mended: nothing was done".to_owned())
+                remarks.push("The box runs, and mends by itself what can be mended: nothing was done.".to_owned())
             }
-            Err(error) => failed = Some(format!("it could not be mended: {error}")),
+            Err(error) => problems.push(format!("It could not be mended: {error}.")),
         }
     }
     let now = wall();
     let examination = examine(&path, now);
-    let (mut problems, mut remarks) = (Vec::new(), Vec::new());
-    if !path.exists() {
+    if !path.exists() && !examination.is_missing {
         let shown = path.display();
-        remarks.push(format!(
-            "It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: --set box.data_dir=/var/lib/recado."
-        ));
+        remarks.push(format!("It was looked for at {shown}. Under systemd a box keeps it in /var/lib/recado: {UNDER_SYSTEMD}."));
     }
     judge(&examination, config.store.backups, &mut problems, &mut remarks);
     if !now.synchronised {
         remarks.push("The clock is not synchronised: nothing goes stale over a restart, and nothing is removed for its age.".to_owned());
     }
-    problems.extend(failed);
+    if examination.in_use_by.is_some() {
+        ask_the_box(config, &mut problems, &mut remarks);
+    }
     Diagnosis { examination, clock_synchronised: now.synchronised, mended, problems, remarks }
 }
 
 fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
     let runs = found.in_use_by.is_some();
-    problems.extend(found.unreadable.clone());
+    if found.is_missing {
+        problems.push(missing_text(&found.path));
+    } else {
+        problems.extend(found.unreadable.clone());
+    }
     if let Some(contents) = &found.contents {
         judge_contents(contents, runs, problems, remarks);
+        judge_space(found, contents, backups_kept, problems);
+        problems.extend(unreadable_rows(&contents.findings, &found.path).map(|text| format!("{text}.")));
     }
     if found.set_aside_under_way {
         problems.push("A damaged store is being set aside; a start of the box, or --mend, goes on with it.".to_owned());
     }
-    if !found.reserve && found.contents.is_some() {
-        let by = if runs { "the box makes it when there is" } else { "a start of the box, or --mend, makes it then" };
-        problems.push(format!("There is no reserve for a full disk: see that 4 MiB are free on its disk; {by}."));
+    match (found.reserve || found.contents.is_none(), runs) {
+        (true, _) => {}
+        (false, false) if found.reserve_can_be_made => {
+            remarks.push("There is no reserve for a full disk: a start of the box, or --mend, makes it.".to_owned());
+        }
+        (false, _) => {
+            let by = if runs { "the box makes it when there is" } else { "a start of the box, or --mend, makes it then" };
+            problems.push(format!("There is no reserve for a full disk: see that 4 MiB are free on its disk; {by}."));
+        }
     }
     for file in &found.readable_by_others {
         problems.push(format!("{} can be read by others: --mend makes it private, while the box does not run.", file.display()));
+    }
+    for file in &found.of_another_user {
+        problems.push(format!(
+            "{} belongs to another user than its directory, whose box can't open it: --mend as root gives it back.",
+            file.display()
+        ));
     }
     if !runs {
         for file in &found.leftovers {
@@ -85,16 +106,50 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     if backups_kept > 0 && found.backups.is_empty() && found.contents.is_some() {
         remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
     }
-    for file in &found.set_aside {
-        remarks
-            .push(format!("{} was damaged and set aside: keep it elsewhere, then move it away; check the disk (dmesg).", file.display()));
+    problems.extend(lost_text(&found.set_aside).map(|text| format!("{text}.")));
+}
+
+/// What keeps a start from being well, though nothing is wrong with the file.
+fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, problems: &mut Vec<String>) {
+    let Some(free) = found.free_bytes else { return };
+    if free < START_BYTES && found.in_use_by.is_none() {
+        problems.push("The disk is full: a start refuses calls until there is space; free some.".to_owned());
+    }
+    if backups_kept > 0 && found.is_backup_due && free < contents.backup_bytes {
+        let (needed, free) = (size(contents.backup_bytes), size(free));
+        problems.push(format!("There is no room for a backup, and one is due: it needs {needed}, and {free} are free; free some space."));
     }
 }
 
+/// Adds what only a running box knows.
+fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
+    let listen = config.http.listen;
+    match problems_of_the_store(listen) {
+        Ok(said) => {
+            for problem in said {
+                let sentence = problem.split_once(": ").map_or(problem.as_str(), |(_, sentence)| sentence);
+                if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
+                    problems.push(format!("The box says: {sentence}."));
+                }
+            }
+        }
+        Err(why) => remarks.push(format!("The box could not be asked at {listen} how its store is ({why}): see its /health.")),
+    }
+}
+
+fn missing_text(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    format!(
+        "The store is not there, though one has been: find out what took it. A start of the box, or --mend, puts the newest good backup or an \
+         empty store in its place. To begin anew, move every file away whose name begins with {name}."
+    )
+}
+
 fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
-    if contents.integrity != "ok" {
+    let damage = if contents.integrity == "ok" { contents.findings.damage.as_ref() } else { Some(&contents.integrity) };
+    if let Some(damage) = damage {
         let by = if runs { "when the box next meets it" } else { "at the next start, or with --mend" };
-        problems.push(format!("The file is damaged ({}): it is set aside {by}, and a backup takes its place.", contents.integrity));
+        problems.push(format!("The store is damaged ({damage}): it is set aside {by}, and a backup takes its place."));
     }
     match contents.schema {
         (found, known) if found > known => problems
@@ -109,7 +164,9 @@ fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, r
         problems.push(format!("A rule is broken, which is a fault of the program: report it. The rule: {rule}. Not so: {rows}."));
     }
     if contents.without_log {
-        remarks.push("The disk can't be written: what follows is without the latest commits, which are in the log.".to_owned());
+        let text = "The disk can't be written: a start refuses calls until it can. What is said here is without the latest commits, which are in \
+             the log.";
+        problems.push(text.to_owned());
     }
     if contents.reopened > 0 {
         remarks.push(format!("Its file was opened again {} times after the disk had failed: look at dmesg.", contents.reopened));
@@ -183,3 +240,6 @@ fn size(bytes: u64) -> String {
         _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
     }
 }
+
+/// What a start writes before calls are taken: that it began, and the index of the log.
+const START_BYTES: u64 = 128 << 10;

@@ -11,13 +11,14 @@ mod opening;
 mod pending;
 mod prepare;
 mod run;
+mod running;
 mod switchboard;
 mod upkeep;
 mod watch;
 
 pub use clock::{Clock, random, wall};
 pub use doctor::{Diagnosis, doctor};
-pub use pending::pending;
+pub use pending::{PendingError, pending};
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use run::{AppError, run};
 
@@ -32,3 +33,6 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
 /// How long attempts that are under way may take to end when the box stops. Those that don't are found again at the next
 /// start.
 const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);
+
+/// How a command is told where a box that runs under systemd keeps its store.
+const UNDER_SYSTEMD: &str = "--set box.data_dir=/var/lib/recado";

@@ -48,7 +48,7 @@ pub async fn open_store(
             Err(error) => told(&error, &path),
         };
         health.store(StoreHealth { writable: false, commit_ms: 0.0, commits_failed: 0 });
-        health.raise("store", Impact::Refuses, problem.clone());
+        health.raise(watch::STORE, Impact::Refuses, problem.clone());
         if problem != said || seldom.happened(Instant::now()).is_some() {
             error!(problem, "the store can't be opened: calls are refused until it can");
         }
@@ -71,7 +71,7 @@ pub async fn open_store(
         refusing.end().await;
         if opened.is_some() {
             info!("the store is open: calls are taken");
-            health.clear("store");
+            health.clear(watch::STORE);
         }
     }
     Ok(opened)

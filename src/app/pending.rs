@@ -4,19 +4,42 @@ use std::fmt::Write as _;
 
 use recado_trace::plain;
 
+use super::UNDER_SYSTEMD;
 use crate::config::Config;
 use crate::coordination::{ReadError, Reader};
 use crate::telemetry::utc;
+
+/// Why that can't be said.
+#[derive(Debug, thiserror::Error)]
+pub enum PendingError {
+    /// There is no store: a box that has never run has none, and one under systemd keeps it elsewhere than the caller.
+    #[error("{0}: name the directory where the box keeps it ({UNDER_SYSTEMD}, where it runs under systemd), or start the box once")]
+    Missing(ReadError),
+    /// The store can't be read.
+    #[error(transparent)]
+    Read(ReadError),
+}
+
+impl From<ReadError> for PendingError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Missing { .. } => Self::Missing(error),
+            other => Self::Read(other),
+        }
+    }
+}
 
 /// What waits, for people or as one JSON object.
 ///
 /// # Errors
 /// When the store can't be read. A box that has never run has no store.
-pub fn pending(config: &Config, as_json: bool) -> Result<String, ReadError> {
+pub fn pending(config: &Config, as_json: bool) -> Result<String, PendingError> {
     let store = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
     let pending = Reader::open(&store)?.pending()?;
     if as_json {
-        return serde_json::to_string_pretty(&pending).map(|text| plain(&text) + "\n").map_err(|error| ReadError::Io(error.to_string()));
+        return serde_json::to_string_pretty(&pending)
+            .map(|text| plain(&text) + "\n")
+            .map_err(|error| ReadError::Io(error.to_string()).into());
     }
     let mut text = format!("In {}:\n", store.display());
     for delivery in &pending.deliveries {

@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{damaged_stores, find_damage, is_backup_due, make_backup};
+use crate::coordination::{Findings, check_store, is_backup_due, is_missing, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -21,7 +21,7 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
             Ok(Some(what)) => {
                 let reason = format!("the store is damaged ({what})");
                 error!(what, "the store is damaged: it is opened anew when the calls are over");
-                health.raise("damage", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                health.raise(DAMAGE, Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
                 anew.send_replace(Some(reason));
                 return;
             }
@@ -57,18 +57,22 @@ impl Rounds {
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
+            let found = (check || due || is_missing(&store)).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
-            let damage = if check || due { find_damage(&store) } else { Ok(None) };
-            let backup = (due && matches!(damage, Ok(None))).then(|| make_backup(&store, backups));
-            (damage, backup, damaged_stores(&store))
+            let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
+            let backup = (due && whole).then(|| make_backup(&store, backups));
+            (found, backup, lost_stores(&store))
         });
-        let (damage, backup, damaged) = looked.await?;
-        match damage {
-            Ok(None) if check => self.checked = Some(now),
-            Ok(None) => {}
-            Ok(Some(what)) => return Ok(Some(what)),
+        let (found, backup, lost) = looked.await?;
+        match found {
+            None => {}
+            Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
+            Some(Ok(found)) => {
+                self.checked = Some(now);
+                show_unreadable(health, &found, path);
+            }
             // The writer meets the same fault, and health says so.
-            Err(error) => {
+            Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "the store could not be checked");
             }
@@ -77,35 +81,80 @@ impl Rounds {
             Some(Ok(file)) => {
                 self.made = now;
                 info!(file = %file.display(), "backup of the store made");
-                health.clear("backup");
+                health.clear(BACKUP);
             }
+            // It came after the check.
+            Some(Err(error)) if error.is_damage() => return Ok(Some(error.to_string())),
             Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "no backup of the store could be made");
-                health.raise("backup", Impact::Degrades, error.to_string());
+                health.raise(BACKUP, Impact::Degrades, format!("{error}; `recado doctor` says more"));
             }
             None => {}
         }
-        show_damage(health, &damaged);
+        show_lost(health, &lost);
         Ok(None)
     }
 }
 
-/// Says in health that a damaged store was set aside, until somebody has moved it away.
-fn show_damage(health: &HealthState, damaged: &[PathBuf]) {
-    let name = |file: &Path| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    match damaged.last() {
-        None => health.clear("damage"),
-        Some(last) => {
-            let (number, last) = (damaged.len(), name(last));
-            let text = format!(
-                "the store was damaged, {number} times in all: what was going on is not known and is told so; `recado doctor` says more. \
-                 Check the disk; move {last} away when you have it elsewhere"
-            );
-            health.raise("damage", Impact::Degrades, text);
+/// Says in health which rows can't be read of what is over.
+fn show_unreadable(health: &HealthState, found: &Findings, path: &Path) {
+    match unreadable_rows(found, path) {
+        None => health.clear(HISTORY),
+        Some(text) => {
+            warn!(problem = text, "rows of what is over can't be read");
+            health.raise(HISTORY, Impact::Degrades, text);
         }
     }
 }
+
+/// What is said of rows of what is over that can't be read, and what mends them.
+pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
+    let first = found.unreadable.first()?;
+    let more = match found.unreadable_total {
+        0 | 1 => String::new(),
+        total => format!(", and {} more rows", total - 1),
+    };
+    Some(format!(
+        "{}{more}, in {}: it is of what is over, so nothing is owed for it and the store is used on, but a repeat of it is not recognised; \
+         `recado doctor --mend`, while the box does not run, makes a backup and removes the row with its batch",
+        first.what,
+        path.display()
+    ))
+}
+
+/// Says in health that a store was damaged or not there, until somebody has seen to it.
+fn show_lost(health: &HealthState, lost: &[PathBuf]) {
+    match lost_text(lost) {
+        None => health.clear(DAMAGE),
+        Some(text) => health.raise(DAMAGE, Impact::Degrades, format!("{text}; `recado doctor` says more")),
+    }
+}
+
+/// What is said of stores that were damaged or not there, and what ends it.
+pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
+    let names = |files: &[&PathBuf]| {
+        let name = |file: &&PathBuf| file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        files.iter().map(name).collect::<Vec<_>>().join(", ")
+    };
+    let (missing, damaged): (Vec<&PathBuf>, Vec<&PathBuf>) = lost.iter().partition(|file| was_missing(file));
+    let (what, seen_to) = match (damaged.is_empty(), missing.is_empty()) {
+        (true, true) => return None,
+        (false, true) => ("was damaged", format!("Check the disk (dmesg); move {} away when you have it elsewhere", names(&damaged))),
+        (true, false) => ("was not there", format!("Find out what took it, and check the disk (dmesg); then remove {}", names(&missing))),
+        (false, false) => {
+            ("was damaged, and was not there", format!("Check the disk (dmesg); move {} away", names(&[damaged, missing].concat())))
+        }
+    };
+    let times = if lost.len() == 1 { String::new() } else { format!(", {} times in all", lost.len()) };
+    Some(format!("the store {what}{times}: what was going on is not known and is told so. {seen_to}"))
+}
+
+/// What health calls that which is looked after here.
+pub(super) const PARTS: [&str; 3] = [DAMAGE, BACKUP, HISTORY];
+const DAMAGE: &str = "damage";
+const BACKUP: &str = "backup";
+const HISTORY: &str = "history";
 
 /// A disk damages what lies still, too.
 const CHECK_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -121,6 +170,7 @@ mod tests {
     use recado_core::BootId;
 
     use super::*;
+    use crate::admin::Status;
     use crate::coordination::{Options, Store, backups};
 
     fn make_store(path: &Path) {
@@ -157,24 +207,98 @@ mod tests {
         assert!(backups(&path).len() == 1 && !is_said());
     }
 
+    fn edit(path: &Path, sql: &str) {
+        rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
+    }
+
+    /// A batch in `state`, whose identifiers are none.
+    fn unreadable_batch(state: &str) -> String {
+        format!(
+            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', '{state}')"
+        )
+    }
+
     #[tokio::test]
-    async fn a_row_that_can_not_be_read_is_damage_to_the_check_beside_the_box() {
+    async fn a_store_whose_file_is_taken_from_under_the_box_is_opened_anew_at_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.db");
         make_store(&path);
-        // Over, so that no start reads it.
-        let row =
-            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')";
-        rusqlite::Connection::open(&path).unwrap().execute_batch(row).unwrap();
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        std::fs::remove_file(&path).unwrap();
+        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
+        assert_eq!(backups(&path).len(), 1, "the backup that there is takes its place");
+    }
+
+    #[test]
+    fn each_store_that_was_lost_is_named_with_what_became_of_it_and_what_ends_the_alarm() {
+        let file = |name: &str| PathBuf::from(format!("/data/recado.db{name}"));
+        let said = |lost: &[PathBuf]| lost_text(lost).unwrap_or_default();
+        assert_eq!(lost_text(&[]), None);
+        let damaged = said(&[file(".corrupt-boot_1-1")]);
+        assert!(damaged.starts_with("the store was damaged: ") && damaged.contains("move recado.db.corrupt-boot_1-1 away"), "{damaged}");
+        let missing = said(&[file(".missing-boot_1-1")]);
+        assert!(missing.starts_with("the store was not there: ") && missing.contains("remove recado.db.missing-boot_1-1"), "{missing}");
+        let both = said(&[file(".corrupt-boot_1-1"), file(".missing-boot_2-1")]);
+        assert!(both.starts_with("the store was damaged, and was not there, 2 times in all: "), "{both}");
+        assert!(both.contains(".corrupt-boot_1-1, recado.db.missing-boot_2-1 away"), "{both}");
+    }
+
+    #[tokio::test]
+    async fn a_row_of_what_is_owed_that_can_not_be_read_is_damage_to_the_check_beside_the_box() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
         make_store(&path);
+        edit(&path, &unreadable_batch("open"));
         let (anew, wanted) = watch::channel(None);
         keep_store(path.clone(), 1, HealthState::new(Instant::now()), anew).await;
         let reason = wanted.borrow().clone().unwrap();
         assert!(reason.contains("batch bat_x can't be read"), "{reason}");
         assert!(backups(&path).is_empty(), "what is damaged took the place of a good copy");
-        // The check when it is opened anew agrees.
-        let suspect = Options { suspect: true, ..Options::new(BootId(2), wall()) };
-        let (store, _) = Store::open(&path, &suspect).unwrap();
-        assert!(store.loss().is_some_and(|loss| loss.reason.contains("bat_x")), "{:?}", store.loss());
+        // A start agrees, whether it suspects the file or not.
+        for suspect in [true, false] {
+            let at = directory.path().join(format!("{suspect}.db"));
+            std::fs::copy(&path, &at).unwrap();
+            let options = Options { suspect, ..Options::new(BootId(2), wall()) };
+            let (store, _) = Store::open(&at, &options).unwrap();
+            assert!(store.loss().is_some_and(|loss| loss.reason.contains("bat_x")), "{:?}", store.loss());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_row_of_what_is_over_that_can_not_be_read_degrades_health_and_is_no_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        edit(&path, &unreadable_batch("closed"));
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let report = health.report(begun);
+        assert_eq!(report.status, Status::Degraded);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert!(problem.starts_with("history: batch bat_x can't be read: "), "{problem}");
+        assert!(problem.contains(&path.display().to_string()) && problem.contains("recado doctor --mend"), "{problem}");
+        assert_eq!((rounds.checked, rounds.made, backups(&path).len()), (Some(begun), begun, 1), "backups go on");
+        // Neither the next start nor one that suspects the file sets it aside, and what they go on with has the row.
+        for suspect in [false, true] {
+            let options = Options { suspect, ..Options::new(BootId(2), wall()) };
+            let (store, _) = Store::open(&path, &options).unwrap();
+            assert_eq!(store.loss(), None);
+        }
+        let still = |path: &Path| check_store(path).unwrap().unreadable_total;
+        assert_eq!((still(&path), still(&backups(&path)[0])), (1, 1));
+        // A backup that has such a row takes the place of a store that is damaged.
+        std::fs::write(&path, [0xa5; 8_192]).unwrap();
+        let (store, _) = Store::open(&path, &Options::new(BootId(3), wall())).unwrap();
+        assert_eq!(store.loss().and_then(|loss| loss.restored.clone()), Some(backups(&path)[0].clone()));
+        drop(store);
+
+        // It is said again every day, and ends when the row is gone.
+        edit(&path, "DELETE FROM batch");
+        rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
+        assert!(health.report(begun).problems.iter().all(|problem| !problem.starts_with("history")), "{:?}", health.report(begun));
     }
 }

@@ -60,17 +60,17 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     });
     if !(stats.open && stats.writable) {
         let reason = last_failure.unwrap_or("the disk failed");
-        health.raise("store", Impact::Refuses, format!("{reason}: check the disk (df, dmesg); new calls and operations are refused"));
+        health.raise(STORE, Impact::Refuses, format!("{reason}: check the disk (df, dmesg); new calls and operations are refused"));
     } else if stats.full {
         let text = "the disk is full: free some space on it; new calls and operations are refused, what was promised is still recorded";
-        health.raise("store", Impact::Refuses, text);
+        health.raise(STORE, Impact::Refuses, text);
     } else if oldest > SLOW {
         let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
-        health.raise("store", Impact::Degrades, text);
+        health.raise(STORE, Impact::Degrades, text);
     } else if !stats.reserve_held {
-        health.raise("store", Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
+        health.raise(STORE, Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
     } else {
-        health.clear("store");
+        health.clear(STORE);
     }
 }
 
@@ -126,6 +126,9 @@ pub async fn follow_media(mut progress: MediaProgress, pulse: Pulse) {
         }
     }
 }
+
+/// What health calls the store.
+pub const STORE: &str = "store";
 
 /// A commit that takes longer is worth telling.
 const SLOW: Duration = Duration::from_secs(3);

@@ -9,11 +9,10 @@ use std::time::{Duration, SystemTime};
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
-use super::connection;
 use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
-use super::schema;
+use super::{check, connection, schema};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -49,9 +48,7 @@ pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
 pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<PathBuf, BackupError> {
     let temporary = sibling(path, MAKING);
     let about = |error: std::io::Error| BackupError::Write { file: temporary.clone(), reason: error.to_string() };
-    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    let needed = u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES);
+    let needed = bytes_needed(connection)?;
     if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
         return Err(BackupError::NoSpace { needed });
     }
@@ -77,6 +74,13 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
     Ok(target)
 }
 
+/// Free space without which no backup is made (bytes): its own, and what the store may need meanwhile.
+pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
+}
+
 /// Puts the newest good backup in the place of the store, where there is none. Says which, if there was one.
 pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> {
     for (_, backup) in numbered(path) {
@@ -96,7 +100,8 @@ pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> 
     Ok(None)
 }
 
-/// Whether a backup is whole, ours, not newer than this program, and can be read back as a store.
+/// Whether a backup is whole, ours, not newer than this program, and what is owed reads back. What is over and does not read back is no
+/// worse in a backup than in the store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
     files::inspect(file).map_err(|error| error.to_string())?;
     let about = |error: rusqlite::Error| error.to_string();
@@ -106,7 +111,7 @@ pub(super) fn verify(file: &Path) -> Result<(), String> {
     if whose != schema::APPLICATION_ID || version < 1 {
         return Err("it is empty, or no store of recado".to_owned());
     }
-    match connection::all_damage(&connection).map_err(about)? {
+    match check::all(&connection).map_err(about)?.damage {
         None => Ok(()),
         Some(what) => Err(what),
     }

@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
-use super::error::{OpenError, ReadError, from_engine};
-use super::rows::{self, RowError};
-use super::schema;
+use super::error::{OpenError, from_engine};
+use super::{check, schema};
 
 /// Opens the existing file at `path` for the one writer, at the current schema.
 ///
@@ -28,7 +27,7 @@ pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: 
     if connection.is_readonly("main").map_err(about)? {
         return Err(OpenError::ReadOnly { path: path.to_owned() });
     }
-    check(&connection, path, has_held_a_store, suspect)?;
+    refuse(&connection, path, has_held_a_store, suspect)?;
     set_up(&connection, path)?;
     let found = schema::version(&connection).map_err(about)?;
     if found != 0
@@ -56,6 +55,7 @@ pub(super) fn open_read_only(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(BUSY)?;
     connection.pragma_update(None, "mmap_size", 0)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     Ok(connection)
 }
 
@@ -85,7 +85,8 @@ pub(super) fn open_damaged(copy: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: bool) -> Result<(), OpenError> {
+/// Refuses what is not whole, not ours or newer than this program.
+fn refuse(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: bool) -> Result<(), OpenError> {
     let about = |error: rusqlite::Error| from_engine(&error, path);
     connection.pragma_update(None, "cell_size_check", true).map_err(about)?;
     // An I/O error in mapped memory would be a signal, not an error.
@@ -104,55 +105,13 @@ fn check(connection: &Connection, path: &Path, has_held_a_store: bool, suspect: 
         return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
     }
     let found = match std::fs::metadata(path) {
-        _ if suspect => all_damage(connection),
+        _ if suspect => check::all(connection).map(|found| found.damage),
         Ok(found) if found.len() > CHECKED_BYTES_MAX => return Ok(()),
-        _ => damage(connection, "PRAGMA quick_check(1)"),
+        _ => check::quick(connection),
     };
     match found.map_err(about)? {
         None => Ok(()),
         Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what }),
-    }
-}
-
-/// What is damaged in the store at `path`, if anything is, to the last index entry and the last row. It reads beside a running box, and
-/// takes as long as reading the whole file.
-///
-/// # Errors
-/// The file can't be read, which is no damage.
-pub fn find_damage(path: &Path) -> Result<Option<String>, ReadError> {
-    match open_read_only(path).and_then(|connection| all_damage(&connection)) {
-        Ok(found) => Ok(found),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => Ok(Some(error.to_string())),
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What the full check finds, and then reading each row: the engine knows nothing of what stands in one.
-pub(super) fn all_damage(connection: &Connection) -> rusqlite::Result<Option<String>> {
-    if let Some(what) = damage(connection, "PRAGMA integrity_check(1)")? {
-        return Ok(Some(what));
-    }
-    // An older schema is read when it has been changed.
-    if schema::version(connection)? != schema::VERSION {
-        return Ok(None);
-    }
-    match rows::read_all(connection) {
-        Ok(()) => Ok(None),
-        Err(RowError::Engine(error)) => Err(error),
-        Err(unreadable @ RowError::Unreadable { .. }) => Ok(Some(unreadable.to_string())),
-    }
-}
-
-/// What a check finds.
-fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>> {
-    let verdict: String = connection.query_row(how, [], |row| row.get(0))?;
-    if verdict == "ok" {
-        return Ok(None);
-    }
-    // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
-    match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
-        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(error),
-        _ => Ok(Some(verdict)),
     }
 }
 

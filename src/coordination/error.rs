@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::ErrorCode;
 
+use super::files::directory;
+use super::reserve::free_bytes;
+
 /// Why the store could not be opened. The files are as they were, but where a damaged store was being set aside: the next try goes
 /// on with that, and loses nothing of it.
 #[derive(Debug, thiserror::Error)]
@@ -69,9 +72,9 @@ pub enum OpenError {
         /// What the check said first.
         what: String,
     },
-    /// Damaged stores have been set aside again and again: replace the disk, then move the files away.
+    /// Stores have been damaged or lost again and again: replace the disk, then move the files away that stand for them.
     #[error(
-        "{} is damaged, and {number} damaged ones were set aside before it: replace the disk, then move its *.corrupt-* files away",
+        "{} is damaged or not there, and {number} were before it: replace the disk, then move its *.corrupt-* and *.missing-* files away",
         path.display()
     )]
     TooManySetAside {
@@ -80,7 +83,7 @@ pub enum OpenError {
         /// How many there are.
         number: usize,
     },
-    /// A row does not read back as a record: the file was edited by hand, or by a newer program. [`super::Store::open`] sets such a
+    /// A row of what is owed does not read back as a record: the file was edited by hand, or by a newer program. [`super::Store::open`] sets such a
     /// store aside like a damaged one; this is said where what takes its place, an older backup, has such a row too.
     #[error("{table} {id} in {} can't be read ({reason}): restore a copy, or ask for help with the file", path.display())]
     Unreadable {
@@ -195,10 +198,7 @@ impl From<rusqlite::Error> for CommitError {
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// There is no store there: name the right place, or start the box once.
-    #[error(
-        "there is no store at {}: name the directory where the box keeps it (--set box.data_dir=/var/lib/recado, where it runs under \
-         systemd), or start the box once", path.display()
-    )]
+    #[error("there is no store at {}", path.display())]
     Missing {
         /// Where it was looked for.
         path: PathBuf,
@@ -253,15 +253,22 @@ pub enum BackupError {
         /// Why.
         reason: String,
     },
-    /// The copy is not whole: check the disk, and the store (`recado doctor`).
-    #[error("the copy is damaged ({what}): check the disk, and the store with `recado doctor`")]
+    /// The copy is not whole: check the disk, and the store.
+    #[error("the copy is damaged ({what}): check the disk, and the store")]
     Damaged {
         /// What the check said.
         what: String,
     },
-    /// The store can't be read: see `recado doctor`.
+    /// The store can't be read: check the disk, and the store.
     #[error("the store can't be read: {0}")]
     Read(#[from] rusqlite::Error),
+}
+
+impl BackupError {
+    /// Whether the store itself was found damaged, by reading it.
+    pub fn is_damage(&self) -> bool {
+        matches!(self, Self::Read(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt))
+    }
 }
 
 /// The error for what the operating system said about `path`.
@@ -273,7 +280,7 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
         io::ErrorKind::StorageFull => OpenError::Full { path },
         // What belongs to the store is opened without following links.
         _ if error.raw_os_error() == Some(libc::ELOOP) => {
-            let reason = "it is a link: put the file itself there, or name its directory with box.data_dir".to_owned();
+            let reason = "it is a link: put the file itself there, or correct the store's path".to_owned();
             OpenError::Io { path, reason }
         }
         _ => OpenError::Io { path, reason: error.to_string() },
@@ -289,6 +296,10 @@ pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::Full { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },
+        // There is no room for the index of the log, which the engine calls an error of the disk.
+        Some(ErrorCode::SystemIoFailure) if free_bytes(directory(&path)).is_ok_and(|free| free < LOG_INDEX_BYTES) => {
+            OpenError::Full { path }
+        }
         _ => OpenError::Io { path, reason: error.to_string() },
     }
 }
@@ -296,3 +307,6 @@ pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
 fn holder(pid: Option<u32>) -> String {
     pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
 }
+
+/// By so much at a time the index of the log grows (SQLite's `-shm`).
+const LOG_INDEX_BYTES: u64 = 32 << 10;

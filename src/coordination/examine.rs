@@ -5,12 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
 
 use super::backup::{self, backups};
+use super::check::{self, Findings};
 use super::connection;
 use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
@@ -27,6 +29,8 @@ pub struct Examination {
     pub files: BTreeMap<String, u64>,
     /// Files or directories that other users may read.
     pub readable_by_others: Vec<PathBuf>,
+    /// Files that belong to another user than their directory.
+    pub of_another_user: Vec<PathBuf>,
     /// Files that were left behind by something that was cut short.
     pub leftovers: Vec<PathBuf>,
     /// The process that has the store; 0 where it does not say which.
@@ -35,12 +39,18 @@ pub struct Examination {
     pub free_bytes: Option<u64>,
     /// Whether the reserve is there, whole.
     pub reserve: bool,
-    /// Damaged stores that were set aside.
+    /// Whether a start would make it: it is not there, and there is room.
+    pub reserve_can_be_made: bool,
+    /// Whether its file is not there, although a store has been.
+    pub is_missing: bool,
+    /// Damaged stores that were set aside, and what says that one was not there.
     pub set_aside: Vec<PathBuf>,
     /// Whether a damaged store is being set aside, and the next start goes on with it.
     pub set_aside_under_way: bool,
     /// Backups, the newest first.
     pub backups: Vec<Backup>,
+    /// Whether a start would make one.
+    pub is_backup_due: bool,
     /// What is in the file.
     pub contents: Option<Contents>,
     /// Why that can't be said, where it can't.
@@ -68,6 +78,8 @@ pub struct BrokenRule {
 /// What is in the file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Contents {
+    /// Free space without which no backup is made (bytes).
+    pub backup_bytes: u64,
     /// Whether the log was left out, because nothing may be written beside the file.
     pub without_log: bool,
     /// Its schema, and the one that this program writes.
@@ -76,6 +88,9 @@ pub struct Contents {
     pub settings: BTreeMap<&'static str, String>,
     /// What the engine's full check says, `ok` or what is wrong.
     pub integrity: String,
+    /// What stands in its rows, where the file is whole.
+    #[serde(flatten)]
+    pub findings: Findings,
     /// Operations by state.
     pub operations: BTreeMap<String, u64>,
     /// Batches by state.
@@ -120,13 +135,17 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         path: path.to_owned(),
         files: sizes(path),
         readable_by_others: files::readable_by_others(path),
+        of_another_user: files::of_another_user(path),
         leftovers: leftovers(path),
         in_use_by: holder(path),
         free_bytes: free_bytes(directory(path)).ok(),
         reserve: Reserve::is_there(path),
+        reserve_can_be_made: Reserve::can_be_made(path),
+        is_missing: files::is_missing(path),
         set_aside: listed(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),
+        is_backup_due: backup::is_backup_due(path, now, Duration::ZERO),
         contents,
         unreadable,
     }
@@ -196,9 +215,11 @@ fn contents(connection: &Connection, without_log: bool, now: Wall) -> rusqlite::
     // Another schema has other rules.
     let current = found == schema::VERSION;
     Ok(Contents {
+        backup_bytes: backup::bytes_needed(connection)?,
         without_log,
         schema: (found, schema::VERSION),
         settings: settings.into_iter().map(setting).collect::<rusqlite::Result<_>>()?,
+        findings: if verdicts == ["ok"] { check::rows(connection)? } else { Findings::default() },
         integrity: verdicts.join("; "),
         operations: by_state(connection, "operation")?,
         batches: by_state(connection, "batch")?,

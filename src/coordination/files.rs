@@ -5,11 +5,11 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
-use super::schema;
+use super::{schema, set_aside};
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -114,9 +114,17 @@ pub(super) fn not_a_database(path: &Path) -> OpenError {
     OpenError::NotAStore { path }
 }
 
-/// Only a store of ours that has been opened has a reserve or a backup beside it.
+/// Only a store of ours that has been opened has a reserve, a backup or one that was set aside beside it.
 fn has_held_a_store(path: &Path) -> bool {
-    sibling(path, super::reserve::SUFFIX).exists() || !super::backup::backups(path).is_empty()
+    sibling(path, super::reserve::SUFFIX).exists()
+        || !super::backup::backups(path).is_empty()
+        || set_aside::is_under_way(path)
+        || !set_aside::listed(path).is_empty()
+}
+
+/// Whether there is no file at `path` although there has been a store. Whoever wanted to begin anew would have taken what belongs to it, too.
+pub fn is_missing(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && has_held_a_store(path)
 }
 
 /// The file of this name and `suffix`, beside `path`.
@@ -138,10 +146,30 @@ pub(super) fn directory(path: &Path) -> &Path {
 
 /// What belongs to the store and other users may read or enter.
 pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
+    all(path).filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+}
+
+/// What belongs to the store but to another user than its directory: the box, which runs as that one, can't open it.
+pub(super) fn of_another_user(path: &Path) -> Vec<PathBuf> {
+    let Ok(owner) = fs::metadata(directory(path)) else { return Vec::new() };
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| found.uid() != owner.uid())).collect()
+}
+
+/// Gives that to the user of the directory, which takes root.
+pub(super) fn give_to_its_user(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
+    let given = of_another_user(path);
+    for file in &given {
+        let owner = fs::metadata(directory(path)).map_err(|error| from_io(&error, path))?;
+        lchown(file, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
+    }
+    Ok(given)
+}
+
+/// Everything whose name begins with that of the store.
+fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
-    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path());
-    ours.filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+    entries.filter(move |entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path())
 }
 
 /// Takes other users' access to a file, or to a directory, which stays one that its owner may enter.

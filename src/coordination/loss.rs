@@ -1,4 +1,4 @@
-//! What a damaged store leaves in doubt, and how that is put on record.
+//! What a store that is damaged, or not there any more, leaves in doubt, and how that is put on record.
 //!
 //! Between the backup that took its place, or nothing, and the damage lies a time of which nothing is certain. Operations that
 //! the backup has under way may have ended, and ones that it does not have may have been accepted; closings may have been told. So
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use recado_core::ids::BatchId;
 use recado_core::ledger::{BatchRecord, BatchState, OperationRecord, OperationState, Write};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::connection;
 use super::error::CommitError;
@@ -26,9 +26,9 @@ use super::store::Options;
 /// A loss that is on record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Loss {
-    /// Where the damaged store is.
+    /// Where the damaged store is, or what says that it was not there.
     pub set_aside: PathBuf,
-    /// What the check said, and what could not be read.
+    /// What the check said, or that it was not there, and what could not be read.
     pub reason: String,
     /// The backup that took its place; none where an empty store did.
     pub restored: Option<PathBuf>,
@@ -134,7 +134,7 @@ pub(super) fn record(
         operations_unknown: unknown as u64,
         deliveries_uncertain: uncertain as u64,
     };
-    tracing::error!(?loss, "the store was damaged: what it may have lost is not known, and will be told so");
+    tracing::error!(?loss, "a store was lost: what it held last is not known, and will be told so");
     Ok(loss)
 }
 
@@ -164,31 +164,27 @@ fn adopt(connection: &Connection, batch: &BatchRecord, operations: &[&OperationR
     Ok(adopted)
 }
 
-/// The rows of a table that can be read: from its beginning to the first damaged page, and from its end to the last one.
+/// The rows of a table that can be read, whatever pages between them can't be: behind such a page every number is asked for, until one leads
+/// to a page that can be read.
 fn all_readable<T, I: Ord>(
     connection: &Connection,
     table: &str,
     read: impl Fn(&str) -> Result<Vec<T>, RowError>,
     id: impl Fn(&T) -> I,
 ) -> Vec<T> {
-    let mut found: Vec<T> = Vec::new();
-    for (order, next) in [("ASC", ">"), ("DESC", "<")] {
-        let mut at: Option<i64> = None;
-        loop {
-            let after = at.map_or_else(String::new, |at| format!("WHERE sequence {next} {at}"));
-            let place = format!("SELECT sequence FROM {table} {after} ORDER BY sequence {order} LIMIT 1");
-            let Ok(sequence) = connection.query_row(&place, [], |row| row.get::<_, i64>(0)) else { break };
-            // A damaged tree need not be in order, and would lead round and round.
-            if at.is_some_and(|at| if order == "ASC" { sequence <= at } else { sequence >= at }) {
-                break;
+    let next = format!("SELECT sequence FROM {table} WHERE sequence >= ? ORDER BY sequence LIMIT 1");
+    let (mut found, mut from, mut in_vain) = (Vec::new(), 0, 0);
+    while in_vain < IN_VAIN_MAX {
+        let there = connection.prepare_cached(&next).and_then(|mut next| next.query_row([from], |row| row.get::<_, i64>(0)).optional());
+        match there {
+            Ok(None) => break,
+            Ok(Some(sequence)) if sequence >= from => {
+                // A row that is not to be read is passed over; the next one may be.
+                found.extend(read(&format!("SELECT * FROM {table} WHERE sequence = {sequence}")).unwrap_or_default());
+                from = sequence.saturating_add(1);
             }
-            match read(&format!("SELECT * FROM {table} WHERE sequence = {sequence}")) {
-                Ok(rows) => found.extend(rows),
-                // This row is not to be read; the next one may be.
-                Err(RowError::Unreadable { .. }) => {}
-                Err(RowError::Engine(_)) => break,
-            }
-            at = Some(sequence);
+            // A damaged page; or a damaged tree, which need not be in order and would lead round and round.
+            Ok(Some(_)) | Err(_) => (from, in_vain) = (from.saturating_add(1), in_vain + 1),
         }
     }
     let mut seen = std::collections::BTreeSet::new();
@@ -196,10 +192,13 @@ fn all_readable<T, I: Ord>(
     found
 }
 
+/// Numbers that are asked for in vain, in all: those of a thousand damaged pages. Where the last page is damaged, nothing else ends it.
+const IN_VAIN_MAX: u32 = 20_000;
+
 pub(super) const EXAMINED: &str = ".examined";
 
 /// What is said of an operation that the loss concerns.
-const REASON: &str = "the store was damaged, and what happened last is not on record";
+const REASON: &str = "the store was damaged or lost, and what happened last is not on record";
 
 const UNKNOWN: &str = "UPDATE operation SET state = 'unknown', maybe_executed = 1, error = ?
     WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')";

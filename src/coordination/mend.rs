@@ -1,21 +1,38 @@
 //! What a doctor can do for a store that nobody has open.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use super::error::OpenError;
+use rusqlite::Connection;
+
+use super::error::{CommitError, OpenError, from_engine};
 use super::examine::leftovers;
 use super::files::{self, Lock};
 use super::reserve::Reserve;
+use super::set_aside::was_missing;
 use super::store::{Options, Store};
+use super::{backup, check, connection, retention};
 
-/// Mends what can be mended: takes other users' access, removes what was left behind, sets a damaged store aside and puts the newest
-/// good backup or an empty store in its place, changes an older schema, makes the reserve. Says what was done, a sentence each.
+/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, puts the
+/// newest good backup or an empty store in the place of one that is damaged or not there, changes an older schema, makes the reserve, removes
+/// what is over and can't be read. Says what was done, a sentence each.
 ///
 /// # Errors
 /// [`OpenError::InUse`] while the box runs, which mends itself; otherwise what can't be mended.
 pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
+    // Nothing is touched beside a running box.
+    drop(Lock::take(path)?);
+    let given = files::give_to_its_user(path)?;
+    let done = mend_files(path, options);
+    // What root has made is the box's too, which runs as somebody else.
+    files::give_to_its_user(path)?;
+    let given = given.iter().map(|file| format!("gave {} to the user that its directory belongs to", file.display()));
+    Ok(given.chain(done?).collect())
+}
+
+fn mend_files(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     let mut done = Vec::new();
     {
         let _lock = Lock::take(path)?;
@@ -35,15 +52,55 @@ pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     let (store, _) = Store::open(path, &Options { suspect: true, ..options.clone() })?;
     if let Some(loss) = store.loss() {
         let by = loss.restored.as_deref().map_or_else(|| "an empty store".to_owned(), |backup| format!("the backup {}", backup.display()));
-        done.push(format!(
-            "set the damaged store aside as {} and put {by} in its place; {} operations are not known, {} closings uncertain",
-            loss.set_aside.display(),
-            loss.operations_unknown,
-            loss.deliveries_uncertain
-        ));
+        let what = if was_missing(&loss.set_aside) {
+            format!("put {by} in the place of the store, which was not there")
+        } else {
+            format!("set the damaged store aside as {} and put {by} in its place", loss.set_aside.display())
+        };
+        let (unknown, uncertain) = (loss.operations_unknown, loss.deliveries_uncertain);
+        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain"));
     }
     if !reserve_was_held && Reserve::new(path, Instant::now()).held() {
         done.push("made the reserve for a full disk".to_owned());
     }
+    drop(store);
+    done.extend(remove_unreadable(path, options.backups)?);
     Ok(done)
+}
+
+/// Removes what is over and has a row that does not read back, whole batches, when a backup has it. Says so, if there was any.
+fn remove_unreadable(path: &Path, backups: u32) -> Result<Option<String>, OpenError> {
+    let about = |error: rusqlite::Error| from_engine(&error, path);
+    let failed = |reason: String| OpenError::Io { path: path.to_owned(), reason };
+    let _lock = Lock::take(path)?;
+    let connection = connection::open(path, true, false, backups)?;
+    let mut found = check::rows(&connection).map_err(about)?;
+    let Some(first) = found.unreadable.first().map(|row| row.what.clone()) else { return Ok(None) };
+    if backups > 0 {
+        backup::make(&connection, path, backups).map_err(|error| failed(format!("{first}, and is kept without a backup: {error}")))?;
+    }
+    let mut removed = BTreeSet::new();
+    loop {
+        let batches: BTreeSet<String> = found.unreadable.into_iter().filter_map(|row| row.batch_id).collect();
+        let before = removed.len();
+        for batch in batches {
+            match remove(&connection, &batch) {
+                Ok(()) => drop(removed.insert(batch)),
+                // Something else refers to it: it stays, and is said to.
+                Err(CommitError::Constraint(_)) => {}
+                Err(error) => return Err(failed(error.to_string())),
+            }
+        }
+        if removed.len() == before {
+            break;
+        }
+        found = check::rows(&connection).map_err(about)?;
+    }
+    Ok((!removed.is_empty()).then(|| format!("removed {} batches that were over and could not be read whole ({first})", removed.len())))
+}
+
+fn remove(connection: &Connection, batch: &str) -> Result<(), CommitError> {
+    let transaction = connection.unchecked_transaction()?;
+    retention::remove(&transaction, batch)?;
+    Ok(transaction.commit()?)
 }

@@ -8,6 +8,7 @@
 
 mod ahead;
 mod backup;
+mod check;
 mod connection;
 mod error;
 mod examine;
@@ -28,9 +29,10 @@ mod store;
 mod writer;
 
 pub use backup::{backups, is_backup_due, make_backup};
-pub use connection::find_damage;
+pub use check::{Findings, UnreadableRow, find as check_store};
 pub use error::{BackupError, CommitError, OpenError, ReadError};
 pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
+pub use files::is_missing;
 pub use loss::Loss;
 pub use mend::mend;
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
@@ -38,7 +40,7 @@ pub use recovery::Recovered;
 pub use retention::Keep;
 pub use rows::Claim;
 pub use secret::CallbackSecret;
-pub use set_aside::listed as damaged_stores;
+pub use set_aside::{listed as lost_stores, was_missing};
 pub use stats::{FLUSHES_KEPT, StoreStats, Tally};
 pub use store::{Options, Store};
 pub use writer::{Answer, Writer};

@@ -38,6 +38,11 @@ impl Reserve {
         fs::metadata(sibling(store, SUFFIX)).is_ok_and(|found| found.len() == BYTES)
     }
 
+    /// Whether the reserve of the store at `store` is not there, and there is room for it twice.
+    pub(super) fn can_be_made(store: &Path) -> bool {
+        !Self::is_there(store) && free_bytes(directory(store)).is_ok_and(|free| free >= 2 * BYTES)
+    }
+
     /// Whether the space is kept back now.
     pub(super) fn held(&self) -> bool {
         self.held

@@ -74,7 +74,9 @@ impl Retention {
     }
 }
 
-fn remove(connection: &Connection, batch: &str) -> Result<Vec<Move>, CommitError> {
+/// Removes a batch that is over, inside the transaction that is open, and keeps on record what must not be given out again. Says which
+/// deliveries went.
+pub(super) fn remove(connection: &Connection, batch: &str) -> Result<Vec<Move>, CommitError> {
     connection.prepare_cached(RAISE_FLOORS)?.execute([batch])?;
     let states: Vec<String> = connection
         .prepare_cached("SELECT state FROM delivery WHERE batch_id = ?")?

@@ -108,12 +108,37 @@ pub(super) fn claims(connection: &Connection, sql: &str, params: impl Params) ->
     records(connection, "claim", "delivery_id", sql, params, claim)
 }
 
-/// Reads every row of every table of the ledger, those that are over too, and keeps none.
-pub(super) fn read_all(connection: &Connection) -> Result<(), RowError> {
-    each(connection, "operation", "operation_id", "SELECT * FROM operation", [], |row| operation(row).map(drop))?;
-    each(connection, "batch", "batch_id", "SELECT * FROM batch", [], |row| batch(row).map(drop))?;
-    each(connection, "delivery", "delivery_id", "SELECT * FROM delivery", [], |row| delivery(row).map(drop))?;
-    each(connection, "claim", "delivery_id", "SELECT * FROM claim", [], |row| claim(row).map(drop))
+/// A row that does not read back.
+pub(super) struct Unread {
+    /// The batch that it belongs to, where that can be read.
+    pub batch_id: Option<String>,
+    /// Its table, its identifier, and what is wrong with it.
+    pub what: String,
+    /// Whether the condition holds for it.
+    pub is_picked: bool,
+}
+
+/// Reads every row of every table of the ledger, those that are over too, and keeps none. Those that do not read back are `told`, each with
+/// whether the SQL condition `pick` holds for it. It holds for every claim.
+pub(super) fn read_all(connection: &Connection, pick: &str, mut told: impl FnMut(Unread)) -> rusqlite::Result<()> {
+    type Read = fn(&Row) -> Result<(), String>;
+    let tables: [(&'static str, &str, &str, Read); 4] = [
+        ("operation", "operation_id", pick, |row| operation(row).map(drop)),
+        ("batch", "batch_id", pick, |row| batch(row).map(drop)),
+        ("delivery", "delivery_id", pick, |row| delivery(row).map(drop)),
+        ("claim", "delivery_id", "1", |row| claim(row).map(drop)),
+    ];
+    for (table, id_column, pick, read) in tables {
+        let mut statement = connection.prepare(&format!("SELECT *, ({pick}) AS is_picked FROM {table}"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if let Err(reason) = read(row) {
+                let what = unreadable(table, id_column, row, reason).to_string();
+                told(Unread { batch_id: row.get("batch_id").ok(), what, is_picked: row.get("is_picked")? });
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The number that `sql` answers; negative is none.
@@ -315,29 +340,17 @@ fn records<T>(
     params: impl Params,
     read: impl Fn(&Row) -> Result<T, String>,
 ) -> Result<Vec<T>, RowError> {
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query(params)?;
     let mut found = Vec::new();
-    each(connection, table, id_column, sql, params, |row| read(row).map(|record| found.push(record)))?;
+    while let Some(row) = rows.next()? {
+        found.push(read(row).map_err(|reason| unreadable(table, id_column, row, reason))?);
+    }
     Ok(found)
 }
 
-/// Has each row that `sql` selects read, until one can't be.
-fn each(
-    connection: &Connection,
-    table: &'static str,
-    id_column: &str,
-    sql: &str,
-    params: impl Params,
-    mut read: impl FnMut(&Row) -> Result<(), String>,
-) -> Result<(), RowError> {
-    let mut statement = connection.prepare(sql)?;
-    let mut rows = statement.query(params)?;
-    while let Some(row) = rows.next()? {
-        read(row).map_err(|reason| {
-            let id = column::<String>(row, id_column).unwrap_or_default();
-            RowError::Unreadable { table, id, reason }
-        })?;
-    }
-    Ok(())
+fn unreadable(table: &'static str, id_column: &str, row: &Row, reason: String) -> RowError {
+    RowError::Unreadable { table, id: column(row, id_column).unwrap_or_default(), reason }
 }
 
 fn existing(what: &'static str, changed: usize) -> Result<(), CommitError> {

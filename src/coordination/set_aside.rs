@@ -1,4 +1,5 @@
-//! A damaged store is set aside: its three files get a new name together, and are never overwritten or deleted.
+//! A damaged store is set aside: its three files get a new name together, and are never overwritten or deleted. So is one whose file is not
+//! there although one has been: what is left of it is moved, and an empty file says so until somebody has seen to it.
 //!
 //! A note beside the store makes it one step over power cuts: it is written before the first file is moved, and removed when the
 //! store that takes the place has recorded the loss. Until then whatever stands in the old place is no store that anybody
@@ -18,22 +19,34 @@ use super::files::{directory, private_file, sibling, sync_directory};
 pub(super) struct SetAside {
     /// Its file's new place.
     pub path: PathBuf,
-    /// What the check had said.
+    /// What the check had said, or that it was not there.
     pub reason: String,
 }
 
-/// Sets the store at `path` aside.
+/// Sets the damaged store at `path` aside.
 ///
 /// # Errors
 /// [`OpenError::TooManySetAside`]; or what the file system says, and then it goes on with the next call of [`resume`].
 pub(super) fn set_aside(path: &Path, boot: BootId, reason: &str) -> Result<SetAside, OpenError> {
+    begin(path, boot, DAMAGED, reason)
+}
+
+/// Sets aside what is left of a store whose file is not there ([`is_missing`](super::files::is_missing)).
+///
+/// # Errors
+/// As for [`set_aside()`].
+pub(super) fn set_aside_missing(path: &Path, boot: BootId) -> Result<SetAside, OpenError> {
+    begin(path, boot, MISSING, NOT_THERE)
+}
+
+fn begin(path: &Path, boot: BootId, infix: &str, reason: &str) -> Result<SetAside, OpenError> {
     let there = listed(path);
     if there.len() >= SET_ASIDE_MAX {
         return Err(OpenError::TooManySetAside { path: path.to_owned(), number: there.len() });
     }
     let mut number = 1;
     let target = loop {
-        let target = sibling(path, &format!("{INFIX}{boot}-{number}"));
+        let target = sibling(path, &format!("{infix}{boot}-{number}"));
         if !PARTS.iter().any(|part| sibling(&target, part).exists()) {
             break target;
         }
@@ -41,7 +54,7 @@ pub(super) fn set_aside(path: &Path, boot: BootId, reason: &str) -> Result<SetAs
     };
     let set_aside = SetAside { path: target, reason: reason.lines().next().unwrap_or_default().to_owned() };
     note(path, Phase::Moving, &set_aside)?;
-    tracing::error!(reason, path = %path.display(), set_aside = %set_aside.path.display(), "the store is damaged: it is set aside");
+    tracing::error!(reason, path = %path.display(), set_aside = %set_aside.path.display(), "{}", said(infix));
     move_parts(path, &set_aside)?;
     Ok(set_aside)
 }
@@ -72,19 +85,28 @@ pub(super) fn is_under_way(path: &Path) -> bool {
     sibling(path, NOTE).exists()
 }
 
-/// The stores that were set aside from `path`, by name.
+/// The stores that were set aside from `path`, by name. Of one that was not there ([`was_missing`]) the file is empty.
 pub fn listed(path: &Path) -> Vec<PathBuf> {
     let Some(name) = path.file_name().map(|name| name.to_string_lossy().into_owned()) else { return Vec::new() };
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
     let is_one = |name_of: &str| {
         name_of
             .strip_prefix(&name)
-            .and_then(|rest| rest.strip_prefix(INFIX))
+            .and_then(|rest| rest.strip_prefix(DAMAGED).or_else(|| rest.strip_prefix(MISSING)))
             .is_some_and(|rest| !PARTS.iter().skip(1).any(|part| rest.ends_with(part)))
     };
     let mut found: Vec<PathBuf> = entries.filter(|entry| is_one(&entry.file_name().to_string_lossy())).map(|entry| entry.path()).collect();
     found.sort();
     found
+}
+
+/// Whether a file that [`listed`] names stands for a store that was not there.
+pub fn was_missing(set_aside: &Path) -> bool {
+    set_aside.file_name().is_some_and(|name| name.to_string_lossy().contains(MISSING))
+}
+
+fn said(infix: &str) -> &'static str {
+    if infix == MISSING { "the store was not there, though one had been" } else { "the store is damaged: it is set aside" }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,6 +126,9 @@ fn move_parts(path: &Path, set_aside: &SetAside) -> Result<(), OpenError> {
             return Err(OpenError::Io { path: path.to_owned(), reason });
         }
         fs::rename(&from, &to).map_err(|error| from_io(&error, &from))?;
+    }
+    if was_missing(&set_aside.path) && !set_aside.path.exists() {
+        private_file(&set_aside.path).map_err(|error| from_io(&error, &set_aside.path))?;
     }
     sync_directory(path).map_err(|error| from_io(&error, path))?;
     note(path, Phase::Moved, set_aside)
@@ -153,9 +178,14 @@ fn remove(file: &Path) -> Result<(), OpenError> {
 /// The files of a store. The log is part of it: without it, the file is an older one.
 pub(super) const PARTS: [&str; 3] = ["", "-wal", "-shm"];
 
-const INFIX: &str = ".corrupt-";
+const DAMAGED: &str = ".corrupt-";
+const MISSING: &str = ".missing-";
+
+/// What is on record of a store that was not there.
+const NOT_THERE: &str = "it was not there, though a store had been";
+
 const NOTE: &str = ".damaged";
 pub(super) const NOTE_NEW: &str = ".damaged-new";
 
-/// A disk that has damaged so many stores will damage the next one: it must be replaced.
+/// A disk that has damaged or lost so many stores will damage the next one: it must be replaced.
 pub(super) const SET_ASIDE_MAX: usize = 5;

@@ -69,8 +69,9 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`, creating it (directory 0700, file 0600) where it is missing, and reads back what matters.
     ///
-    /// A damaged store, or one with a row that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
-    /// that leaves in doubt is on record when this returns ([`Store::loss`]).
+    /// A damaged store, or one with a row of what is owed that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
+    /// that leaves in doubt is on record when this returns ([`Store::loss`]). So it is where the file is not there although its backups, its
+    /// reserve or one that was set aside are: a store is begun in silence only where none has been.
     ///
     /// # Errors
     /// Each [`OpenError`] says what to do. A file that is newer or not ours is left as it is.
@@ -79,6 +80,7 @@ impl Store {
         let lock = Lock::take(path)?;
         let damaged = match set_aside::resume(path)? {
             Some(set_aside) => Err(set_aside),
+            None if files::is_missing(path) => Err(set_aside::set_aside_missing(path, options.boot)?),
             None => match Opened::open(path, options, None) {
                 Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
                 // As after damage: a backup may be whole, and the rest of the file is evidence.
@@ -110,7 +112,7 @@ impl Store {
         &self.callback_secret
     }
 
-    /// What was lost, where the store was found damaged when it was opened.
+    /// What was lost, where the store was found damaged, or was not there, when it was opened.
     pub fn loss(&self) -> Option<&Loss> {
         self.loss.as_ref()
     }

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use recado::config::STORE_FILE;
-use recado::coordination::{BackupError, Options, Store, backups, damaged_stores, make_backup};
+use recado::coordination::{BackupError, Options, Store, backups, lost_stores, make_backup};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchRecord, BatchState, CommitId, DeliveryRecord, DeliveryState, OperationState, Write};
@@ -160,7 +160,7 @@ fn a_store_of_a_newer_version_is_left_alone_until_an_older_one_takes_its_place()
     drop(newer);
     let boxed = Refusing::start(&stage);
     boxed.refuses("a newer version's", "schema 9999");
-    assert!(damaged_stores(&store).is_empty());
+    assert!(lost_stores(&store).is_empty());
     std::fs::remove_file(&store).expect("removed");
     boxed.recovers("a newer version's");
 }
@@ -210,6 +210,25 @@ fn a_disk_that_is_full_before_there_is_a_store_is_waited_for() {
 
 #[test]
 fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_lost_is_told_as_not_known() {
+    is_lost_while_nobody_looks("the store was damaged", "it is set aside", |store| {
+        let mut bytes = std::fs::read(store).expect("read");
+        bytes[4_096..].fill(0xA5);
+        std::fs::write(store, &bytes).expect("written");
+        bytes
+    });
+}
+
+#[test]
+fn a_store_that_goes_while_nobody_looks_is_restored_and_what_it_may_have_lost_is_told_as_not_known() {
+    is_lost_while_nobody_looks("the store was not there", "the store was not there", |store| {
+        std::fs::remove_file(store).expect("removed");
+        Vec::new()
+    });
+}
+
+/// What `loses` leaves of a store is kept; what has been going on is told as not known; and health and the doctor `say` so until somebody has
+/// seen to it.
+fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::path::Path) -> Vec<u8>) {
     let stage = Stage::set(&["job"]);
     let store = store_of(&stage);
     // Asked for, and running, when the backup is made.
@@ -222,16 +241,15 @@ fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_
     let made = make_backup(&store, 3);
     assert!(!matches!(made, Err(BackupError::Damaged { .. })) && made.is_ok(), "{made:?}");
     assert!(boxed.stops().0.success());
-    let mut bytes = std::fs::read(&store).expect("read");
-    bytes[4_096..].fill(0xA5);
-    std::fs::write(&store, &bytes).expect("written");
+    let bytes = loses(&store);
 
     let boxed = stage.box_runs();
     let health = patiently("health to say so", || Some(boxed.health()).filter(|health| health["status"] == "degraded"));
     println!("{health}");
-    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("damage: the store was damaged")), "{health}");
-    assert!(!boxed.said("it is set aside").is_empty());
-    let aside = damaged_stores(&store);
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with(&format!("damage: {said}"))), "{health}");
+    assert!(!boxed.said(logged).is_empty());
+    doctor_says(&stage, boxed.http, said);
+    let aside = lost_stores(&store);
     assert_eq!(std::fs::read(&aside[0]).expect("kept"), bytes);
     assert_eq!(stage.history().operations[0].state, OperationState::Unknown);
     let phone = Phone::dial(boxed.sip, "ana");
@@ -242,7 +260,49 @@ fn a_store_that_is_damaged_while_nobody_looks_is_set_aside_and_what_it_may_have_
     std::fs::remove_file(&aside[0]).expect("removed");
     assert!(boxed.stops().0.success());
     assert!(!backups(&store).is_empty());
-    stage.box_runs().is("ok");
+    let boxed = stage.box_runs();
+    boxed.is("ok");
+    let well = doctor(&stage, boxed.http);
+    assert!(well.status.success() && String::from_utf8_lossy(&well.stdout).ends_with("All is well.\n"), "{well:?}");
+}
+
+#[test]
+fn the_doctor_says_what_only_the_running_box_knows() {
+    let stage = Stage::set(&[]);
+    let in_the_way = store_of(&stage).with_file_name(format!("{STORE_FILE}.backup-new"));
+    std::fs::create_dir(&in_the_way).expect("made");
+    let boxed = stage.box_runs();
+    let health = boxed.is("degraded");
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with("backup: ")), "{health}");
+    doctor_says(&stage, boxed.http, &format!("The box says: {} can't be written", in_the_way.display()));
+}
+
+#[test]
+fn the_doctor_foretells_that_a_full_disk_keeps_the_box_from_taking_calls() {
+    let stage = Stage::set(&[]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "8m") else { return };
+    make_store(&store_of(&stage));
+    disk.fill();
+    let boxed = Refusing::start(&stage);
+    boxed.refuses("a full disk", "no space left");
+    doctor_says(&stage, boxed.http, "The disk is full: a start refuses calls until there is space");
+    disk.empty();
+    boxed.recovers("a full disk");
+}
+
+fn doctor(stage: &Stage, http: SocketAddr) -> std::process::Output {
+    let mut doctor = Command::new(env!("CARGO_BIN_EXE_recado"));
+    doctor.args(["doctor", "-c"]).arg(stage.config()).args(["--set", &format!("http.listen={http}")]);
+    doctor.output().expect("it runs")
+}
+
+/// It says that something is wrong, and this.
+fn doctor_says(stage: &Stage, http: SocketAddr, what: &str) {
+    let said = doctor(stage, http);
+    let text = String::from_utf8_lossy(&said.stdout);
+    println!("{text}");
+    assert_eq!(said.status.code(), Some(3), "{said:?}");
+    assert!(text.split_once("\nWrong:\n").is_some_and(|(_, wrong)| wrong.contains(what)), "{text}");
 }
 
 #[test]
@@ -251,7 +311,7 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
     let boxed = meets_damage_in_a_call(&stage);
     boxed.told("STATUS=opening the store anew");
     boxed.recovers("a store that was damaged in a call");
-    assert_eq!(damaged_stores(&store_of(&stage)).len(), 1);
+    assert_eq!(lost_stores(&store_of(&stage)).len(), 1);
 }
 
 #[test]

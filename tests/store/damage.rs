@@ -41,6 +41,15 @@ fn page_of(path: &Path, name: &str) -> usize {
     (page as usize - 1) * 4096
 }
 
+/// The pages of a table that are of this type, in the order of its rows.
+fn pages_of(path: &Path, table: &str, page_type: &str) -> Vec<usize> {
+    let sql = "SELECT pageno FROM dbstat WHERE name = ? AND pagetype = ? ORDER BY path";
+    let looking = Connection::open(path).expect("a database");
+    let mut pages = looking.prepare(sql).expect("a question");
+    let pages = pages.query_map([table, page_type], |row| row.get::<_, u32>(0)).expect("pages");
+    pages.map(|page| page.expect("a page") as usize).collect()
+}
+
 /// A store in which operation 1 has succeeded and waits to be told, and 2 runs; then a backup; then 1 is told of, 3 is accepted, and the file
 /// is damaged.
 fn damaged(directory: &Path, with_backup: bool) -> PathBuf {
@@ -132,13 +141,7 @@ fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
         assert_eq!(commit(&mut store, accepted(number)), Ok(()));
     }
     drop(store);
-    let looking = Connection::open(&path).expect("a database");
-    let sql = "SELECT pageno FROM dbstat WHERE name = 'operation' AND pagetype = 'leaf' ORDER BY path";
-    let leaves: Vec<usize> = looking
-        .prepare(sql)
-        .and_then(|mut leaves| leaves.query_map([], |row| row.get::<_, u32>(0).map(|page| page as usize))?.collect())
-        .expect("leaves");
-    drop(looking);
+    let leaves = pages_of(&path, "operation", "leaf");
     let mut bytes = fs::read(&path).expect("there");
     // The first row of a leaf in the middle says that it is the third of all (SQLite's file format, section 1.6).
     let at = (leaves[leaves.len() * 3 / 4] - 1) * 4096;
@@ -150,6 +153,38 @@ fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
     let (store, recovered) = open(&path, 2);
     assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 299), "{:?}", store.loss());
     assert_eq!(recovered.operations.len(), 299, "all but the one that is damaged");
+}
+
+#[test]
+fn what_lies_on_both_sides_of_each_damaged_page_is_found() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=400 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+    }
+    drop(store);
+    // One, two that follow each other, and the last.
+    let leaves = pages_of(&path, "operation", "leaf");
+    assert!(leaves.len() > 20, "{leaves:?}");
+    let (quarter, middle, last) = (leaves.len() / 4, leaves.len() / 2, leaves.len() - 1);
+    let mut bytes = fs::read(&path).expect("there");
+    let rows_of = |bytes: &[u8], leaf: usize| {
+        usize::from(u16::from_be_bytes([bytes[(leaves[leaf] - 1) * 4096 + 3], bytes[(leaves[leaf] - 1) * 4096 + 4]]))
+    };
+    let lost: Vec<usize> = [quarter, middle, middle + 1, last].map(|leaf| rows_of(&bytes, leaf)).to_vec();
+    for leaf in [quarter, middle, middle + 1, last] {
+        bytes[(leaves[leaf] - 1) * 4096..leaves[leaf] * 4096].fill(0xa5);
+    }
+    fs::write(&path, &bytes).expect("written");
+    let (store, recovered) = open(&path, 2);
+    assert!(store.loss().is_some());
+    let found: Vec<usize> = recovered.operations.iter().map(|operation| operation.id.0 as usize).collect();
+    // All but the rows that stood there: from the first on, between them, and up to the last page.
+    assert_eq!(found.len(), 400 - lost.iter().sum::<usize>());
+    let gaps: Vec<usize> = found.windows(2).map(|two| two[1] - two[0] - 1).filter(|gap| *gap > 0).collect();
+    assert_eq!((found[0], gaps), (1, vec![lost[0], lost[1] + lost[2]]));
+    assert_eq!(found.last(), Some(&(400 - lost[3])));
 }
 
 #[test]
@@ -202,6 +237,19 @@ fn a_backup_that_is_empty_or_of_another_program_is_passed_over() {
     garble(&path, 1);
     let (store, recovered) = open(&path, 3);
     judge(store.loss(), &recovered, Some(&good));
+}
+
+#[test]
+fn a_backup_that_fails_says_whether_the_store_is_damaged() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = damaged(directory.path(), true);
+    let in_the_way = path.with_file_name("state.db.backup-new");
+    fs::create_dir(&in_the_way).expect("made");
+    assert!(make_backup(&path, 3).is_err_and(|error| !error.is_damage()));
+    fs::remove_dir(&in_the_way).expect("removed");
+    garble(&path, 1);
+    assert!(make_backup(&path, 3).is_err_and(|error| error.is_damage()));
+    assert_eq!(backups(&path).len(), 1, "the good one stays");
 }
 
 #[test]

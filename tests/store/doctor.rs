@@ -141,6 +141,67 @@ fn what_can_be_mended_is_mended() {
 }
 
 #[test]
+fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what_is_owed_does_not() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let edited = Connection::open(&path).expect("a database");
+    // Two batches that are over, of which three rows can't be read.
+    edited
+        .execute_batch(
+            "INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES
+               ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed'), ('bat_9', 'ses_1', 'rsp_1', 'en', 'closed');
+             DROP TRIGGER operation_comes_before_the_closing;
+             INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|70000', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
+               state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
+             FROM operation WHERE sequence = 1",
+        )
+        .expect("edited");
+    drop(edited);
+    let found = examine(&path, now());
+    let findings = &contents(&found).findings;
+    assert_eq!((&findings.damage, findings.unreadable_total), (&None, 3), "{findings:?}");
+    for (row, what) in findings.unreadable.iter().zip(["operation op_x", "batch bat_x", "batch bat_9"]) {
+        assert!(row.what.starts_with(&format!("{what} can't be read: ")), "{row:?}");
+    }
+
+    let done = mend(&path, &options()).expect("mended");
+    let [done] = done.as_slice() else { panic!("{done:?}") };
+    assert!(done.starts_with("removed 2 batches that were over") && done.contains("op_x"), "{done}");
+    let well = examine(&path, now());
+    assert_eq!((contents(&well).findings.unreadable_total, contents(&well).deliveries.clone()), (0, contents(&found).deliveries.clone()));
+    assert!(well.set_aside.is_empty() && contents(&well).broken_rules.is_empty(), "{well:?}");
+    assert_eq!(well.backups.len(), 1, "what was removed is in a backup");
+    assert_eq!(open(&path, 3).1.occurrence_floor, 70_000, "a key that was used is not given out again");
+}
+
+#[test]
+fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    make_backup(&path, 3).expect("a backup");
+    let uid = |file: &Path| fs::metadata(file).expect("there").uid();
+    if uid(directory.path()) != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
+    fs::remove_file(&path).expect("removed");
+    let ill = examine(&path, now());
+    assert!(ill.of_another_user.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
+    let done = mend(&path, &options()).expect("mended");
+    assert!(done[0].starts_with("gave "), "{done:?}");
+    assert!(examine(&path, now()).of_another_user.is_empty());
+    let files: Vec<_> = fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
+    assert!(files.contains(&path) && files.len() >= 5, "{files:?}");
+    for file in files {
+        assert_eq!((uid(&file), fs::metadata(&file).expect("there").gid()), (4_711, 4_712), "{}", file.display());
+    }
+}
+
+#[test]
 fn a_store_on_a_disk_that_can_not_be_written_is_read_all_the_same() {
     let at = tempfile::tempdir().expect("a directory").keep();
     let place = at.to_string_lossy().into_owned();

@@ -12,4 +12,5 @@ mod model;
 mod opening;
 mod power;
 mod retention;
+mod vanished;
 mod writing;

@@ -181,6 +181,42 @@ fn a_row_that_does_not_read_back_is_damage_and_is_named() {
 }
 
 #[test]
+fn what_is_over_and_does_not_read_back_is_left_out_by_a_start_and_its_key_is_not_used_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=4 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        assert_eq!(commit(&mut store, succeeded(number)), Ok(()));
+    }
+    for number in 1..=3 {
+        let heard = vec![clause(number, Some(Evidence::Received))];
+        let spoken = DeliveryRecord { state: DeliveryState::Spoken, clauses: heard, ..delivery(number, number) };
+        let closed = BatchRecord { state: BatchState::Closed, ..batch(number) };
+        assert_eq!(commit(&mut store, vec![Write::UpdateDelivery(spoken), Write::UpdateBatch(closed)]), Ok(()));
+    }
+    drop(store);
+    // Of three that are over the operation of one and the closing of another.
+    let edited = Connection::open(&path).expect("a database");
+    let edit = "DROP TRIGGER operation_identity_is_kept; DROP TRIGGER delivery_identity_is_kept;
+        UPDATE operation SET turn_id = 'trn_1', intent_key = 'a|b|c|9' WHERE sequence = 2; UPDATE delivery SET session_id = 'ses_1' WHERE sequence = 3";
+    edited.execute_batch(edit).expect("an edit");
+    let (store, recovered) = open(&path, 2);
+    assert_eq!(store.loss(), None);
+    let ids = |of: &[u128], found: Vec<u128>| assert_eq!(found, of);
+    ids(&[1, 4], recovered.batches.iter().map(|batch| batch.id.0).collect());
+    ids(&[1, 4], recovered.operations.iter().map(|operation| operation.id.0).collect());
+    ids(&[1, 4], recovered.deliveries.iter().map(|delivery| delivery.id.0).collect());
+    assert_eq!(recovered.occurrence_floor, 9);
+    drop(store);
+    // As soon as something is owed for it, it is damage.
+    edited
+        .execute_batch("DROP TRIGGER delivery_terminal_is_kept; UPDATE delivery SET state = 'ready' WHERE sequence = 2")
+        .expect("an edit");
+    assert!(open(&path, 3).0.loss().is_some_and(|loss| loss.reason.contains(&operation(2, 2).id.to_string())));
+}
+
+#[test]
 fn a_cut_between_creation_and_first_page_leaves_a_store_that_opens() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());

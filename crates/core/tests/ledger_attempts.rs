@@ -139,7 +139,9 @@ fn what_comes_after_a_cancel_is_a_contradiction_only_where_it_is_one() {
 #[test]
 fn the_word_on_a_cancel_that_comes_after_it_was_given_up_is_what_became_of_it() {
     for (outcome, state) in [
-        (CancelOutcome::Cancelled, OperationState::Failed),
+        (CancelOutcome::Cancelled, OperationState::Cancelled),
+        (CancelOutcome::Compensated, OperationState::Compensated),
+        (CancelOutcome::TooLate { result: None }, OperationState::TooLate),
         (CancelOutcome::TooLate { result: Some(json!({ "id": 7 })) }, OperationState::Succeeded),
         (CancelOutcome::Unsupported, OperationState::Unknown),
     ] {

@@ -478,7 +478,7 @@ proptest! {
 
 /// Every edge of the contract's three machines, as rows take them. `Claimed` stands for a hand-off there: the row of what a conversation
 /// claims says `Speaking`.
-const EDGES: [&str; 46] = [
+const EDGES: [&str; 48] = [
     "batch Drained Closed",
     "batch Open Sealed",
     "batch Sealed Drained",
@@ -522,6 +522,8 @@ const EDGES: [&str; 46] = [
     "operation Running RetryWait",
     "operation Running Succeeded",
     "operation Running Unknown",
+    "operation Unknown Cancelled",
+    "operation Unknown Compensated",
     "operation Unknown Failed",
     "operation Unknown Succeeded",
     "operation Unknown TooLate",

@@ -54,7 +54,7 @@ const fn may(machine: Machine, from: &'static str, to: &'static str) -> Edge {
 use Machine::{Acoustic as A, Batch as B, Delivery as D, Generation as G, Operation as O, Playback as P};
 
 /// The table.
-pub const EDGES: [Edge; 77] = [
+pub const EDGES: [Edge; 79] = [
     must(A, "Quiet", "Suspected"),
     must(A, "Suspected", "Quiet"),
     must(A, "Suspected", "Speaking"),
@@ -104,7 +104,9 @@ pub const EDGES: [Edge; 77] = [
     must(O, "Cancelling", "Unknown"),
     must(O, "Unknown", "Succeeded"),
     must(O, "Unknown", "Failed"),
-    // The tool's word that it came too late to cancel, without a result, after it was given up.
+    // The answer to its cancel comes after it was given up.
+    may(O, "Unknown", "Cancelled"),
+    may(O, "Unknown", "Compensated"),
     may(O, "Unknown", "TooLate"),
     // An operation is accepted with its first attempt, in one transaction: it never is in the store without.
     may(O, "Accepted", "Failed"),

@@ -345,6 +345,10 @@ impl Rig {
     fn handle(&mut self, at: usize, input: Input, mut step: Step) {
         let now = self.now;
         let call = &mut self.calls[at];
+        // The runtime has dropped it.
+        if call.conversation.finished() {
+            return;
+        }
         if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
             self.watch.told.thrown_away(call, *segment);
         }

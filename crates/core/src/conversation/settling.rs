@@ -192,11 +192,6 @@ impl Conversation {
         };
         // The claim is the repeat's now: what is known belongs to its account.
         *known = Some(verdict);
-        let heard = |known: &Option<ClauseVerdict>| matches!(known, Some(ClauseVerdict::Heard(_)));
-        if self.telling.get(&delivery).is_some_and(|telling| telling.clauses.values().all(heard)) {
-            self.settle_told(cx);
-            self.withdrawn(cx, delivery);
-        }
     }
 
     /// From `at` on the far end does not listen: on hold, nothing that was on its way is credited without a report.

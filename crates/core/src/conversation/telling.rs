@@ -149,6 +149,8 @@ impl Conversation {
             self.telling.iter().filter(|(_, telling)| telling.clauses.values().all(Option::is_some)).map(|(id, _)| *id).collect();
         for delivery in decided {
             let Some(telling) = self.telling.remove(&delivery) else { continue };
+            // What late evidence decided may be sounding again.
+            self.stop_telling(cx, delivery);
             let clauses: Vec<ClauseEvidence> = telling
                 .clauses
                 .iter()

@@ -73,32 +73,28 @@ impl Operation {
         match self.record.state {
             OperationState::Cancelling if request == self.cancel.asked => self.take_answer(outcome, policy, step),
             OperationState::Cancelling => None,
-            // It was given up before the answer came.
-            OperationState::Unknown => match outcome {
-                CancelOutcome::Cancelled | CancelOutcome::Compensated => {
-                    Some(self.receive(&OperationResult::Failed(CANCELLED.to_owned()), step.now))
-                }
-                CancelOutcome::TooLate { result: Some(result) } => {
-                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
-                }
-                // `Succeeded` is durable only with what it says. That it took effect is all that is known.
-                CancelOutcome::TooLate { result: None } => {
-                    self.record.error = None;
-                    self.settle(OperationState::TooLate, step.now);
-                    Some(Received::Reconciled)
-                }
-                CancelOutcome::Recalled | CancelOutcome::Unsupported | CancelOutcome::Failed { .. } => None,
-            },
-            // What came of it had been missing.
-            OperationState::TooLate if self.record.known_result().is_none() => match outcome {
-                CancelOutcome::TooLate { result: Some(result) } => {
-                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
-                }
-                CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),
-                _ => None,
-            },
-            // Its result came first.
+            // It was given up before the answer came, and ends as it would have in time.
+            OperationState::Unknown => {
+                let state = match outcome {
+                    CancelOutcome::Cancelled => OperationState::Cancelled,
+                    CancelOutcome::Compensated => OperationState::Compensated,
+                    // `Succeeded` is durable only with what it says. That it took effect is all that is known.
+                    CancelOutcome::TooLate { result: None } => OperationState::TooLate,
+                    CancelOutcome::TooLate { result: Some(result) } => {
+                        return Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now));
+                    }
+                    CancelOutcome::Recalled | CancelOutcome::Unsupported | CancelOutcome::Failed { .. } => return None,
+                };
+                self.record.error = None;
+                self.settle(state, step.now);
+                Some(Received::Reconciled)
+            }
             OperationState::Succeeded | OperationState::TooLate => match outcome {
+                // What came of it had been missing.
+                CancelOutcome::TooLate { result: Some(result) } if self.record.known_result().is_none() => {
+                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
+                }
+                // Its result came first.
                 CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),
                 _ => None,
             },
@@ -136,5 +132,3 @@ impl Operation {
         Some(Received::Recorded)
     }
 }
-
-const CANCELLED: &str = "it was cancelled";

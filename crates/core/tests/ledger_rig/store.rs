@@ -61,9 +61,10 @@ impl Store {
         let (name, holds) = match write {
             Write::UpdateOperation(row) => {
                 let Some(old) = memory.operations.get(&row.id) else { return Ok(()) };
-                // Given up, and then its tool says that it took effect, and no more.
-                let too_late = (old.state, row.state, &row.result) == (OperationState::Unknown, OperationState::TooLate, &None);
-                let edge = operation_edge(old.state, row.state) || too_late;
+                // Given up, and then its tool answers the cancel; that it came too late is known without a result.
+                let answered = matches!(row.state, OperationState::Cancelled | OperationState::Compensated | OperationState::TooLate);
+                let answered = answered && (old.state, &row.result) == (OperationState::Unknown, &None);
+                let edge = operation_edge(old.state, row.state) || answered;
                 (format!("operation {:?} {:?}", old.state, row.state), edge)
             }
             Write::UpdateBatch(row) => {

@@ -167,13 +167,12 @@ impl Operation {
     pub fn cancel_answered(&mut self, request: u8, how: Cancelled) -> Option<Received> {
         match (self.row.state, how) {
             (OperationState::Unknown, Cancelled::TooLate) => return Some(self.receive()),
-            (OperationState::Unknown, Cancelled::Cancelled | Cancelled::Compensated) => {
-                self.settle(OperationState::Failed);
-                self.error = true;
-                return Some(Received::Reconciled);
-            }
-            (OperationState::Unknown, Cancelled::TooLateWithoutResult) => {
-                self.settle(OperationState::TooLate);
+            (OperationState::Unknown, Cancelled::Cancelled | Cancelled::Compensated | Cancelled::TooLateWithoutResult) => {
+                self.settle(match how {
+                    Cancelled::Cancelled => OperationState::Cancelled,
+                    Cancelled::Compensated => OperationState::Compensated,
+                    _ => OperationState::TooLate,
+                });
                 self.error = false;
                 return Some(Received::Reconciled);
             }

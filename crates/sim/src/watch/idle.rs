@@ -53,7 +53,9 @@ impl Watch {
         // What has just become ready is on its way to the conversation.
         let known = self.commits.waiting.iter().filter(|(_, since)| **since < now).map(|(id, _)| id);
         let mut waiting = known.filter_map(|id| store.deliveries.get(id));
-        let ready = |record: &&DeliveryRecord| record.state == DeliveryState::Ready && record.session == call.session;
+        // What was cut too often only rides, and after the goodbye nothing comes that it could ride on.
+        let told_first = |record: &&DeliveryRecord| record.state == DeliveryState::Ready && record.attempt < RIDES_ONLY;
+        let ready = |record: &&DeliveryRecord| told_first(record) && record.session == call.session;
         // What a correction that is being told is about is told by that: it waits for what is heard of it.
         let corrected = |record: &DeliveryRecord| {
             let later = |other: &&DeliveryRecord| other.batch == record.batch && other.sequence > record.sequence;
