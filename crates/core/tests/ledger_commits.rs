@@ -511,7 +511,7 @@ fn what_the_store_has_removed_is_answered_as_unknown_and_forgotten() {
     assert_eq!((rig.in_flight.len(), rig.ledger.deadline()), (0, None), "nothing is tried again");
     rig.prompt = true;
     rig.ask(CALL, 2, 2, "pay", json!({ "number": "1" }));
-    let key = |id| rig.store.operations[&id].intent_key.0.clone();
+    let key = |id| rig.store.operation_ever(id).unwrap().intent_key.0.clone();
     assert_eq!(key(rig.accepted().operation), key(operation).replace("|1", "|2"), "no key is given out twice");
 }
 

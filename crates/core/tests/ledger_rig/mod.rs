@@ -154,6 +154,7 @@ impl Rig {
 
     /// The store has removed what its oldest transaction would have changed.
     pub fn missing(&mut self) {
+        self.store.remove(self.wall.unix_ms + 1);
         if let Some((commit, _)) = self.in_flight.pop_front() {
             self.give(Input::CommitFailed { commit, reason: "no such operation".into(), missing: true });
         }
