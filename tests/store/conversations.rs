@@ -1,17 +1,20 @@
 //! Whole simulated conversations over the real store: what the simulator's store in memory takes it takes, what that refuses it
 //! refuses, and after every commit and every restart both hold the same.
 
-use std::path::PathBuf;
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use recado::coordination::{Reader, Store};
+use recado::coordination::{Keep, Options, Reader, Recovered, Store};
 use recado_core::ids::BootId;
 use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Snapshot, Write};
+use recado_core::time::Wall;
 use recado_sim::action::Action;
 use recado_sim::script::Script;
 use recado_sim::world::World;
 use tempfile::TempDir;
 
-use crate::fixtures::{open, path_in, snapshot};
+use crate::fixtures::{path_in, snapshot, wall};
 
 #[test]
 fn whatever_is_said_and_done_both_stores_hold_the_same() {
@@ -59,6 +62,17 @@ impl File {
     }
 }
 
+thread_local! {
+    /// What was over before this is removed (ms since the Unix epoch).
+    static BEFORE_MS: Cell<i64> = const { Cell::new(0) };
+}
+
+fn open(path: &Path, boot: u128) -> (Store, Recovered) {
+    let before = || Wall { unix_ms: BEFORE_MS.get(), synchronised: true };
+    let options = Options { keep: Some(Keep { age: Duration::ZERO, wall: before }), ..Options::new(BootId(boot), wall(1)) };
+    Store::open(path, &options).unwrap_or_else(|error| panic!("{error}"))
+}
+
 impl recado_sim::store::Store for File {
     fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
         let store = self.store.as_mut().unwrap();
@@ -72,10 +86,22 @@ impl recado_sim::store::Store for File {
         snapshot(recovered)
     }
 
+    /// The real one goes on where it was; having come to the end it begins anew.
+    fn remove(&mut self, before_ms: i64) {
+        BEFORE_MS.set(before_ms);
+        let store = self.store.as_mut().unwrap();
+        for _ in 0..STEPS {
+            assert!(store.look_after());
+        }
+    }
+
     fn snapshot(&self) -> Snapshot {
         snapshot(self.reader.recovered(u32::try_from(CLOSED_OPERATIONS_MAX).unwrap()).unwrap())
     }
 }
+
+/// Steps in which more operations are looked at than a conversation has, to the end, and from the beginning again.
+const STEPS: usize = 6;
 
 /// As many as are played in some seconds: every commit is flushed to the disk.
 const SEEDS: usize = 60;

@@ -213,3 +213,24 @@ fn a_replacement_begins_with_the_end_of_what_it_replaces_also_where_the_store_ha
     rig.pass(1_000);
     assert_eq!((rig.operation(older), rig.operation(newer)), (OperationState::Cancelled, OperationState::Running));
 }
+
+#[test]
+fn what_its_tool_says_it_did_is_not_tried_again_though_that_could_not_be_put_on_record() {
+    for executed in [Executed::No, Executed::Maybe] {
+        let mut rig = Rig::new();
+        rig.up(CALL, "ana");
+        let operation = rig.order("pay", 1);
+        rig.prompt = false;
+        let done = rig.done(operation);
+        rig.fail();
+        assert_eq!(rig.answer(done), Some(CallbackAnswer::Unavailable));
+        rig.prompt = true;
+        rig.attempt_failed(operation, 1, executed);
+        rig.pass(30_000);
+        assert_eq!((rig.operation(operation), rig.dispatched.len()), (OperationState::Unknown, 1), "R2");
+        assert!(rig.store.operations[&operation].maybe_executed);
+        let again = rig.done(operation);
+        assert_eq!(rig.answer(again), Some(CallbackAnswer::Recorded));
+        assert_eq!(rig.operation(operation), OperationState::Succeeded);
+    }
+}

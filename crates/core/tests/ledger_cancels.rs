@@ -189,10 +189,77 @@ fn a_result_that_comes_after_too_late_was_told_without_it_is_kept_and_told() {
     rig.cancel_answered(operation, CancelOutcome::TooLate { result: None });
     let closing = rig.waiting().id;
     assert_eq!(texts(&rig.tell(CALL, closing)), ["No ha dado tiempo a cancelarlo. Lo que pediste está hecho."]);
-    rig.done(operation);
-    assert_eq!(rig.store.operations[&operation].contradiction, Some(Contradiction::Succeeded(json!({ "id": 7 }))));
+    let first = rig.done(operation);
+    assert_eq!(rig.answer(first), Some(CallbackAnswer::Recorded), "it is the first result, and contradicts nothing");
+    assert_eq!(rig.store.operations[&operation].known_result(), Some(&json!({ "id": 7 })));
+    assert_eq!(rig.count(&LedgerMeasure::RepeatedResult), 0);
     let correction = rig.waiting().id;
     assert_eq!(texts(&rig.tell(CALL, correction)), ["Una corrección: Incidencia 7 abierta."]);
+    let other = || OperationResult::Succeeded(json!({ "id": 8 }));
+    let answers = |rig: &mut Rig| {
+        let requests =
+            [rig.done(operation), rig.callback(operation, other()), rig.callback(operation, OperationResult::Failed("no".into()))];
+        requests.map(|request| rig.answer(request))
+    };
+    let alike = [Some(CallbackAnswer::Recorded), Some(CallbackAnswer::Conflict), Some(CallbackAnswer::Conflict)];
+    assert_eq!(answers(&mut rig), alike);
+    assert!(rig.ledger.pending().is_empty(), "it has been told");
+    rig.crash(0);
+    rig.up(CALL, "ana");
+    assert_eq!(answers(&mut rig), alike, "also after a restart");
+    for number in 2..=1_002 {
+        let later = rig.order("pay", number);
+        rig.done(later);
+        let delivery = rig.waiting().id;
+        rig.tell(CALL, delivery);
+    }
+    assert_eq!(rig.ledger.operation(operation), None, "its batch has left memory");
+    assert_eq!(answers(&mut rig), alike, "and where its batch has left memory");
+}
+
+#[test]
+fn a_result_that_comes_before_too_late_is_told_is_told_with_it() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.attempt_failed(operation, 1, Executed::Maybe);
+    cancel(&mut rig, "ticket");
+    rig.cancel_answered(operation, CancelOutcome::TooLate { result: None });
+    let result = rig.done(operation);
+    assert_eq!(rig.answer(result), Some(CallbackAnswer::Recorded));
+    let closing = rig.waiting().id;
+    assert_eq!(texts(&rig.tell(CALL, closing)), ["No ha dado tiempo a cancelarlo. Incidencia 7 abierta."]);
+}
+
+#[test]
+fn a_result_that_adds_nothing_to_what_was_told_as_too_late_is_kept_and_not_told_again() {
+    let mut rig = called();
+    rig.policies.get_mut("ticket").unwrap().say.done = Localised { es: Some("Incidencia abierta.".into()), en: None };
+    rig.crash(0);
+    rig.up(CALL, "ana");
+    let operation = rig.order("ticket", 1);
+    rig.attempt_failed(operation, 1, Executed::Maybe);
+    cancel(&mut rig, "ticket");
+    rig.cancel_answered(operation, CancelOutcome::TooLate { result: None });
+    let closing = rig.waiting().id;
+    assert_eq!(texts(&rig.tell(CALL, closing)), ["No ha dado tiempo a cancelarlo. Incidencia abierta."]);
+    let result = rig.done(operation);
+    assert_eq!(rig.answer(result), Some(CallbackAnswer::Recorded));
+    assert_eq!(rig.store.operations[&operation].known_result(), Some(&json!({ "id": 7 })));
+    assert!(rig.ledger.pending().is_empty());
+}
+
+#[test]
+fn a_failure_contradicts_what_was_too_late_to_cancel_and_a_result_after_it_finds_no_room() {
+    let mut rig = called();
+    let operation = rig.order("ticket", 1);
+    rig.attempt_failed(operation, 1, Executed::Maybe);
+    cancel(&mut rig, "ticket");
+    rig.cancel_answered(operation, CancelOutcome::TooLate { result: None });
+    let failed = rig.callback(operation, OperationResult::Failed("no".into()));
+    assert_eq!(rig.answer(failed), Some(CallbackAnswer::Conflict));
+    let result = rig.done(operation);
+    assert_eq!(rig.answer(result), Some(CallbackAnswer::Conflict), "what is not on record is not confirmed");
+    assert_eq!(rig.store.operations[&operation].contradiction, Some(Contradiction::Failed("no".into())));
 }
 
 #[test]

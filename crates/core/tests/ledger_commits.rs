@@ -511,8 +511,53 @@ fn what_the_store_has_removed_is_answered_as_unknown_and_forgotten() {
     assert_eq!((rig.in_flight.len(), rig.ledger.deadline()), (0, None), "nothing is tried again");
     rig.prompt = true;
     rig.ask(CALL, 2, 2, "pay", json!({ "number": "1" }));
-    let key = |id| rig.store.operations[&id].intent_key.0.clone();
+    let key = |id| rig.store.operation_ever(id).unwrap().intent_key.0.clone();
     assert_eq!(key(rig.accepted().operation), key(operation).replace("|1", "|2"), "no key is given out twice");
+}
+
+#[test]
+fn what_the_store_has_removed_is_not_done_again_for_a_model_that_repeats_itself() {
+    let mut rig = prompt();
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.prompt = false;
+    let late = rig.callback(operation, OperationResult::Succeeded(json!({ "id": 8 })));
+    rig.missing();
+    assert_eq!(rig.answer(late), Some(CallbackAnswer::Unknown));
+    rig.prompt = true;
+    let ask = |rig: &mut Rig, turn| rig.ask(CALL, turn, 50 + turn, "pay", json!({ "number": "1" }));
+    ask(&mut rig, 1);
+    assert_eq!((rig.accepted().operation, rig.dispatched.len()), (operation, 1), "the turn in which it was asked for is not over");
+    ask(&mut rig, 2);
+    assert_eq!(rig.dispatched.len(), 2, "the caller has asked again");
+    rig.over(CALL);
+    let again = rig.retract(operation);
+    assert_eq!(rig.answer(again), Some(CallbackAnswer::Unknown));
+}
+
+#[test]
+fn what_the_store_has_removed_is_remembered_no_longer_than_the_call_that_asked_for_it() {
+    let mut rig = prompt();
+    rig.policies.get_mut("pay").unwrap().duplicate = recado_core::policy::DuplicatePolicy::Reject;
+    rig.crash(0);
+    rig.up(CALL, "ana");
+    let operation = rig.order("pay", 1);
+    rig.done(operation);
+    let closing = rig.waiting().id;
+    rig.tell(CALL, closing);
+    rig.over(CALL);
+    rig.up(LATER_CALL, "ana");
+    let late = OperationResult::Succeeded(json!({ "id": 8 }));
+    rig.prompt = false;
+    rig.callback(operation, late);
+    rig.missing();
+    rig.prompt = true;
+    rig.ask(LATER_CALL, 9, 9, "pay", json!({ "number": "1" }));
+    assert_eq!(rig.dispatched.len(), 2);
+    let keys: Vec<&str> = rig.dispatched.iter().map(|dispatch| dispatch.intent_key.0.as_str()).collect();
+    assert_ne!(keys[0], keys[1], "no key is given out twice");
 }
 
 #[test]

@@ -227,3 +227,34 @@ fn a_hand_off_that_had_to_wait_for_the_store_is_not_sent_where_somebody_has_come
     assert_eq!(waiting(|rig| rig.up(LATER_CALL, "ana")), (0, DeliveryState::Ready));
     assert_eq!(waiting(|rig| rig.pass(1_001)), (0, DeliveryState::Suppressed));
 }
+
+#[test]
+fn what_is_taken_back_in_the_transaction_of_its_hand_off_is_not_sent() {
+    let mut rig = called();
+    let operation = rig.order("pay", 1);
+    rig.over(CALL);
+    rig.done(operation);
+    let delivery = rig.waiting().id;
+    rig.up(LATER_CALL, "ana");
+    rig.prompt = false;
+    rig.claim(LATER_CALL, delivery);
+    rig.over(LATER_CALL);
+    rig.pass(AFTER);
+    let taken_back = rig.retract(operation);
+    rig.prompt = true;
+    rig.all_durable();
+    assert_eq!(rig.answer(taken_back), Some(CallbackAnswer::Recorded));
+    assert_eq!((rig.delivery(delivery), rig.hand_offs.len()), (DeliveryState::Withdrawn, 0));
+}
+
+#[test]
+fn what_ends_while_the_claim_of_its_hand_off_is_being_committed_is_not_sent() {
+    let mut rig = called();
+    let delivery = unheard(&mut rig);
+    rig.prompt = false;
+    rig.pass(AFTER);
+    rig.give(Input::Suppress { delivery });
+    rig.prompt = true;
+    rig.all_durable();
+    assert_eq!((rig.delivery(delivery), rig.hand_offs.len()), (DeliveryState::Suppressed, 0));
+}

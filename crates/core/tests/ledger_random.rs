@@ -3,7 +3,7 @@
 
 mod ledger_rig;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ledger_rig::*;
 use proptest::prelude::*;
@@ -34,6 +34,7 @@ enum Action {
     Durable,
     Fail,
     Pass(u32),
+    Remove,
     Crash { kept: u8 },
 }
 
@@ -61,6 +62,7 @@ fn action() -> impl Strategy<Value = Action> {
         30 => Just(Action::Durable),
         3 => Just(Action::Fail),
         3 => (0..400_000_u32).prop_map(Action::Pass),
+        2 => Just(Action::Remove),
         1 => any::<u8>().prop_map(|kept| Action::Crash { kept }),
     ]
 }
@@ -80,6 +82,8 @@ struct World {
     /// Who has had which delivery, in this life of the process.
     tellers: Vec<(SessionId, DeliveryId)>,
     heard_news: usize,
+    /// What each sender of a result said.
+    results: BTreeMap<RequestId, OperationResult>,
     credited: BTreeSet<(DeliveryId, u32)>,
 }
 
@@ -111,6 +115,7 @@ impl World {
             hand_offs_seen: 0,
             tellers: Vec::new(),
             heard_news: 0,
+            results: BTreeMap::new(),
             credited: BTreeSet::new(),
         }
     }
@@ -154,7 +159,8 @@ impl World {
                 if let Some(operation) = self.sent(which) {
                     let result =
                         if how == 2 { OperationResult::Failed("no".into()) } else { OperationResult::Succeeded(json!({ "id": how })) };
-                    self.rig.callback(operation, result);
+                    let request = self.rig.callback(operation, result.clone());
+                    self.results.insert(request, result);
                 }
             }
             Action::Claim { session, which } => {
@@ -179,7 +185,7 @@ impl World {
             Action::Settled { session, which, verdicts, short } => self.settled(session, which, verdicts, short),
             Action::Late { which } => {
                 if let Some(&(session, delivery)) = self.tellers.get(usize::from(which) % self.tellers.len().max(1)) {
-                    let clauses = u32::try_from(self.rig.store.deliveries[&delivery].clauses.len()).unwrap();
+                    let clauses = u32::try_from(self.rig.store.delivery_ever(delivery).unwrap().clauses.len()).unwrap();
                     // All of it, or all but the first clause.
                     let heard: Vec<_> = (0..clauses).skip(usize::from(which.is_multiple_of(3))).map(|clause| (clause, HEARD)).collect();
                     self.credited.extend(heard.iter().map(|&(clause, _)| (delivery, clause)));
@@ -228,6 +234,10 @@ impl World {
             Action::Durable => self.rig.durable(),
             Action::Fail => self.rig.fail(),
             Action::Pass(ms) => self.rig.pass(u64::from(ms)),
+            Action::Remove => {
+                let now = self.rig.wall.unix_ms + 1;
+                self.rig.store.remove(now);
+            }
             Action::Crash { kept } => {
                 let kept = usize::from(kept) % (self.rig.in_flight.len() + 1);
                 // What is out has left the box: nobody will report on it.
@@ -312,7 +322,7 @@ impl World {
         self.heard_news = self.rig.news.len();
         let (ledger, store) = (&self.rig.ledger, &self.rig.store);
         for record in ledger.operations() {
-            assert_eq!(Some(record), store.operations.get(&record.id), "memory says what the store says");
+            assert_eq!(Some(record), store.operation_ever(record.id), "memory says what the store says, or said until it was removed");
         }
         for record in ledger.pending() {
             assert_eq!(Some(record), store.deliveries.get(&record.id), "memory says what the store says");
@@ -340,6 +350,27 @@ impl World {
                 );
             }
         }
+    }
+
+    /// A result that was answered with 2xx is not lost: it is what is on record, or nothing of it is in effect; and a delivery tells that.
+    fn is_kept_and_told(&self, row: &OperationRecord, result: &OperationResult) {
+        let kept = match result {
+            OperationResult::Succeeded(value) => row.known_result() == Some(value) || row.state == OperationState::Compensated,
+            OperationResult::Failed(error) => {
+                row.state.undone() || (row.state == OperationState::Failed && row.error.as_ref() == Some(error))
+            }
+        };
+        assert!(kept, "{result:?} was confirmed, and on record is {row:?}");
+        let says = match row.state {
+            OperationState::Failed => "Falló.".to_owned(),
+            OperationState::Cancelled => "e cancelado lo que pediste.".to_owned(),
+            OperationState::Compensated => "se hizo y se ha deshecho.".to_owned(),
+            _ if row.tool == "pay" => format!("Pagado {}.", row.known_result().unwrap()["id"]),
+            _ => format!("Incidencia {} abierta.", row.known_result().unwrap()["id"]),
+        };
+        let says = |clause: &ClauseRecord| clause.operation == row.id && clause.text.es.as_ref().is_some_and(|text| text.contains(&says));
+        let told = self.rig.store.deliveries_ever().any(|delivery| delivery.clauses.iter().any(says));
+        assert!(told, "{result:?} was confirmed, and nobody is told: {row:?}");
     }
 
     /// The faults stop, the tools answer, the parties call: everything comes to its end.
@@ -379,8 +410,10 @@ impl World {
                 .iter()
                 .find_map(|&id| [ana, bea].into_iter().find(|&to| self.rig.told(to, id).last() == Some(&"offered")).map(|to| (to, id)));
             if let Some((session, id)) = offered {
+                let before = self.rig.told(session, id).len();
                 self.rig.claim(session, id);
-                if self.rig.told(session, id).last() == Some(&"refused") {
+                // What ends it meanwhile may be told after that.
+                if self.rig.told(session, id)[before..].contains(&"refused") {
                     assert_eq!(
                         self.rig.delivery(id),
                         DeliveryState::Suppressed,
@@ -408,13 +441,9 @@ impl World {
         assert!(store.batches.values().all(|row| row.state == BatchState::Closed), "everything closes: {:?}", store.batches);
         assert!(store.operations.values().all(|row| row.state.settled()), "everything settles");
         assert!(store.deliveries.values().all(|row| row.state.terminal()), "everything is told or has its reason");
-        // No result that was answered with 2xx is lost: it is on record, and its batch has its closing.
-        let results = self.rig.answers.iter().filter(|(request, _)| !self.rig.retractions.contains(request));
-        for (request, _) in results.filter(|(_, answer)| *answer == CallbackAnswer::Recorded) {
-            let row = &store.operations[&store.requests[request]];
-            let there = row.result.is_some() || row.error.is_some() || row.state.undone();
-            assert!(there, "a recorded result is there, or nothing of it is in effect: {row:?}");
-            assert!(store.deliveries.values().any(|delivery| delivery.batch == row.batch));
+        let confirmed = self.rig.answers.iter().filter(|(_, answer)| *answer == CallbackAnswer::Recorded);
+        for (request, result) in confirmed.filter_map(|(request, _)| Some((request, self.results.get(request)?))) {
+            self.is_kept_and_told(store.operation_ever(store.requests[request]).unwrap(), result);
         }
         assert_eq!(self.rig.count(&LedgerMeasure::DuplicateSideEffect), 0);
     }

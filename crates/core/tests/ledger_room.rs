@@ -21,6 +21,27 @@ fn fill(rig: &mut Rig, held: u128) {
 }
 
 #[test]
+fn of_a_conversation_that_is_over_it_is_not_remembered_what_was_asked_for_in_its_turns() {
+    let mut rig = Rig::new();
+    rig.up(CALL, "ana");
+    rig.prompt = false;
+    let ask = |rig: &mut Rig, turn| rig.ask(CALL, turn, turn, "pay", json!({}));
+    ask(&mut rig, 1);
+    rig.durable();
+    let operation = rig.accepted().operation;
+    rig.seal(CALL, 1);
+    rig.done(operation);
+    ask(&mut rig, 2);
+    rig.durable();
+    // The result and what repeats it are on their way to the store as the caller hangs up; it refuses them.
+    rig.over(CALL);
+    rig.fail();
+    rig.prompt = true;
+    rig.all_durable();
+    assert!(!format!("{:?}", rig.ledger).contains("Turns {"), "for ever");
+}
+
+#[test]
 fn a_batch_with_a_correction_that_waits_does_not_go_to_make_room() {
     let mut rig = Rig::new();
     rig.up(CALL, "ana");

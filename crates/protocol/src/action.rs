@@ -196,7 +196,6 @@ fn asks<M: Machine>(scope: &Scope, state: &State<M>, actions: &mut Vec<Action>) 
 fn replies<M: Machine>(scope: &Scope, state: &State<M>, actions: &mut Vec<Action>) {
     for (operation, tool) in state.world.tools.iter().enumerate() {
         match tool.request {
-            Some((_, true)) if tool.silent => actions.push(Action::Reply(operation, Reply::Lost)),
             Some((_, true)) => actions.extend([Action::Reply(operation, Reply::Succeeded), Action::Reply(operation, Reply::Lost)]),
             Some((_, false)) => actions.extend([Action::Reply(operation, Reply::NotExecuted), Action::Reply(operation, Reply::Lost)]),
             None => {}
@@ -204,7 +203,7 @@ fn replies<M: Machine>(scope: &Scope, state: &State<M>, actions: &mut Vec<Action
         if tool.cancel.is_some() {
             actions.extend(cancel_replies(scope, tool).into_iter().map(|how| Action::CancelReply(operation, how)));
         }
-        if tool.effects > 0 && !tool.undone && !tool.silent && tool.calling <= scope.overlap {
+        if tool.effects > 0 && !tool.undone && tool.calling <= scope.overlap {
             actions.push(Action::Callback(operation));
         }
     }
@@ -221,7 +220,6 @@ fn cancel_replies(scope: &Scope, tool: &Tool) -> Vec<Cancelled> {
         // It says the same again.
         _ if tool.undone => replies.push(Cancelled::Compensated),
         0 => replies.push(Cancelled::Cancelled),
-        _ if tool.silent => replies.push(Cancelled::TooLateWithoutResult),
         _ if tool.announced => replies.push(Cancelled::TooLate),
         _ => replies.extend([Cancelled::Compensated, Cancelled::TooLate, Cancelled::TooLateWithoutResult]),
     }

@@ -92,7 +92,7 @@ pub enum Cancelled {
     Compensated,
     /// It has been executed, and stays so; with its result.
     TooLate,
-    /// It has been executed, and stays so; the tool says nothing else of it, now or later.
+    /// It has been executed, and stays so; its result is not said with it, and may come later.
     TooLateWithoutResult,
 }
 

@@ -378,7 +378,7 @@ fn answered(answer: &CallbackAnswer) -> Answer {
 }
 
 fn policies(scope: &Scope) -> BTreeMap<String, ToolPolicy> {
-    let say = Sayings { done: Localised { es: Some("Hecho.".into()), en: None }, ..Sayings::default() };
+    let say = Sayings { done: Localised { es: Some("Hecho: {{ result }}.".into()), en: None }, ..Sayings::default() };
     let policy = |idempotent: &bool| ToolPolicy {
         idempotent: *idempotent,
         cancellable: scope.cancellable,

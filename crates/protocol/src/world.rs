@@ -48,8 +48,6 @@ pub struct Tool {
     pub cancel: Option<u8>,
     /// It has said that it took effect: from then on it undoes nothing.
     pub announced: bool,
-    /// It has said so without a result, and says no more: what it answers to the request itself is lost.
-    pub silent: bool,
     /// It took effect and was undone.
     pub undone: bool,
     /// How often it took effect; beyond two it makes no difference.
@@ -165,7 +163,7 @@ impl World {
                         (tool.request, tool.orphan) = (None, false);
                         tool.undone = how == Cancelled::Compensated;
                     }
-                    Cancelled::TooLateWithoutResult => (tool.announced, tool.silent) = (true, true),
+                    Cancelled::TooLateWithoutResult => tool.announced = true,
                     Cancelled::Unsupported | Cancelled::TooLate => {}
                 }
                 Some(Input::CancelAnswered(operation, request, how))

@@ -272,6 +272,11 @@ pub enum Action {
         /// Full.
         on: bool,
     },
+    /// The store removes what has been over for so long, if the wall clock is known to be right.
+    Remove {
+        /// How long (ms).
+        age_ms: u32,
+    },
     /// The wall clock jumps, and is known to be right or not.
     Clock {
         /// By how much (ms).

@@ -208,7 +208,7 @@ impl Rig {
     /// A result comes from outside.
     pub fn callback(&mut self, operation: OperationId, result: OperationResult) -> RequestId {
         self.findings.now = self.now;
-        self.tools.called_back(operation, &result, &mut self.findings);
+        self.tools.called_back((RequestId(self.requests + 1), operation), &result, &mut self.findings);
         self.arrives_from_outside(operation, |request| ledger::Input::Callback { request, operation, result })
     }
 

@@ -20,6 +20,7 @@ pub mod drive;
 pub mod edges;
 pub mod explore;
 pub mod journal;
+mod late;
 pub mod liveness;
 pub mod play;
 pub mod random;

@@ -20,6 +20,7 @@ impl World {
         self.heal();
         for second in 0..SECONDS_MAX {
             self.live_a_second(second);
+            self.tend_the_store();
             let over = second > 10 && self.out.is_empty() && self.rig.store.in_flight() == 0;
             if self.rig.stopped() || (over && self.open_batches().is_empty() && self.open_deliveries().is_empty()) {
                 break;
@@ -30,11 +31,14 @@ impl World {
         let left = if ended { String::new() } else { format!("never told: {deliveries:?}; never closed: {batches:?}") };
         self.rig.findings.now = self.rig.now;
         self.rig.findings.check(ended, Invariant::I13, || left);
+        let unanswered = self.rig.unanswered();
+        self.rig.findings.check(unanswered.is_empty(), Invariant::I16, || format!("R3: nobody answers {unanswered:?}"));
         let now = self.rig.now;
         for call in self.rig.calls.iter().filter(|call| !call.over && !call.hung_up) {
             let answered = call.watch.owed_since.is_none_or(|at| now < at + 10_000);
             self.rig.findings.check(answered, Invariant::I18, || "a turn whose response failed is not answered".into());
         }
+        self.hear_late_words();
     }
 
     fn heal(&mut self) {

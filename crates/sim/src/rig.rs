@@ -2,10 +2,10 @@
 //! drives. What the caller heard is counted in a simulated ear, never in our own state, and after every step the contract's
 //! invariants are checked there ([`crate::watch`]).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
-use recado_core::ids::{BootId, DeliveryId, OperationId};
+use recado_core::ids::{BatchId, BootId, DeliveryId, OperationId};
 use recado_core::ledger::{
     self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, News, RequestId, Route, Snapshot,
 };
@@ -73,6 +73,8 @@ pub struct Rig {
     pub(crate) journal: Option<Journal<Ledger>>,
     pub(crate) requests: u64,
     pub(crate) requested: BTreeMap<RequestId, OperationId>,
+    /// The batches of which the ledger was told that the store has removed them, and in which boot.
+    pub missed: BTreeSet<(BootId, BatchId)>,
     pub(crate) queue: VecDeque<Todo>,
 }
 
@@ -123,6 +125,7 @@ impl Rig {
             journal: None,
             requests: 0,
             requested: BTreeMap::new(),
+            missed: BTreeSet::new(),
             queue: VecDeque::new(),
         };
         rig.ledger_effects(effects);
@@ -153,6 +156,11 @@ impl Rig {
         self.findings.violation().is_some()
     }
 
+    /// Senders of results that wait for their answer.
+    pub(crate) fn unanswered(&self) -> Vec<RequestId> {
+        self.requested.keys().filter(|request| !self.answers.contains_key(request)).copied().collect()
+    }
+
     /// Kills the process: what was not committed is lost, and every call. Then starts it again.
     pub fn crash(&mut self, in_flight_kept: bool) {
         self.crash_keeping(if in_flight_kept { usize::MAX } else { 0 });
@@ -172,6 +180,8 @@ impl Rig {
         self.queue.clear();
         self.dispatched.clear();
         self.cancels.clear();
+        // Who was not answered asks again.
+        self.requested.retain(|request, _| self.answers.contains_key(request));
         // What has left the box may be received all the same, and the box will send it again.
         for delivery in std::mem::take(&mut self.hand_offs) {
             self.watch.told.handed_off(delivery, false, &mut self.findings);
@@ -231,11 +241,11 @@ impl Rig {
     fn tick(&mut self) {
         while self.store.in_flight.front().is_some_and(|(at, ..)| *at <= self.now) {
             let Some((_, commit, writes)) = self.store.in_flight.pop_front() else { break };
-            let answer = if self.store.failing {
-                ledger::Input::CommitFailed { commit, reason: "disk full".into(), missing: false }
-            } else {
-                self.commit(&writes);
-                ledger::Input::Durable(commit)
+            let failed = |reason: &str, missing| ledger::Input::CommitFailed { commit, reason: reason.into(), missing };
+            let answer = match () {
+                () if self.store.failing => failed("disk full", false),
+                () if !self.commit(&writes) => failed("there is no such row", true),
+                () => ledger::Input::Durable(commit),
             };
             self.queue.push_back(Todo::Ledger(answer));
         }
@@ -250,8 +260,15 @@ impl Rig {
         }
     }
 
-    /// A transaction reaches the disk.
-    fn commit(&mut self, writes: &[ledger::Write]) {
+    /// A transaction reaches the disk; whether what it changes is there.
+    fn commit(&mut self, writes: &[ledger::Write]) -> bool {
+        if let Some(batch) = self.store.misses(writes) {
+            let refused = self.store.apply(writes).is_err();
+            self.findings.check(refused, Invariant::Constraint, || format!("{batch} has been removed, and is changed: {writes:?}"));
+            let first = self.missed.insert((BootId(self.boot), batch));
+            self.findings.check(first, Invariant::Busy, || format!("{batch} has been removed, which was said before: {writes:?}"));
+            return false;
+        }
         let at = self.moment();
         self.watch.committing(&self.store, writes, at, (&self.policies, &self.tools), &mut self.findings);
         let applied = self.store.apply(writes);
@@ -262,6 +279,15 @@ impl Rig {
             self.watch.told.listen_again(&self.calls);
         }
         self.watch.committed(&self.store, writes, &self.policies, &self.tools, &mut self.findings);
+        true
+    }
+
+    /// The store removes what has been over for so long, as it does when it has nothing else to do.
+    pub fn remove_over(&mut self, age_ms: i64) {
+        let wall = self.wall();
+        if wall.synchronised {
+            self.store.remove(wall.unix_ms - age_ms);
+        }
     }
 
     /// The media path of one call: the caller's edges, and what the voice does by itself.
@@ -412,11 +438,11 @@ impl Rig {
     /// Who sent a result, or took one back, is answered (R3).
     fn answers(&mut self, request: RequestId, answer: CallbackAnswer) {
         if answer == CallbackAnswer::Recorded {
-            let record = self.requested.get(&request).and_then(|operation| self.store.operations.get(operation));
+            let record = self.requested.get(&request).and_then(|operation| self.store.operation_ever(*operation));
             let durable = record.is_some_and(|record| record.state.settled());
             self.findings.check(durable, Invariant::I16, || format!("R3: confirmed, and on record is {record:?}"));
-            if let Some(&operation) = self.requested.get(&request).filter(|_| !self.tools.retracted.contains_key(&request)) {
-                self.tools.confirmed(operation);
+            if let Some(record) = record.filter(|_| !self.tools.retracted.contains_key(&request)) {
+                self.tools.confirmed(request, record, &mut self.findings);
             }
             if let Some(&(operation, since)) = self.tools.retracted.get(&request) {
                 let tells = |delivery: &&DeliveryRecord| {
@@ -428,7 +454,12 @@ impl Rig {
                 self.findings.check(left.is_none(), Invariant::I10, || format!("{operation} was taken back, and is to be told: {left:?}"));
             }
         }
-        self.answers.insert(request, answer);
+        let there = self.requested.get(&request).filter(|operation| self.store.operations.contains_key(operation));
+        self.findings.check(answer != CallbackAnswer::Unknown || there.is_none(), Invariant::I16, || {
+            format!("R3: answered as unknown, and {there:?} is on record")
+        });
+        let again = self.answers.insert(request, answer);
+        self.findings.check(again.is_none(), Invariant::I16, || format!("{request:?} is answered twice"));
     }
 
     pub(crate) fn call_effects(&mut self, at: usize, effects: Vec<Effect>) {
@@ -440,7 +471,7 @@ impl Rig {
             }
             match &effect {
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
-                    let durable = self.store.batches.contains_key(batch);
+                    let durable = self.store.batch_ever(*batch).is_some();
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
                 }
                 Effect::Speak { purpose: Purpose::Progress { delivery, .. }, .. } => {
@@ -451,7 +482,7 @@ impl Rig {
                     self.findings.check(durable, Invariant::I16, || format!("R6: {cancellation:?} is spoken of before it is durable"));
                 }
                 Effect::ToolOutput { operation: Some(operation), .. } => {
-                    let durable = self.store.operations.contains_key(operation);
+                    let durable = self.store.operation_ever(*operation).is_some();
                     self.findings.check(durable, Invariant::I16, || format!("R1: the model is told of {operation} before it is durable"));
                 }
                 _ => {}

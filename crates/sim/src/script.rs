@@ -37,6 +37,9 @@ pub struct Parameters {
     /// Whether the channels have marks. Nothing is lost on those.
     #[serde(default)]
     pub marks: bool,
+    /// For how long the store keeps what is over (ms); where there is none, it removes only what the script says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_ms: Option<u32>,
 }
 
 impl Default for Parameters {
@@ -53,6 +56,7 @@ impl Default for Parameters {
             answer_after_ms: None,
             report_after_ms: None,
             marks: false,
+            keep_ms: None,
         }
     }
 }
@@ -104,6 +108,8 @@ fn parameters(random: &mut Random) -> Parameters {
         rtcp: random.chance(80),
         answer_after_ms: if often { Some(random.pick(&[150, 600, 2_500])) } else { None },
         report_after_ms: random.pick(&[None, None, Some(300), Some(4_000)]),
+        // Nothing of a box may hang on how long what is over is kept.
+        keep_ms: random.pick(&[None, None, Some(0), Some(10_000)]),
     }
 }
 
@@ -147,7 +153,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 42] = [
+const KINDS: [Kind; 43] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -217,6 +223,7 @@ const KINDS: [Kind; 42] = [
     (2, |random, _| Action::Collect { call: call(random), of: of(random), digits: random.byte(1, 4) }),
     (2, |random, _| Action::Hash { call: call(random) }),
     (2, |random, _| Action::FalseMark { call: call(random), sent: random.chance(75) }),
+    (5, |random, _| Action::Remove { age_ms: random.pick(&[0, 0, 2_000, 20_000, 3_600_000]) }),
 ];
 
 /// How likely each kind of thing is in this script: some never happen, others all the time.

@@ -22,6 +22,8 @@ pub struct Tools {
     asked: BTreeMap<(TurnId, Option<PartyId>, String, String), IntentKey>,
     /// What the model said that the caller had confirmed, in which turn.
     confirmed: BTreeSet<(TurnId, String, String)>,
+    /// What senders of results have said that wait, or waited, for their answer.
+    said: BTreeMap<RequestId, OperationResult>,
     /// Results that were taken back, and when (ms).
     pub retracted: BTreeMap<RequestId, (OperationId, u64)>,
 }
@@ -43,10 +45,9 @@ struct Sent {
     undone: bool,
     /// Whether it has said that it happened, be it true or not: without its word nobody knows.
     claims_it: bool,
-    /// Its word by a callback that the box has not confirmed, and will be sent again.
-    unconfirmed: Option<Fate>,
-    /// What an executor has reported meanwhile, if that is something else.
-    believed: Option<Fate>,
+    /// Whether its word that it did not happen came by a callback that the box has not confirmed: as long as it is not on record,
+    /// nobody may know.
+    refusal_unconfirmed: bool,
 }
 
 impl Sent {
@@ -88,6 +89,8 @@ impl Tools {
         if record.is_none() {
             return;
         }
+        let other = self.sent.iter().find(|(other, sent)| *other != operation && sent.key == *intent_key).map(|(other, _)| *other);
+        findings.check(other.is_none(), Invariant::I3, || format!("{operation} is sent as {intent_key}, as {other:?} was"));
         let sent = self.sent.entry(*operation).or_insert_with(|| Sent {
             key: intent_key.clone(),
             idempotent,
@@ -95,8 +98,7 @@ impl Tools {
             refused: false,
             undone: false,
             claims_it: false,
-            unconfirmed: None,
-            believed: None,
+            refusal_unconfirmed: false,
         });
         findings.check(sent.key == *intent_key, Invariant::I3, || format!("{operation} is sent as {} and as {intent_key}", sent.key));
         let ruled_out = !sent.idempotent && (1..*attempt).any(|before| sent.attempts.get(&before) != Some(&Fate::NotDone));
@@ -202,30 +204,36 @@ impl Tools {
         };
         if let Some(sent) = self.sent.get_mut(&operation) {
             sent.claims_it |= fate == Fate::Done;
-            if sent.unconfirmed.is_some_and(|word| word != fate) {
-                sent.believed = Some(fate);
-            }
         }
         self.ends(operation, attempt, fate, findings);
     }
 
     /// A tool sends its result: of what it still has, if it has anything.
-    pub fn called_back(&mut self, operation: OperationId, result: &OperationResult, findings: &mut Findings) {
+    pub fn called_back(&mut self, (request, operation): (RequestId, OperationId), result: &OperationResult, findings: &mut Findings) {
+        self.said.insert(request, result.clone());
         let Some(sent) = self.sent.get_mut(&operation) else { return };
         let refused = matches!(result, OperationResult::Failed(_));
         sent.refused |= refused;
         sent.claims_it |= !refused;
         if let Some(attempt) = sent.open() {
-            let fate = if refused { Fate::NotDone } else { Fate::Done };
-            sent.unconfirmed = Some(fate);
-            self.ends(operation, attempt, fate, findings);
+            sent.refusal_unconfirmed = refused;
+            self.ends(operation, attempt, if refused { Fate::NotDone } else { Fate::Done }, findings);
         }
     }
 
-    /// The box has confirmed a result: it is on record.
-    pub fn confirmed(&mut self, operation: OperationId) {
-        if let Some(sent) = self.sent.get_mut(&operation) {
-            (sent.unconfirmed, sent.believed) = (None, None);
+    /// The box has confirmed a result: it is what is on record, or nothing of it is in effect (R3).
+    pub fn confirmed(&mut self, request: RequestId, record: &OperationRecord, findings: &mut Findings) {
+        if let Some(result) = self.said.get(&request) {
+            let kept = match result {
+                OperationResult::Succeeded(value) => record.known_result() == Some(value) || record.state == OperationState::Compensated,
+                OperationResult::Failed(error) => {
+                    record.state.undone() || (record.state == OperationState::Failed && record.error.as_ref() == Some(error))
+                }
+            };
+            findings.check(kept, Invariant::I16, || format!("R3: {result:?} is confirmed, and on record is {record:?}"));
+        }
+        if let Some(sent) = self.sent.get_mut(&record.id) {
+            sent.refusal_unconfirmed = false;
         }
     }
 
@@ -272,11 +280,11 @@ impl Tools {
         let refused = sent.is_some_and(|sent| sent.refused);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
-        // A result that could not be put on record is to be sent again: until then the executor's word counts.
-        let believed = |fate: Fate| sent.is_some_and(|sent| sent.believed == Some(fate));
+        // What could not be put on record is to be sent again.
+        let unheard_of = sent.is_some_and(|sent| sent.refusal_unconfirmed);
         let right = match record.state {
-            OperationState::Failed | OperationState::Cancelled => none_happened || refused || believed(Fate::NotDone),
-            OperationState::Unknown => !none_happened || believed(Fate::Maybe),
+            OperationState::Failed | OperationState::Cancelled => none_happened || refused,
+            OperationState::Unknown => !none_happened || unheard_of,
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
             OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
             _ => true,

@@ -75,6 +75,8 @@ pub struct World {
     tool_calls: u32,
     /// The version of the latest result.
     version: u32,
+    /// When the store last looked for what has been over for long (ms).
+    tended: u64,
 }
 
 impl World {
@@ -98,7 +100,7 @@ impl World {
         rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
-        Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0, version: 0 }
+        Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0, version: 0, tended: 0 }
     }
 
     /// Lets time pass up to `at_ms`. The model and the tools do what they do by themselves.
@@ -107,12 +109,21 @@ impl World {
             let ms = (at_ms - self.rig.now).min(SLICE);
             self.rig.run(ms);
             self.collect();
+            self.tend_the_store();
             if let Some(after) = self.parameters.answer_after_ms {
                 self.answer_by_itself(after);
             }
             if let Some(after) = self.parameters.report_after_ms {
                 self.report_by_itself(after);
             }
+        }
+    }
+
+    /// The store removes by itself what has been over for long.
+    pub(crate) fn tend_the_store(&mut self) {
+        if let Some(age_ms) = self.parameters.keep_ms.filter(|_| self.rig.now >= self.tended + TEND) {
+            self.tended = self.rig.now;
+            self.rig.remove_over(i64::from(age_ms));
         }
     }
 
@@ -139,6 +150,7 @@ impl World {
             }
             Action::StoreDelay { ms } => self.rig.store.delay_ms = ms,
             Action::StoreFails { on } => self.rig.store.failing = on,
+            Action::Remove { age_ms } => self.rig.remove_over(i64::from(age_ms)),
             Action::Clock { ms, synchronised } => {
                 self.rig.wall_jumped_ms += ms;
                 self.rig.wall_synchronised = synchronised;
@@ -424,6 +436,9 @@ const LINES: usize = 2;
 
 /// How long time passes before the model and the tools look whether something is due (ms).
 const SLICE: u64 = 250;
+
+/// How often the store looks for what has been over for long (ms): the real one does while nobody wants anything of it.
+const TEND: u64 = 1_000;
 
 /// What the model says.
 const CLAUSES: [&str; 3] = ["Muy bien", "Le cuento una cosa que es bastante larga", "Dígame"];

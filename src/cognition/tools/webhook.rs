@@ -130,7 +130,7 @@ fn body(hand_off: &HandOff) -> Value {
             "tool": operation.tool,
             "arguments": operation.arguments,
             "state": operation.state,
-            "result": operation.result,
+            "result": operation.known_result(),
             "error": operation.error,
         })
     });

@@ -303,7 +303,8 @@ impl Batch {
 fn clauses(operation: &Operation, named: bool, world: &World) -> Vec<ClauseRecord> {
     let record = &operation.record;
     let policy = world.policy(&record.tool);
-    let other = world.sayer.contradiction(policy, record, named).map(|other| contradicting(&other));
+    let contradicts = record.late_result().is_none();
+    let other = world.sayer.contradiction(policy, record, named).filter(|_| contradicts).map(|other| contradicting(&other));
     told(record, std::iter::once(world.sayer.long(policy, record, named)).chain(other))
 }
 

@@ -89,8 +89,12 @@ impl Operation {
                 self.settle(state, step.now);
                 Some(Received::Reconciled)
             }
-            // Its result came first.
             OperationState::Succeeded | OperationState::TooLate => match outcome {
+                // What came of it had been missing.
+                CancelOutcome::TooLate { result: Some(result) } if self.record.known_result().is_none() => {
+                    Some(self.receive(&OperationResult::Succeeded(result.clone()), step.now))
+                }
+                // Its result came first.
                 CancelOutcome::Cancelled | CancelOutcome::Compensated => Some(self.contradict(Contradiction::Undone)),
                 _ => None,
             },

@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::Batch;
+use super::claim::Claim;
 use super::delivery::Delivery;
 use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
 use super::input::CommitId;
@@ -18,7 +19,7 @@ use super::operation::{backoff_ms, jitter_ms};
 use super::record::{DeliveryState, OperationRecord, OperationState, Route};
 use super::work::{Outcome, Work};
 use crate::faults::{Fault, fault};
-use crate::ids::{BatchId, DeliveryId, PartyId, SessionId};
+use crate::ids::{BatchId, DeliveryId, OperationId, PartyId, SessionId};
 use crate::time::{Step, Time};
 
 /// The way to the store of one batch.
@@ -109,12 +110,35 @@ impl Lane {
     }
 
     /// Whether something waits that ends a delivery, whatever comes before it.
-    pub fn will_end(&self, delivery: DeliveryId) -> bool {
+    fn will_end(&self, delivery: DeliveryId) -> bool {
         self.waiting.iter().any(|work| match work {
             Work::Obsolete { .. } => true,
             Work::Suppress { delivery: of } => *of == delivery,
             _ => false,
         })
+    }
+
+    /// Whether a claim stands that has just become durable. It does not where it was never granted, or was given back or ended in the
+    /// same transaction; nor where the delivery has become stale or obsolete meanwhile: this is when that is judged.
+    pub fn claim_stands(&mut self, delivery: DeliveryId, is_it: impl Fn(&Claim) -> bool, step: &Step) -> bool {
+        let of_batch = self.batch.iter().flat_map(|batch| &batch.deliveries);
+        let mut held = of_batch.filter(|found| found.record.id == delivery && found.claim.as_ref().is_some_and(&is_it));
+        let Some(found) = held.next() else { return false };
+        if found.stale(step) {
+            self.put(Work::Suppress { delivery });
+            return false;
+        }
+        !self.will_end(delivery)
+    }
+
+    /// Whatever an executor says of an operation from now on, its tool says that it took effect, and that is not on record (R2).
+    pub fn may_have_executed(&mut self, operation: OperationId) {
+        let draft = self.in_flight.as_mut().map(|transaction| &mut transaction.draft);
+        for batch in self.batch.iter_mut().chain(draft) {
+            if let Some(found) = batch.operation(operation).filter(|found| !found.record.state.settled()) {
+                found.cut_off = true;
+            }
+        }
     }
 
     pub fn idle(&self) -> bool {

@@ -72,7 +72,7 @@ pub(super) fn result_digest(result: &OperationResult) -> Digest {
 pub(super) fn record_digest(record: &OperationRecord) -> Option<Digest> {
     match record.state {
         OperationState::Succeeded | OperationState::TooLate | OperationState::Compensated => {
-            record.result.as_ref().map(|value| digest('s', value))
+            record.known_result().map(|value| digest('s', value))
         }
         OperationState::Failed => record.error.as_ref().map(|error| digest('f', &Value::String(error.clone()))),
         _ => None,
@@ -96,6 +96,8 @@ pub(super) struct Known {
     pub arguments: Digest,
     /// Whether its closing is over.
     pub closed: bool,
+    /// Whether the store has removed it.
+    removed: bool,
     /// Where the caller was asked whether it is to be done once more.
     asked: Option<(SessionId, TurnId)>,
 }
@@ -224,7 +226,7 @@ impl Intents {
         arguments: &Value,
     ) {
         let arguments = digest('a', arguments);
-        let known = Known { operation, batch, lane, turn, occurrence, arguments, closed: false, asked: None };
+        let known = Known { operation, batch, lane, turn, occurrence, arguments, closed: false, removed: false, asked: None };
         self.known.entry(base).or_default().push(known);
     }
 
@@ -235,7 +237,7 @@ impl Intents {
         let (operation, batch, turn) = (record.id, record.batch, record.turn);
         let known = self.known.entry(base.to_owned()).or_default();
         if known.last().is_none_or(|known| known.occurrence < occurrence) {
-            *known = vec![Known { operation, batch, lane, turn, occurrence, arguments, closed, asked: None }];
+            *known = vec![Known { operation, batch, lane, turn, occurrence, arguments, closed, removed: false, asked: None }];
         }
     }
 
@@ -257,6 +259,7 @@ impl Intents {
             self.turns.range((session, String::new())..).map(|(key, _)| key).take_while(|(of, _)| *of == session).cloned().collect();
         for key in theirs {
             self.turns.remove(&key);
+            self.forget_removed(&key.1);
         }
     }
 
@@ -282,10 +285,21 @@ impl Intents {
         }
     }
 
-    /// A closed operation is in the store no more.
+    /// A closed operation is in the store no more. A model that repeats itself in the turn in which it was asked for still repeats it.
     pub fn remove(&mut self, record: &OperationRecord) {
         let Some((base, occurrence)) = split(&record.intent_key) else { return };
-        self.forget(base, occurrence);
+        let of_base = self.known.get_mut(base).into_iter().flatten();
+        of_base.filter(|known| known.occurrence == occurrence && known.closed).for_each(|known| known.removed = true);
+        self.forget_removed(base);
+    }
+
+    /// What the store has removed is forgotten when no conversation is up in which it was asked for.
+    fn forget_removed(&mut self, base: &str) {
+        let removed = self.known.get(base).into_iter().flatten().filter(|known| known.removed).map(|known| known.occurrence).max();
+        if let Some(occurrence) = removed.filter(|_| !self.turns.keys().any(|(_, of)| of == base)) {
+            self.floor = self.floor.max(occurrence);
+            self.drop_known(base, |known| known.removed);
+        }
     }
 
     /// An operation whose batch has left memory.

@@ -10,7 +10,7 @@ use super::hand_off::HandOffs;
 use super::input::{CommitId, HandOffOutcome, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
 use super::progress::Updates;
-use super::record::DeliveryRecord;
+use super::record::{DeliveryRecord, Route};
 use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
@@ -225,7 +225,12 @@ impl Ledger {
             return;
         };
         let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
-        match self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0) {
+        let judgement = self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0);
+        if !self.world.sessions.contains_key(&ask.session) {
+            // It is asked again from the start, after its conversation's end.
+            self.intents.session_over(ask.session);
+        }
+        match judgement {
             Judgement::Repeats { lane, operation, answer } => self.put(lane, Work::Repeat { ask, operation, answer }, step, effects),
             Judgement::Told { operation, batch, answer } => {
                 self.emit(accepted_again(&ask, (operation, batch), (Standing::Told, None), answer, &self.world), effects);
@@ -432,26 +437,18 @@ impl Ledger {
             self.again.extend(part.outcome.bounced);
             match part.work {
                 Work::Claim { session, delivery, .. } => {
-                    let obsolete = lane.will_end(delivery);
-                    let held = lane
-                        .batch
-                        .as_mut()
-                        .and_then(|batch| batch.delivery(delivery))
-                        .filter(|found| found.claim.as_ref().is_some_and(|claim| claim.session == session));
-                    // Given back in the same transaction, or never granted; or it has become stale or obsolete while the claim was
-                    // being committed, which is when that is judged.
-                    let stale = held.as_ref().is_some_and(|found| found.stale(step));
-                    if held.is_some() && !stale && !obsolete {
+                    if lane.claim_stands(delivery, |claim| claim.session == session, step) {
                         told.extend(part.outcome.then);
                     } else {
                         told.push(claim_refused(session, delivery));
                     }
-                    if stale {
-                        lane.put(Work::Suppress { delivery });
-                    }
                 }
                 Work::Cancel { wish, .. } => heeded.push((wish, part.outcome.cancelled)),
-                _ => told.extend(part.outcome.then),
+                _ => told.extend(part.outcome.then.into_iter().filter(|effect| match effect {
+                    Effect::HandOff(_) if fault(Fault::HandOffUnclaimed) => true,
+                    Effect::HandOff(sent) => lane.claim_stands(sent.delivery, |claim| claim.route == Route::HandOff, step),
+                    _ => true,
+                })),
             }
         }
         for (wish, cancelled) in heeded {
@@ -508,6 +505,11 @@ impl Ledger {
     fn refuse(&mut self, number: u64, work: &Work, reason: &str, effects: &mut Vec<Effect>) {
         if let Some(effect) = work.refusal(reason, &self.world) {
             self.emit(effect, effects);
+        }
+        if let Work::Callback { operation, result: OperationResult::Succeeded(_), .. } = work
+            && let Some(lane) = self.lanes.get_mut(&number)
+        {
+            lane.may_have_executed(*operation);
         }
         if let Work::Cancel { wish, tool } = work {
             self.not_heeded(number, *wish, tool.as_ref(), effects);

@@ -29,7 +29,8 @@ pub(super) struct Operation {
     pub retry_at: Option<Time>,
     /// An attempt is out: its answer, or the callback that it promised, may still come.
     pub out: bool,
-    /// A restart cut an attempt off: it may have executed, which goes on record with the next change.
+    /// A restart cut an attempt off, or its tool says that it executed and that could not be put on record: it may have executed, which
+    /// goes on record with the next change.
     pub cut_off: bool,
     /// The attempt whose result is on record; none where a callback brought it.
     pub credited: Option<u32>,
@@ -48,6 +49,8 @@ pub(super) enum Received {
     Recorded,
     /// It settled what had been given up as not known.
     Reconciled,
+    /// That it took effect is on record; what came of it is too, now.
+    Completed,
     /// It says what is on record.
     Repeated,
     /// It contradicts what is on record: the first wins.
@@ -59,7 +62,7 @@ pub(super) enum Received {
 impl Received {
     /// Whether a closing that has been written does not say it.
     pub fn is_news(self) -> bool {
-        matches!(self, Self::Reconciled | Self::Contradicted)
+        matches!(self, Self::Reconciled | Self::Completed | Self::Contradicted)
     }
 }
 
@@ -101,7 +104,7 @@ impl Operation {
         match outcome {
             AttemptOutcome::Succeeded(value) => {
                 let received = self.receive(&OperationResult::Succeeded(value.clone()), step.now);
-                if matches!(received, Received::Recorded | Received::Reconciled) {
+                if matches!(received, Received::Recorded | Received::Reconciled | Received::Completed) {
                     self.credited = Some(attempt);
                 }
                 Some(received)
@@ -138,7 +141,13 @@ impl Operation {
         let before = self.record.state;
         if before.settled() && before != OperationState::Unknown && !fault(Fault::ResultOverwritten) {
             let received = compare(record_digest(&self.record), before, &result);
-            return if received == Received::Conflict { self.contradict(Contradiction::from(result)) } else { received };
+            if received != Received::Conflict {
+                return received;
+            }
+            return match self.contradict(Contradiction::from(result)) {
+                Received::Contradicted if self.record.late_result().is_some() => Received::Completed,
+                received => received,
+            };
         }
         let state = match (&result, before) {
             (OperationResult::Succeeded(_), OperationState::Cancelling) => OperationState::TooLate,

@@ -150,13 +150,30 @@ pub struct OperationRecord {
     pub result: Option<Value>,
     /// Why it failed or is unknown, in words.
     pub error: Option<String>,
-    /// What a later result said that contradicts the one on record: the first wins, and the first of the others is kept.
+    /// What came later than what is on record and is not that: the first wins, and the first of the others is kept. It contradicts
+    /// it, except where it is the result of an operation that had ended as `TooLate` without one ([`Self::late_result`]).
     pub contradiction: Option<Contradiction>,
     /// When it was accepted.
     pub accepted: Wall,
 }
 
-/// What contradicts the result on record.
+impl OperationRecord {
+    /// The result that came after the tool had said no more than that it was too late to cancel. It is the first one, and stands
+    /// beside what was on record then, which is kept.
+    pub fn late_result(&self) -> Option<&Value> {
+        match &self.contradiction {
+            Some(Contradiction::Succeeded(value)) if self.state == OperationState::TooLate && self.result.is_none() => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The result on record, whenever it came.
+    pub fn known_result(&self) -> Option<&Value> {
+        self.result.as_ref().or_else(|| self.late_result())
+    }
+}
+
+/// What contradicts the result on record, or came after it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Contradiction {

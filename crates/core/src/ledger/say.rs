@@ -66,6 +66,7 @@ impl Sayer {
                 self.localised(&say.cancelled, record, &[], plain(Phrase::Cancelled))
             }
             OperationState::TooLate => {
+                let record = &OperationRecord { result: record.known_result().cloned(), ..record.clone() };
                 let done = self.localised(&say.done, record, &[], plain(Phrase::Done));
                 let too_late = self.localised(&say.too_late, record, &[], Localised::default());
                 if too_late.is_empty() { lead(&phrase(Phrase::TooLate, None), &done) } else { too_late }
@@ -78,7 +79,8 @@ impl Sayer {
         }
     }
 
-    /// What a result that contradicts the one on record says, where that makes a difference to who hears it.
+    /// What a result that contradicts the one on record, or that came when there was none, says, where that makes a difference to
+    /// who hears it.
     pub fn contradiction(&self, policy: &ToolPolicy, record: &OperationRecord, named: bool) -> Option<Localised> {
         let (state, result, error) = match record.contradiction.clone()? {
             Contradiction::Succeeded(value) => (OperationState::Succeeded, Some(value), None),
@@ -86,7 +88,9 @@ impl Sayer {
             Contradiction::Undone => (OperationState::Compensated, None, None),
         };
         let other = self.long(policy, &OperationRecord { state, result, error, ..record.clone() }, named);
-        (other != self.long(policy, record, named)).then_some(other)
+        let before = self.long(policy, &OperationRecord { contradiction: None, ..record.clone() }, named);
+        let now = if record.late_result().is_some() { &self.long(policy, record, named) } else { &other };
+        (*now != before).then_some(other)
     }
 
     /// How far an operation is, by what its tool says of it.

@@ -130,5 +130,5 @@ fn owner(batch: &BatchRecord) -> Owner {
 /// The version of an operation's result, where its tool says which field holds it.
 fn version(operation: &Operation, world: &World) -> Option<i64> {
     let path = world.policy(&operation.record.tool).version_field.as_ref()?;
-    path.split('.').try_fold(operation.record.result.as_ref()?, |value, field| value.get(field))?.as_i64()
+    path.split('.').try_fold(operation.record.known_result()?, |value, field| value.get(field))?.as_i64()
 }

@@ -438,7 +438,7 @@ fn claim(batch: &mut Batch, session: SessionId, id: DeliveryId, route: Route, wo
 
 fn answer(request: RequestId, received: Option<Received>, then: &mut Vec<Effect>) {
     let answer = match received {
-        Some(Received::Recorded | Received::Reconciled) => CallbackAnswer::Recorded,
+        Some(Received::Recorded | Received::Reconciled | Received::Completed) => CallbackAnswer::Recorded,
         Some(Received::Repeated) => {
             then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
             CallbackAnswer::Recorded

@@ -136,6 +136,9 @@ impl Rig {
 
     /// The store finishes its oldest transaction.
     pub fn durable(&mut self) {
+        if self.in_flight.front().is_some_and(|(_, writes)| self.store.misses(writes).is_some()) {
+            return self.missing();
+        }
         if let Some((commit, writes)) = self.in_flight.pop_front() {
             self.store.apply(&writes).expect("the store's constraints hold");
             self.give(Input::Durable(commit));
@@ -151,6 +154,7 @@ impl Rig {
 
     /// The store has removed what its oldest transaction would have changed.
     pub fn missing(&mut self) {
+        self.store.remove(self.wall.unix_ms + 1);
         if let Some((commit, _)) = self.in_flight.pop_front() {
             self.give(Input::CommitFailed { commit, reason: "no such operation".into(), missing: true });
         }
@@ -182,6 +186,9 @@ impl Rig {
     /// The power goes and comes back; transactions in flight were kept or not.
     pub fn crash(&mut self, kept: usize) {
         for (_, writes) in self.in_flight.drain(..).collect::<Vec<_>>().into_iter().take(kept) {
+            if self.store.misses(&writes).is_some() {
+                continue;
+            }
             self.store.apply(&writes).expect("the store's constraints hold");
         }
         // What was out when the power went may have taken effect.
@@ -224,6 +231,10 @@ impl Rig {
                 let row = self.requested(*request);
                 assert!(row.state.settled() && row.state != OperationState::Unknown, "R3: answered 2xx before it was durable: {row:?}");
             }
+            Effect::Answer { request, answer: CallbackAnswer::Unknown } => {
+                let about = self.store.requests.get(request);
+                assert!(about.is_none_or(|id| !self.store.operations.contains_key(id)), "answered as unknown, and on record");
+            }
             Effect::Tell { session, news } => self.judge_news(*session, news),
             _ => {}
         }
@@ -233,7 +244,7 @@ impl Rig {
         let party = self.parties.get(&session).expect("only a conversation that is up is told something");
         match news {
             News::Accepted(acceptance) => {
-                assert!(self.store.operations.contains_key(&acceptance.operation), "R1: accepted before it was durable");
+                assert!(self.store.operation_ever(acceptance.operation).is_some(), "R1: accepted before it was durable");
             }
             News::Cancelling(cancellation) => {
                 // It may have ended meanwhile, where the wish was about several batches.
@@ -269,7 +280,7 @@ impl Rig {
     }
 
     fn requested(&self, request: RequestId) -> &OperationRecord {
-        &self.store.operations[&self.store.requests[&request]]
+        self.store.operation_ever(self.store.requests[&request]).expect("what was asked about is, or was, on record")
     }
 
     // What the tests say.
@@ -445,11 +456,11 @@ impl Rig {
     }
 
     pub fn operation(&self, id: OperationId) -> OperationState {
-        self.store.operations[&id].state
+        self.store.operation_ever(id).expect("it is, or was, on record").state
     }
 
     pub fn delivery(&self, id: DeliveryId) -> DeliveryState {
-        self.store.deliveries[&id].state
+        self.store.delivery_ever(id).expect("it is, or was, on record").state
     }
 
     pub fn count(&self, measure: &LedgerMeasure) -> usize {

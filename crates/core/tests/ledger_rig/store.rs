@@ -43,6 +43,11 @@ impl Store {
         self.memory.restart(boot)
     }
 
+    /// What was over before then is removed.
+    pub fn remove(&mut self, before_ms: i64) {
+        self.memory.remove(before_ms);
+    }
+
     /// Applies a transaction; what is refused ends the test, so nothing is ever half applied and used.
     pub fn apply(&mut self, writes: &[Write]) -> Result<(), String> {
         writes.iter().try_for_each(|write| {

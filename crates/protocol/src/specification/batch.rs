@@ -30,8 +30,8 @@ impl Batch {
     }
 
     /// Everything of it that is written.
-    pub fn rows(&self) -> (View, Vec<bool>) {
-        (self.view(), self.operations.iter().flatten().map(|operation| operation.error).collect())
+    pub fn rows(&self) -> (View, Vec<(bool, bool)>) {
+        (self.view(), self.operations.iter().flatten().map(|operation| (operation.error, operation.result_missing)).collect())
     }
 
     pub fn operation(&mut self, operation: usize) -> Option<&mut Operation> {

@@ -261,19 +261,19 @@ impl Specification {
             Work::Cancel => draft.operations.iter_mut().flatten().for_each(Operation::cancel),
             Work::Attempted(operation, attempt, how) => {
                 let received = draft.operation(operation).and_then(|found| found.report(attempt, how, &self.rules));
-                if received == Some(Received::Reconciled) {
+                if received.is_some_and(Received::is_news) {
                     draft.correct(operation);
                 }
             }
             Work::CancelAnswered(operation, request, how) => {
                 let received = draft.operation(operation).and_then(|found| found.cancel_answered(request, how));
-                if received == Some(Received::Reconciled) {
+                if received.is_some_and(Received::is_news) {
                     draft.correct(operation);
                 }
             }
             Work::Callback(operation) => {
                 let Some(received) = draft.operation(operation).map(Operation::receive) else { return };
-                if received == Received::Reconciled {
+                if received.is_news() {
                     draft.correct(operation);
                 }
                 let answer = if received == Received::Conflict { Answer::Conflict } else { Answer::Recorded };
@@ -406,7 +406,12 @@ impl Specification {
         self.backing_off = self.batch.is_some();
         match transaction.work {
             Some(Work::Accept(call, operation)) => out.push(Output::Refused(call, operation)),
-            Some(Work::Callback(operation)) => out.push(Output::Answer(operation, Answer::Unavailable)),
+            Some(Work::Callback(operation)) => {
+                // R2: whatever an executor says of it now, its tool says that it took effect.
+                let found = self.batch.as_mut().and_then(|batch| batch.operation(operation));
+                found.into_iter().filter(|found| !found.settled()).for_each(|found| found.cut_off = true);
+                out.push(Output::Answer(operation, Answer::Unavailable));
+            }
             Some(Work::Claim(call, delivery)) => out.push(Output::ClaimRefused(call, delivery)),
             // The caller hears that it could not be done: a wish is not carried out behind their back later.
             Some(Work::Cancel) => {}

@@ -12,9 +12,11 @@ pub(super) struct Operation {
     /// Whether an error is on record: its words are durable too.
     pub error: bool,
     pub idempotent: bool,
+    /// It is `TooLate` by its tool's word, and what came of it is not on record: that is durable too.
+    pub result_missing: bool,
     /// An attempt is out.
     pub out: bool,
-    /// A restart cut an attempt off.
+    /// A restart cut an attempt off, or its tool's word that it took effect could not be made durable.
     pub cut_off: bool,
     /// The back-off before the next attempt is over.
     pub due: bool,
@@ -41,15 +43,33 @@ pub(super) struct Cancel {
 pub(super) enum Received {
     Recorded,
     Reconciled,
+    Completed,
     Repeated,
     Conflict,
+}
+
+impl Received {
+    /// Whether a closing that has been written does not say it.
+    pub fn is_news(self) -> bool {
+        matches!(self, Self::Reconciled | Self::Completed)
+    }
 }
 
 impl Operation {
     /// Accepted, with its first attempt.
     pub fn accepted(idempotent: bool) -> Self {
         let row = OperationView { state: OperationState::Running, attempt: 1, maybe: false };
-        Self { row, error: false, idempotent, out: true, cut_off: false, due: false, overdue: false, cancel: Cancel::default() }
+        Self {
+            row,
+            error: false,
+            idempotent,
+            result_missing: false,
+            out: true,
+            cut_off: false,
+            due: false,
+            overdue: false,
+            cancel: Cancel::default(),
+        }
     }
 
     pub fn settled(&self) -> bool {
@@ -76,6 +96,7 @@ impl Operation {
     fn settle(&mut self, state: OperationState) {
         self.row.state = state;
         self.row.maybe |= self.cut_off;
+        self.result_missing = state == OperationState::TooLate;
         self.due = false;
         self.cancel = Cancel::default();
     }
@@ -106,10 +127,11 @@ impl Operation {
         Some(Received::Recorded)
     }
 
-    /// It succeeded. The first result settles it, also after it was given up as not known.
+    /// It succeeded. The first result settles it, also after it was given up as not known; what was too late to cancel it completes.
     pub fn receive(&mut self) -> Received {
         let before = self.row.state;
         match before {
+            OperationState::TooLate if std::mem::take(&mut self.result_missing) => return Received::Completed,
             OperationState::Succeeded | OperationState::TooLate => return Received::Repeated,
             // That it took effect is on record, and that it was undone.
             OperationState::Compensated => return Received::Repeated,
@@ -118,6 +140,7 @@ impl Operation {
             _ => self.settle(OperationState::Succeeded),
         }
         self.error = false;
+        self.result_missing = false;
         if before == OperationState::Unknown { Received::Reconciled } else { Received::Recorded }
     }
 

@@ -8,8 +8,10 @@ use recado_core::ledger::{
     BatchRecord, BatchState, ClaimRecord, DeliveryKind, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Route, Snapshot,
     Write,
 };
+use recado_core::time::Wall;
 
 use super::Store;
+use super::removed::Removed;
 
 /// A store in memory.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +24,8 @@ pub struct MemoryStore {
     pub deliveries: BTreeMap<DeliveryId, DeliveryRecord>,
     /// The claims.
     pub claims: BTreeMap<DeliveryId, (SessionId, BootId, Route)>,
+    /// What was on record and has been removed: it is there for who looks on, and for no box.
+    pub removed: Removed,
     boots: BTreeSet<BootId>,
     intent_keys: BTreeSet<IntentKey>,
     sequences: BTreeMap<u64, DeliveryId>,
@@ -85,13 +89,94 @@ impl Store for MemoryStore {
             deliveries: deliveries.filter(|record| known.contains(&record.batch)).cloned().collect(),
             batches,
             claims: self.claims.iter().map(|(&delivery, &(session, boot, route))| ClaimRecord { delivery, session, boot, route }).collect(),
-            next_sequence: self.sequences.keys().next_back().map_or(1, |last| last + 1),
-            occurrence_floor: 0,
+            next_sequence: self.sequences.keys().next_back().copied().unwrap_or(0).max(self.removed.sequence) + 1,
+            occurrence_floor: self.removed.occurrence,
+        }
+    }
+
+    /// As the real store does: it looks at the operations in the order of acceptance up to the last that is known to be so old, as one
+    /// that was accepted while the clock was not synchronised is older than any that came after it.
+    fn remove(&mut self, before_ms: i64) {
+        let old = |id: &OperationId| self.operations.get(id).is_some_and(|record| is_before(record.accepted, before_ms));
+        let looked_at = self.operation_order.iter().rposition(old).map_or(0, |last| last + 1);
+        let batches: BTreeSet<BatchId> =
+            self.operation_order.iter().take(looked_at).filter_map(|id| Some(self.operations.get(id)?.batch)).collect();
+        for batch in batches {
+            if self.may_go(batch, before_ms) {
+                self.remove_batch(batch);
+            }
         }
     }
 }
 
 impl MemoryStore {
+    /// An operation that is on record, or was until it was removed.
+    pub fn operation_ever(&self, id: OperationId) -> Option<&OperationRecord> {
+        self.operations.get(&id).or_else(|| self.removed.operations.get(&id))
+    }
+
+    /// All operations that are on record, or were until they were removed.
+    pub fn operations_ever(&self) -> impl Iterator<Item = &OperationRecord> {
+        self.operations.values().chain(self.removed.operations.values())
+    }
+
+    /// A batch that is on record, or was until it was removed.
+    pub fn batch_ever(&self, id: BatchId) -> Option<&BatchRecord> {
+        self.batches.get(&id).or_else(|| self.removed.batches.get(&id))
+    }
+
+    /// A delivery that is on record, or was until it was removed.
+    pub fn delivery_ever(&self, id: DeliveryId) -> Option<&DeliveryRecord> {
+        self.deliveries.get(&id).or_else(|| self.removed.deliveries.get(&id))
+    }
+
+    /// All deliveries that are on record, or were until they were removed.
+    pub fn deliveries_ever(&self) -> impl Iterator<Item = &DeliveryRecord> {
+        self.deliveries.values().chain(self.removed.deliveries.values())
+    }
+
+    /// The batch of the first row that a transaction would change and that has been removed.
+    pub fn misses(&self, writes: &[Write]) -> Option<BatchId> {
+        writes.iter().find_map(|write| match write {
+            Write::UpdateOperation(record) => self.removed.operations.get(&record.id).map(|removed| removed.batch),
+            Write::UpdateDelivery(record) => self.removed.deliveries.get(&record.id).map(|removed| removed.batch),
+            Write::UpdateBatch(record) => self.removed.batches.get(&record.id).map(|removed| removed.id),
+            _ => None,
+        })
+    }
+
+    /// Whether a batch is over, and all of it was before `before_ms`. One that another delivery refers to stays as long as that.
+    fn may_go(&self, batch: BatchId, before_ms: i64) -> bool {
+        let young = |at: Wall| at.synchronised && at.unix_ms >= before_ms;
+        let Some(of_batch) = self.of_batch.get(&batch) else { return false };
+        let operations = of_batch.operations.iter().filter_map(|id| self.operations.get(id));
+        let deliveries = of_batch.deliveries.iter().filter_map(|id| self.deliveries.get(id));
+        let named = |record: &DeliveryRecord| record.superseded_by.is_some_and(|by| of_batch.deliveries.contains(&by));
+        self.batches.get(&batch).is_some_and(|record| record.state == BatchState::Closed)
+            && operations
+                .into_iter()
+                .all(|record| record.state.settled() && record.state != OperationState::Unknown && !young(record.accepted))
+            && deliveries.into_iter().all(|record| record.state.terminal() && !young(record.ready))
+            && !self.deliveries.values().any(|record| record.batch != batch && named(record))
+    }
+
+    fn remove_batch(&mut self, batch: BatchId) {
+        let OfBatch { operations, deliveries } = self.of_batch.remove(&batch).unwrap_or_default();
+        for record in operations.iter().filter_map(|id| self.operations.remove(id)) {
+            self.intent_keys.remove(&record.intent_key);
+            self.removed.operation(record);
+        }
+        for record in deliveries.iter().filter_map(|id| self.deliveries.remove(id)) {
+            self.sequences.remove(&record.sequence);
+            self.removed.delivery(record);
+        }
+        if let Some(record) = self.batches.remove(&batch) {
+            self.removed.batches.insert(batch, record);
+        }
+        self.operation_order.retain(|id| !operations.contains(id));
+        self.batch_order.retain(|id| *id != batch);
+    }
+
     /// One write, and how it is taken back.
     fn write(&mut self, write: &Write) -> Result<Option<Undo>, &'static str> {
         match write {
@@ -231,6 +316,10 @@ impl MemoryStore {
             Undo::Unclaim(delivery, claim) => drop(self.claims.insert(delivery, claim)),
         }
     }
+}
+
+fn is_before(at: Wall, before_ms: i64) -> bool {
+    at.synchronised && at.unix_ms < before_ms
 }
 
 /// What a row of an operation must be by itself.

@@ -1,6 +1,7 @@
 //! The store: what was committed, on a disk that can be slow, full or gone.
 
 mod memory;
+mod removed;
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -9,6 +10,7 @@ use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, Snapshot, Write};
 
 pub use memory::MemoryStore;
+pub use removed::Removed;
 
 /// What keeps a ledger's records over restarts.
 pub trait Store {
@@ -23,6 +25,10 @@ pub trait Store {
 
     /// What a restart would read back now.
     fn snapshot(&self) -> Snapshot;
+
+    /// Removes what has been over since before `before_ms` (ms since the Unix epoch, by a synchronised clock): batches that are
+    /// `Closed`, with all of their operations and deliveries terminal and older than that.
+    fn remove(&mut self, before_ms: i64);
 }
 
 /// The disk of a simulated box: transactions take time, fail, or are lost with the power.
@@ -97,6 +103,14 @@ impl Store for Disk {
 
     fn snapshot(&self) -> Snapshot {
         self.memory.snapshot()
+    }
+
+    fn remove(&mut self, before_ms: i64) {
+        self.memory.remove(before_ms);
+        if let Some(twin) = &mut self.twin {
+            twin.remove(before_ms);
+            self.same();
+        }
     }
 }
 

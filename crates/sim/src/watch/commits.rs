@@ -142,8 +142,9 @@ impl Watch {
                         DeliveryState::Speaking => before,
                         _ => false,
                     });
-                    let obsolete =
-                        record.is_some_and(|record| self.stale(record, at) || self.overtaken(store, record.batch, policies).is_some());
+                    let obsolete = record.is_some_and(|record| {
+                        self.stale(record, at) || self.overtaken(store, record.batch, policies, Among::OnRecord).is_some()
+                    });
                     self.told.claims.insert(*delivery, Claimed { boot: *boot, obsolete, doubted, frames: false });
                 }
                 Write::Unclaim { delivery } => {
@@ -200,7 +201,7 @@ impl Watch {
         let waits = |record: &&DeliveryRecord| matches!(record.state, DeliveryState::Ready | DeliveryState::Uncertain);
         let Some(record) = store.deliveries.get(&delivery).filter(waits) else { return };
         findings.check(!self.stale(record, at), Invariant::I10, || format!("claimed, and too old: {record:?}"));
-        let overtaken = self.overtaken(store, record.batch, policies).is_some();
+        let overtaken = self.overtaken(store, record.batch, policies, Among::OnRecord).is_some();
         findings.check(!overtaken, Invariant::I10, || format!("claimed, and something newer is on record: {record:?}"));
     }
 
@@ -295,16 +296,16 @@ impl Watch {
         match record.state {
             DeliveryState::Superseded => match record.superseded_by {
                 Some(by) => store.deliveries.contains_key(&by),
-                None => self.overtaken(store, record.batch, policies) == Some(Overtaken::ByRequest),
+                None => self.overtaken(store, record.batch, policies, Among::Ever) == Some(Overtaken::ByRequest),
             },
             DeliveryState::Suppressed => {
-                let by_version = || self.overtaken(store, record.batch, policies) == Some(Overtaken::ByVersion);
+                let by_version = || self.overtaken(store, record.batch, policies, Among::Ever) == Some(Overtaken::ByVersion);
                 self.commits.too_old.contains(&record.id) || given_up || by_version()
             }
             DeliveryState::Withdrawn => {
                 let taken_back = |of: OperationId| tools.retracted.values().any(|(operation, _)| *operation == of);
                 let heard = |of: OperationId| record.clauses.iter().all(|clause| clause.operation != of || clause.heard.is_some());
-                let replaced = |of| store.operations.get(&of).is_some_and(|own| replaced(store, own, policies));
+                let replaced = |of| store.operation_ever(of).is_some_and(|own| replaced(store, own, policies));
                 all(&|of| taken_back(of) || heard(of)) || all(&replaced)
             }
             DeliveryState::HandedOff => self.told.acknowledged.contains(&record.id),
@@ -331,7 +332,7 @@ fn replaced(store: &MemoryStore, own: &OperationRecord, policies: &Policies) -> 
     let base = |record: &OperationRecord| record.intent_key.0.rsplit_once('|').map(|(base, _)| base.to_owned());
     let newer = |other: &OperationRecord| other.id != own.id && base(other) == base(own);
     let undone = matches!(own.state, OperationState::Cancelled | OperationState::Compensated);
-    replaces && undone && store.operations.values().any(newer)
+    replaces && undone && store.operations_ever().any(newer)
 }
 
 /// What makes a closing obsolete: only all of its operations together do.
@@ -343,17 +344,24 @@ enum Overtaken {
     ByVersion,
 }
 
+/// What may make a closing obsolete: a box that was not restarted remembers also what the store has removed since.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Among {
+    OnRecord,
+    Ever,
+}
+
 impl Watch {
-    /// What on record has made a batch's closing obsolete. Where a result has a version, only a later one does.
-    fn overtaken(&self, store: &MemoryStore, batch: BatchId, policies: &Policies) -> Option<Overtaken> {
+    /// What has made a batch's closing obsolete. Where a result has a version, only a later one does.
+    fn overtaken(&self, store: &MemoryStore, batch: BatchId, policies: &Policies, among: Among) -> Option<Overtaken> {
         let version = |record: &OperationRecord| {
             let field = policies.get(&record.tool).and_then(|policy| policy.version_field.as_ref())?;
-            record.result.as_ref()?.get(field)?.as_i64()
+            record.known_result()?.get(field)?.as_i64()
         };
         let place = |batch: BatchId| self.commits.order.get(&batch);
         let one = |of: &OperationId| match store.operations.get(of).and_then(version) {
-            Some(own) => on_topic(store, *of, policies).any(|other| version(other) > Some(own)).then_some(Overtaken::ByVersion),
-            None => on_topic(store, *of, policies).any(|other| place(other.batch) > place(batch)).then_some(Overtaken::ByRequest),
+            Some(own) => on_topic(store, *of, policies, among).any(|other| version(other) > Some(own)).then_some(Overtaken::ByVersion),
+            None => on_topic(store, *of, policies, among).any(|other| place(other.batch) > place(batch)).then_some(Overtaken::ByRequest),
         };
         let each: Option<Vec<Overtaken>> = self.commits.operations.get(&batch)?.iter().map(one).collect();
         each.map(|each| if each.contains(&Overtaken::ByVersion) { Overtaken::ByVersion } else { Overtaken::ByRequest })
@@ -361,7 +369,12 @@ impl Watch {
 }
 
 /// What else the same party asked for on the topic of an operation.
-fn on_topic<'a>(store: &'a MemoryStore, of: OperationId, policies: &'a Policies) -> impl Iterator<Item = &'a OperationRecord> {
+fn on_topic<'a>(
+    store: &'a MemoryStore,
+    of: OperationId,
+    policies: &'a Policies,
+    among: Among,
+) -> impl Iterator<Item = &'a OperationRecord> {
     let topic = |tool: &str| policies.get(tool).and_then(|policy| policy.topic.as_deref());
     let own = store.operations.get(&of);
     let same = move |other: &OperationRecord, own: &OperationRecord| match &own.party {
@@ -369,7 +382,8 @@ fn on_topic<'a>(store: &'a MemoryStore, of: OperationId, policies: &'a Policies)
         None => other.session == own.session,
     };
     let on = own.and_then(|own| topic(&own.tool));
-    store.operations.values().filter(move |other| {
+    let there = move |other: &&OperationRecord| among == Among::Ever || store.operations.contains_key(&other.id);
+    store.operations_ever().filter(there).filter(move |other| {
         own.is_some_and(|own| other.batch != own.batch && same(other, own) && on.is_some() && topic(&other.tool) == on)
     })
 }

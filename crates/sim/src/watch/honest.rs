@@ -29,7 +29,7 @@ pub(super) fn honest(
     let Some((_, text)) = call.voice.purposes.get(&released.segment) else { return };
     let of = |(at, _): &(u32, _)| clause == SpokenClause::SHORT || clause == *at;
     let operations: BTreeSet<OperationId> = (0..).zip(&record.clauses).filter(of).map(|(_, clause)| clause.operation).collect();
-    let told: Vec<&OperationRecord> = operations.iter().filter_map(|operation| store.operations.get(operation)).collect();
+    let told: Vec<&OperationRecord> = operations.iter().filter_map(|operation| store.operation_ever(*operation)).collect();
     // What a test has its own tools say is for the test to judge.
     if told.iter().any(|operation| !TOOLS.contains(&operation.tool.as_str())) {
         return;
@@ -86,7 +86,10 @@ fn own(sentence: &str, operation: &OperationRecord, was_unknown: bool) -> bool {
     let tool = &operation.tool;
     let said = match operation.state {
         OperationState::Succeeded => done(sentence, tool, operation.result.as_ref()) || sentence == format!("Listo {tool}."),
-        OperationState::TooLate => done(sentence, tool, operation.result.as_ref()),
+        // Also that it is done, where what came of it came later.
+        OperationState::TooLate => {
+            done(sentence, tool, operation.result.as_ref()) || operation.late_result().is_some_and(|late| done(sentence, tool, Some(late)))
+        }
         OperationState::Failed => sentence == failed(tool),
         OperationState::Cancelled => sentence == format!("Cancelado lo de {tool}."),
         OperationState::Compensated => sentence == undone(tool),
@@ -112,7 +115,7 @@ fn dropped(store: &MemoryStore, record: &DeliveryRecord, operation: OperationId)
             && other.sequence < record.sequence
             && other.clauses.iter().any(|clause| clause.operation == operation)
     };
-    record.kind == DeliveryKind::Correction && store.deliveries.values().any(earlier)
+    record.kind == DeliveryKind::Correction && store.deliveries_ever().any(earlier)
 }
 
 /// With its result; without one only that it is done.

@@ -56,7 +56,12 @@ impl Watch {
         // What was cut too often only rides, and after the goodbye nothing comes that it could ride on.
         let told_first = |record: &&DeliveryRecord| record.state == DeliveryState::Ready && record.attempt < RIDES_ONLY;
         let ready = |record: &&DeliveryRecord| told_first(record) && record.session == call.session;
-        let over = waiting.find(|record| ready(record) && may_be_told(call, record) && !self.stale(record, at));
+        // What a correction that is being told is about is told by that: it waits for what is heard of it.
+        let corrected = |record: &DeliveryRecord| {
+            let later = |other: &&DeliveryRecord| other.batch == record.batch && other.sequence > record.sequence;
+            store.deliveries.values().filter(later).any(|other| store.claims.contains_key(&other.id))
+        };
+        let over = waiting.find(|record| ready(record) && may_be_told(call, record) && !self.stale(record, at) && !corrected(record));
         findings.check(over.is_none(), Invariant::HangUp, || format!("the agent hangs up over {over:?}"));
     }
 

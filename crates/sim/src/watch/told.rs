@@ -102,7 +102,7 @@ impl Told {
     /// News is given to the voice: its tool's policy must have it said, and no delivery of kind `silent` is.
     pub fn says_news(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, findings: &mut Findings) {
         let (kind, operations) = self.news.get(&delivery).cloned().unwrap_or((DeliveryKind::Silent, Vec::new()));
-        let policy = |operation| policies.get(&store.operations.get(operation)?.tool);
+        let policy = |operation: &OperationId| policies.get(&store.operation_ever(*operation)?.tool);
         let said = operations.iter().filter_map(policy).all(|policy| policy.progress == ProgressPolicy::Say);
         findings.check(said && kind == DeliveryKind::Progress, Invariant::Silent, || format!("news of {operations:?} is said: {kind:?}"));
     }
@@ -122,15 +122,15 @@ impl Told {
     /// A frame has left the box.
     pub fn released(&mut self, store: &MemoryStore, call: &Call, released: &Released, at: Moment, link_ms: u64, findings: &mut Findings) {
         if let Purpose::Progress { batch, .. } = released.purpose {
-            let closing = store.deliveries.values().find(|record| record.batch == batch);
+            let closing = store.deliveries_ever().find(|record| record.batch == batch);
             let ready = closing.and_then(|closing| self.made.get(&closing.id));
             let before = ready.is_none_or(|made| at.now <= made + 2 * link_ms + FRAME);
             findings.check(before, Invariant::I19, || format!("progress of {batch} is heard, and its closing is ready since {ready:?}"));
-            let theirs = store.batches.get(&batch).is_some_and(|batch| batch.session == call.session || batch.party == call.party);
+            let theirs = store.batch_ever(batch).is_some_and(|batch| batch.session == call.session || batch.party == call.party);
             findings.check(theirs, Invariant::I14, || format!("{:?} hears news of {batch}", call.party));
         }
         let Purpose::Clause { delivery, clause } = released.purpose else { return };
-        let Some(record) = store.deliveries.get(&delivery) else {
+        let Some(record) = store.delivery_ever(delivery) else {
             return findings.check(false, Invariant::I16, || format!("R4: a frame of {delivery}, which is not on record"));
         };
         let over_caller = record.can_interrupt == CanInterrupt::Caller;
