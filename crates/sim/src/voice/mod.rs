@@ -37,8 +37,10 @@ pub struct Voice {
     pub stalled_until: u64,
     /// Since when it is, or was the last time (ms).
     stalled_from: u64,
-    /// Whether packets may leave; on hold they may not.
+    /// Whether packets leave; on hold they do not.
     sends: bool,
+    /// Whether they may, by the latest re-INVITE: the media path learns of it later.
+    may_send: bool,
     /// The next frame interval that has not passed (ms).
     next_tick: u64,
     /// When a frame left last.
@@ -90,6 +92,7 @@ impl Voice {
             stalled_until: 0,
             stalled_from: 0,
             sends: true,
+            may_send: true,
             next_tick: now.next_multiple_of(FRAME),
             released_at: None,
             heard: Vec::new(),
@@ -129,14 +132,15 @@ impl Voice {
     pub fn renegotiated(&mut self, now: u64) {
         self.catch_up(now);
         let somebody_else = line::mix(now) & 1 == 1;
-        self.order.renegotiated(Remote { sends: self.sends, somebody_else });
+        self.order.renegotiated(Remote { sends: self.may_send, somebody_else });
         self.pass_on(now);
     }
 
     /// A re-INVITE puts the call on hold, or takes it back.
     pub fn hold(&mut self, on: bool, now: u64) {
         self.catch_up(now);
-        self.order.renegotiated(Remote { sends: !on, somebody_else: false });
+        self.may_send = !on;
+        self.order.renegotiated(Remote { sends: self.may_send, somebody_else: false });
         self.pass_on(now);
     }
 
