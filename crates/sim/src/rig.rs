@@ -387,7 +387,8 @@ impl Rig {
             match effect {
                 ledger::Effect::Persist { commit, writes } => {
                     let at = self.moment();
-                    self.watch.asked(&self.store, &writes, &self.policies, at, &mut self.findings);
+                    let unanswered = self.queue.iter().any(|todo| matches!(todo, Todo::Ledger(ledger::Input::Durable(_))));
+                    self.watch.asked(&self.store, &writes, unanswered, &self.policies, at, &mut self.findings);
                     let at = (self.now + self.store.delay_ms).max(self.store.in_flight.back().map_or(0, |(at, ..)| *at));
                     self.store.in_flight.push_back((at, commit, writes));
                 }

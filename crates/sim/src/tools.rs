@@ -284,7 +284,8 @@ impl Tools {
         let unheard_of = sent.is_some_and(|sent| sent.refusal_unconfirmed);
         let right = match record.state {
             OperationState::Failed | OperationState::Cancelled => none_happened || refused,
-            OperationState::Unknown => !none_happened || unheard_of,
+            // Its tool may say that it happened after an executor has ruled that out: what could not be put on record stays in doubt.
+            OperationState::Unknown => !none_happened || unheard_of || sent.is_some_and(|sent| sent.claims_it),
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
             OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
             _ => true,

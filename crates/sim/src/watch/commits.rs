@@ -71,8 +71,17 @@ impl Commits {
 }
 
 impl Watch {
-    /// A transaction is asked for.
-    pub fn asked(&mut self, store: &MemoryStore, writes: &[Write], policies: &Policies, at: Moment, findings: &mut Findings) {
+    /// A transaction is asked for. `unanswered` says whether others are on record and the ledger does not know yet: whether a claim is
+    /// obsolete by those is judged when the first frame is released.
+    pub fn asked(
+        &mut self,
+        store: &MemoryStore,
+        writes: &[Write],
+        unanswered: bool,
+        policies: &Policies,
+        at: Moment,
+        findings: &mut Findings,
+    ) {
         for write in writes {
             match write {
                 Write::CreateBatch(record) => {
@@ -82,7 +91,7 @@ impl Watch {
                 Write::CreateDelivery(record) => {
                     self.commits.made.entry(record.id).or_insert((at.boot, at.now));
                 }
-                Write::Claim { delivery, .. } => self.claims(store, *delivery, policies, at, findings),
+                Write::Claim { delivery, .. } if !unanswered => self.claims(store, *delivery, policies, at, findings),
                 // Before it is on record the clock may have jumped.
                 Write::UpdateDelivery(record) if record.state == DeliveryState::Suppressed && self.stale(record, at) => {
                     self.commits.too_old.insert(record.id);
