@@ -112,16 +112,10 @@ fn a_directory_that_may_not_be_written_in_is_named_and_not_taken_for_damage() {
     std::fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \"data\"\n").unwrap();
     std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
     let program = directory.path().join("recado");
-    // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
-    assert!(Command::new("cp").args([env!("CARGO_BIN_EXE_recado").as_ref(), program.as_os_str()]).status().unwrap().success());
+    copy_of_recado(&program);
     let mut command = Command::new(&program);
     command.current_dir(&directory).args(["pending", "-c", "recado.toml"]);
-    if directory.path().metadata().unwrap().uid() == 0 {
-        command.uid(NOBODY).gid(NOBODY);
-        for path in [directory.path(), &data, &store] {
-            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
-        }
-    }
+    by_no_root(&mut command, &[directory.path(), &data, &store]);
     let mode = |mode| std::fs::set_permissions(&data, std::fs::Permissions::from_mode(mode)).unwrap();
     mode(0o500);
     let output = command.output().unwrap();
@@ -129,6 +123,50 @@ fn a_directory_that_may_not_be_written_in_is_named_and_not_taken_for_damage() {
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
     let said = text(&output.stderr);
     assert!(said.starts_with("what waits is not known: looking into ") && said.contains("needs the right to write beside it"), "{said}");
+}
+
+/// As systemd keeps the data of a `DynamicUser=`: behind a link, in a directory that is only root's.
+#[test]
+fn a_user_who_may_not_look_into_the_boxs_data_can_check_a_configuration_and_is_told_who_may() {
+    let directory = tempfile::tempdir().unwrap();
+    let private = directory.path().join("private");
+    std::fs::create_dir_all(private.join("recado")).unwrap();
+    std::os::unix::fs::symlink("private/recado", directory.path().join("recado")).unwrap();
+    let settings = "[box]\ndata_dir = \"recado\"\n[media]\nrecordings = \"calls\"\n";
+    std::fs::write(directory.path().join("recado.toml"), settings).unwrap();
+    std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
+    let program = directory.path().join("program");
+    copy_of_recado(&program);
+    std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let run = |command: &str| {
+        let mut run = Command::new(&program);
+        run.current_dir(&directory).args([command, "-c", "recado.toml"]);
+        by_no_root(&mut run, &[directory.path()]);
+        run.output().unwrap()
+    };
+    let (checked, pending, doctor) = (run("check"), run("pending"), run("doctor"));
+    std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!((checked.status.code(), text(&checked.stderr)), (Some(0), ""));
+    assert_eq!((pending.status.code(), text(&pending.stdout)), (Some(1), ""));
+    let said = text(&pending.stderr);
+    assert!(!said.contains("box.data_dir: ") && said.contains("ermission"), "{said}");
+    let said = format!("{}{}", text(&doctor.stdout), text(&doctor.stderr));
+    assert!(doctor.status.code() == Some(3) && said.contains("ermission"), "{:?}: {said}", doctor.status);
+}
+
+fn copy_of_recado(to: &Path) {
+    // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
+    assert!(Command::new("cp").args([env!("CARGO_BIN_EXE_recado").as_ref(), to.as_os_str()]).status().unwrap().success());
+}
+
+/// Root may do anything: where it is root who tests, the command is run as nobody, to whom these paths are given.
+fn by_no_root(command: &mut Command, its_own: &[&Path]) {
+    if its_own.iter().any(|path| path.metadata().unwrap().uid() == 0) {
+        command.uid(NOBODY).gid(NOBODY);
+        for path in its_own {
+            std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
+        }
+    }
 }
 
 const NOBODY: u32 = 65_534;
