@@ -59,12 +59,11 @@ pub struct Problem {
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let severity = if self.severity == Severity::Warning { "warning: " } else { "" };
-        let mut said = format!("{}: {severity}{}", self.place, self.what);
-        if !self.instead.is_empty() {
-            said += "; write instead: ";
-            said += &self.instead;
+        write!(f, "{}: {severity}{}", without_credentials(&self.place.to_string()), without_credentials(&self.what))?;
+        if self.instead.is_empty() {
+            return Ok(());
         }
-        f.write_str(&without_credentials(&said))
+        write!(f, "; write instead: {}", without_credentials(&self.instead))
     }
 }
 
@@ -98,23 +97,26 @@ impl Problems {
     }
 }
 
-/// A text without the user and the password of the URLs in it: what was written is quoted, also where it is wrong.
+/// A text without the user and the password of the URLs in it: what was written is quoted, also where it is wrong, and anything may
+/// stand in a password. So all is left out up to the last `@`: from the first `://` on, or, where that was forgotten, from where the value begins.
 fn without_credentials(text: &str) -> String {
-    let mut parts = text.split("://");
-    let mut said = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let end = part.find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`')).unwrap_or(part.len());
-        let (url, after) = part.split_at(end);
-        said += "://";
-        match url.rsplit_once('@') {
-            Some((_, rest)) => said += &format!("***@{rest}"),
-            None => said += url,
+    let Some((before, after)) = text.rsplit_once('@') else { return text.to_owned() };
+    let hidden_from = match before.find(SCHEME_ENDS) {
+        Some(scheme_ends) => Some(scheme_ends + SCHEME_ENDS.len()),
+        None => {
+            let value = before.rfind('"').or_else(|| before.find('=')).map(|begins| begins + 1);
+            value.filter(|begins| before.split_at(*begins).1.contains(':'))
         }
-        said += after;
+    };
+    match hidden_from {
+        Some(from) => format!("{}***@{after}", before.split_at(from).0),
+        None => text.to_owned(),
     }
-    said
 }
 
 fn lines(problems: &[Problem]) -> String {
     problems.iter().map(Problem::to_string).collect::<Vec<_>>().join("\n")
 }
+
+/// What stands between the scheme of a URL and what may be a credential.
+const SCHEME_ENDS: &str = "://";

@@ -447,7 +447,19 @@ fn a_voice_that_the_engine_has_not_is_refused_and_one_that_cannot_be_asked_is_no
 
 #[test]
 fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
-    let urls = ["http://me:s3cr3t@box.example", "http://me:s3/cr3t@box.example", "ftp://me:s3cr3t@box.example", "http://s3cr3t@box:x/"];
+    let urls = [
+        "http://me:s3cr3t@box.example",
+        "http://me:s3/cr3t@box.example",
+        "ftp://me:s3cr3t@box.example",
+        "http://s3cr3t@box:x/",
+        "http://me:s3 cr3t@box.example",
+        "http://me:s3\"cr3t' `cr3t@box.example",
+        "http://me:s3@cr3t@box.example",
+        "http://me:s3://cr3t@box.example",
+        "me:s3cr3t@box.example",
+        "http:/me:s3cr3t@box.example",
+        "http:me:s3cr3t@box.example",
+    ];
     for url in urls {
         for toml in [
             format!("[http]\nadvertised = {url:?}\n"),
