@@ -59,12 +59,16 @@ fn a_named_pipe_is_refused_at_once_wherever_a_file_is_named() {
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let pipe = pipe.to_str().unwrap();
     let dialogue = format!("model.dialogue={pipe}");
+    let prompts = directory.path().join("prompts.toml");
+    std::fs::write(&prompts, "[prompts.hello]\nfile = \"pipe\"\ntext = \"Hola\"\n").unwrap();
+    let prompt = format!("model.dialogue={}", prompts.display());
     for arguments in [
         &["check", "-c", pipe][..],
         &["run", "-c", pipe],
         &["pending", "-c", pipe],
         &["trace", "--last", "-c", pipe],
         &["check", "-c", "recado.toml", "--set", &dialogue],
+        &["check", "-c", "recado.toml", "--set", &prompt],
         &["replay", pipe],
         &["sim", "--replay", pipe],
     ] {

@@ -2,18 +2,18 @@
 //!
 //! Read as a stream, block by block: a long studio recording needs no memory but for its telephone version.
 
-use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
 
 use super::error::SpeechError;
+use crate::config::open_file;
 use crate::surface::media::Codec;
 use crate::surface::media::resample::{ResampleError, Resampler};
 
 /// Reads the prompt file at `path`. Blocks on the disk: call it at start or on a blocking thread.
 pub fn load(path: &Path) -> Result<Arc<[i16]>, SpeechError> {
-    let samples = File::open(path).map_err(WavFault::from).and_then(|file| read(BufReader::new(file)));
+    let samples = open_file(path).map_err(WavFault::from).and_then(|file| read(BufReader::new(file)));
     samples.map(Arc::from).map_err(|fault| SpeechError::Prompt { path: path.into(), fault })
 }
 
