@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use recado::config::{Config, Sources};
+use recado::config::{Config, Depth, Sources};
 use recado::demo::{self, Options};
 use recado::{app, simulate, telemetry, traces};
 use recado_core::DeliveryId;
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
             checked.warnings.iter().for_each(|warning| eprintln!("{warning}"));
             print(&checked.summary);
         })),
-        Command::Pending { configured, json } => match Config::load(&sources(configured)) {
+        Command::Pending { configured, json } => match Config::load(&sources(configured), Depth::Settings) {
             Ok((config, _)) => ended(app::pending(&config, json).map(|text| print(&text))),
             Err(problems) => ended::<()>(Err(problems)),
         },
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
             let directory = match (directory, config) {
                 (Some(directory), _) => directory,
-                (None, Some(file)) => match Config::load(&Sources::of_process(file, Vec::new())) {
+                (None, Some(file)) => match Config::load(&Sources::of_process(file, Vec::new()), Depth::Settings) {
                     Ok((config, _)) => config.this_box.traces(),
                     Err(problems) => return ended::<()>(Err(problems)),
                 },
@@ -142,7 +142,7 @@ fn main() -> ExitCode {
 
 fn run(configured: Configured) -> ExitCode {
     let file = configured.file.display().to_string();
-    let (config, warnings) = match Config::load(&sources(configured)) {
+    let (config, warnings) = match Config::load(&sources(configured), Depth::Files) {
         Ok(loaded) => loaded,
         Err(problems) => return ended::<()>(Err(problems)),
     };
@@ -154,7 +154,7 @@ fn run(configured: Configured) -> ExitCode {
 }
 
 fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
-    let config = match Config::load(&sources(configured)) {
+    let config = match Config::load(&sources(configured), Depth::Settings) {
         Ok((config, _)) => config,
         Err(problems) => return ended::<()>(Err(problems)),
     };

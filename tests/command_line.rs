@@ -60,7 +60,7 @@ fn a_named_pipe_is_refused_at_once_wherever_a_file_is_named() {
     let pipe = pipe.to_str().unwrap();
     let dialogue = format!("model.dialogue={pipe}");
     let prompts = directory.path().join("prompts.toml");
-    std::fs::write(&prompts, "[prompts.hello]\nfile = \"pipe\"\ntext = \"Hola\"\n").unwrap();
+    std::fs::write(&prompts, "[otherwise]\nsay = { es = \"Hola\" }\n[prompts.hello]\nfile = \"pipe\"\ntext = \"Hola\"\n").unwrap();
     let prompt = format!("model.dialogue={}", prompts.display());
     for arguments in [
         &["check", "-c", pipe][..],
@@ -138,7 +138,7 @@ fn a_user_who_may_not_look_into_the_boxs_data_can_check_a_configuration_and_is_t
     std::os::unix::fs::symlink("private/recado", directory.path().join("recado")).unwrap();
     let settings = "[box]\ndata_dir = \"recado\"\n[media]\nrecordings = \"calls\"\n";
     std::fs::write(directory.path().join("recado.toml"), settings).unwrap();
-    std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
+    std::fs::write(directory.path().join("dialogue.toml"), "[otherwise]\nsay = { es = \"Hola\" }\n").unwrap();
     let program = directory.path().join("program");
     copy_of_recado(&program);
     std::fs::set_permissions(&private, std::fs::Permissions::from_mode(0o000)).unwrap();
@@ -165,7 +165,7 @@ fn copy_of_recado(to: &Path) {
 
 /// Root may do anything: where it is root who tests, the command is run as nobody, to whom these paths are given.
 fn by_no_root(command: &mut Command, its_own: &[&Path]) {
-    if its_own.iter().any(|path| path.metadata().unwrap().uid() == 0) {
+    if Path::new("/proc/self").metadata().unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
         for path in its_own {
             std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)).unwrap();
@@ -174,6 +174,40 @@ fn by_no_root(command: &mut Command, its_own: &[&Path]) {
 }
 
 const NOBODY: u32 = 65_534;
+
+/// A store, traces: nothing in them needs a voice, a credential that systemd gives to the box alone, or a file that the box reads.
+#[test]
+fn what_only_reads_starts_no_engine_and_needs_nothing_that_the_box_alone_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    std::fs::write(path("script"), "#!/bin/sh\n: > \"$0.asked\"\n").unwrap();
+    // By a process of its own, as above.
+    assert!(Command::new("install").args(["-m", "755"]).args([path("script"), path("engine")]).status().unwrap().success());
+    let settings = format!(
+        "[box]\ndata_dir = {:?}\n[speech]\nprogram = {:?}\nvoices.es = \"es\"\n[[tools]]\nname = \"order\"\nurl = \"https://crm.example/\"\n\
+         say_done.es = \"Hecho.\"\nbearer_file = \"crm-token\"\nca_file = \"crm-ca.pem\"\n",
+        path("data"),
+        path("engine"),
+    );
+    std::fs::write(path("recado.toml"), settings).unwrap();
+    std::fs::write(path("dialogue.toml"), "").unwrap();
+    let config = path("recado.toml").display().to_string();
+    let options = recado::coordination::Options::new(recado_core::BootId(1), recado_core::time::Wall::default());
+    std::fs::create_dir(path("data")).unwrap();
+    drop(recado::coordination::Store::open(&path("data").join(recado::config::STORE_FILE), &options).unwrap());
+    std::fs::create_dir_all(path("data").join(recado::config::TRACES_DIRECTORY)).unwrap();
+    for command in [&["pending", "-c", &config][..], &["doctor", "-c", &config], &["trace", "-c", &config]] {
+        let output = recado(command);
+        let said = format!("{}{}", text(&output.stdout), text(&output.stderr));
+        assert!(!said.contains("crm-") && output.status.code() != Some(1), "{command:?}: {:?}: {said}", output.status);
+    }
+    assert!(!path("engine.asked").exists());
+    let checked = recado(&["check", "-c", &config]);
+    assert_eq!(checked.status.code(), Some(1));
+    let said = text(&checked.stderr);
+    assert!(said.contains("crm-token can't be read: No such file") && said.contains("crm-ca.pem does not exist"), "{said}");
+    assert!(path("engine.asked").exists());
+}
 
 #[test]
 fn conversations_are_simulated_and_traces_replayed() {

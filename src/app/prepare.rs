@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use crate::cognition::models::{Dialogue, DialogueError};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
-use crate::config::{Config, ModelKind, Problems, Sources, read_text};
+use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
 use crate::surface::speech::{SpeechAudio, SpeechError, wav};
 
 /// A configuration that a box can start with.
@@ -77,7 +78,7 @@ pub struct Prepared {
 /// # Errors
 /// All settings that are wrong; where none is, the first other thing that is.
 pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
-    let (config, warnings) = Config::load(sources)?;
+    let (config, warnings) = Config::load(sources, Depth::Engine { answers_within: ENGINE_ANSWERS_WITHIN })?;
     let file = sources.file.display().to_string();
     prepare(&config, &file)?;
     http_tools(&config.tools, None).map_err(|error| CheckError::Tool { file, error })?;
@@ -112,6 +113,9 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     }
     Ok(Prepared { schemas, dialogue, prompts })
 }
+
+/// An engine that takes longer to look for a voice hangs.
+const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 
 /// A dialogue is written by people; a file beyond this was named by mistake.
 const DIALOGUE_BYTES_MAX: u64 = 1024 * 1024;

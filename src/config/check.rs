@@ -5,9 +5,12 @@ use std::fmt::Display;
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
 use std::path::Path as FilePath;
+use std::time::Duration;
 
 use super::file;
+use super::load::Depth;
 use super::problem::{Place, Problem, Severity};
+use super::secret::Secret;
 use super::tree::{Node, Path, Value};
 use super::wording::{self, Mistyped};
 
@@ -17,18 +20,20 @@ pub(super) struct Checker<'a> {
     broken: &'a BTreeSet<Path>,
     mistyped: &'a mut BTreeMap<Path, Mistyped>,
     problems: &'a mut Vec<Problem>,
+    depth: Depth,
 }
 
 impl<'a> Checker<'a> {
     /// A checker over what was written in `tree`; what is `broken` has been reported before and is left alone. Of what is
-    /// `mistyped` it is told within which limits it must be.
+    /// `mistyped` it is told within which limits it must be. What the settings point at is looked at as far as `depth` says.
     pub fn new(
         tree: &'a Node,
         broken: &'a BTreeSet<Path>,
         mistyped: &'a mut BTreeMap<Path, Mistyped>,
         problems: &'a mut Vec<Problem>,
+        depth: Depth,
     ) -> Self {
-        Self { tree, broken, mistyped, problems }
+        Self { tree, broken, mistyped, problems, depth }
     }
 
     /// The box can't start with this.
@@ -61,6 +66,9 @@ impl<'a> Checker<'a> {
 
     /// A file must be there and must be a file.
     pub fn file_exists(&mut self, path: &Path, file: &FilePath) {
+        if self.depth == Depth::Settings {
+            return;
+        }
         let what = match file.metadata() {
             Ok(found) if found.is_file() => return,
             Ok(found) => format!("{} is {}, not a file", file.display(), file::kind(found.file_type())),
@@ -68,6 +76,24 @@ impl<'a> Checker<'a> {
             Err(error) => format!("the file {} can't be reached: {error}", file.display()),
         };
         self.error(path, what, "the path of a file that recado may read");
+    }
+
+    /// A file must hold a credential.
+    pub fn holds_credential(&mut self, path: &Path, file: &FilePath, instead: &str) {
+        if self.depth == Depth::Settings {
+            return;
+        }
+        if let Err(error) = Secret::read(file) {
+            self.error(path, error, instead);
+        }
+    }
+
+    /// How long the speech engine is waited for when it is asked for a voice; none where it is not to be asked.
+    pub fn engine_answers_within(&self) -> Option<Duration> {
+        match self.depth {
+            Depth::Settings | Depth::Files => None,
+            Depth::Engine { answers_within } => Some(answers_within),
+        }
     }
 
     /// A directory that keeps something must be one, or able to become one, where what is written stays.

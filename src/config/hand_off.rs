@@ -6,7 +6,6 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::check::Checker;
-use super::secret::Secret;
 use super::tree::Path;
 
 /// The webhook that takes closings which nobody has come to hear.
@@ -50,10 +49,8 @@ impl HandOff {
                 checker.error(&place.join("url"), what, "url = \"https://crm.example/recado/unheard\"");
             }
         }
-        if let Err(error) = Secret::read(&self.secret_file) {
-            let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret";
-            checker.error(&place.join("secret_file"), error, instead);
-        }
+        let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret";
+        checker.holds_credential(&place.join("secret_file"), &self.secret_file, instead);
         if let Some(file) = &self.ca_file {
             checker.file_exists(&place.join("ca_file"), file);
         }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path as FilePath, PathBuf};
+use std::time::Duration;
 
 use serde::Deserialize;
 use toml::de::DeTable;
@@ -16,20 +17,34 @@ use super::tree::{Node, Path, Value};
 use super::wording::Mistyped;
 use super::{Config, wording};
 
+/// How far a check looks beyond the settings, at what they point at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Depth {
+    /// Not at all: for those who need the settings alone, and may be others than the box, to whom its credentials are not given.
+    Settings,
+    /// At the files that are named.
+    Files,
+    /// At those, and whether the speech engine has the voices: it is started for each.
+    Engine {
+        /// How long it is waited for. One that has not answered by then is not complained of.
+        answers_within: Duration,
+    },
+}
+
 impl Config {
-    /// Reads, merges and checks. What comes back with a configuration are warnings only.
+    /// Reads, merges and checks, as deep as is said. What comes back with a configuration are warnings only.
     ///
     /// Reads files: to be done once, before the runtime starts.
     ///
     /// # Errors
-    /// Everything that is wrong, when anything is that keeps the box from starting.
-    pub fn load(sources: &Sources) -> Result<(Config, Problems), Problems> {
+    /// Everything that is wrong, when anything is that keeps the box from starting; also voices that the engine has not, where it was asked.
+    pub fn load(sources: &Sources, depth: Depth) -> Result<(Config, Problems), Problems> {
         let mut problems = Vec::new();
         let Some(mut tree) = merge(sources, &mut problems) else { return Err(Problems::new(problems)) };
         let Decoded { config, broken, mut mistyped } = decode(&mut tree, &mut problems);
         let config = config.map(|mut config| {
             config.resolve(sources);
-            config.check(&mut Checker::new(&tree, &broken, &mut mistyped, &mut problems));
+            config.check(&mut Checker::new(&tree, &broken, &mut mistyped, &mut problems, depth));
             config
         });
         problems.extend(mistyped.into_values().map(|mistyped| mistyped.problem));

@@ -74,7 +74,7 @@ impl Speech {
             let Some(voice) = voice else { continue };
             let what = if !is_name(voice) {
                 format!("{voice:?} is not the name of a voice")
-            } else if self.lacks(voice) {
+            } else if checker.engine_answers_within().is_some_and(|within| self.lacks(voice, within)) {
                 format!("{} has no voice {voice:?}", self.program.display())
             } else {
                 continue;
@@ -84,7 +84,7 @@ impl Speech {
     }
 
     /// Whether the engine says that it has no such voice. One that is not there, or says nothing in time, says nothing.
-    fn lacks(&self, voice: &str) -> bool {
+    fn lacks(&self, voice: &str, answers_within: Duration) -> bool {
         let mut asked = Command::new(&self.program);
         asked.args(["-q", "-v", voice, ""]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let Ok(mut asked) = asked.spawn() else { return false };
@@ -97,11 +97,11 @@ impl Speech {
                 let _ = says.send(text);
             });
         }
-        let said = said.recv_timeout(ENGINE_ANSWERS_WITHIN).unwrap_or_default();
+        let said = said.recv_timeout(answers_within).unwrap_or_default();
         // It has said all, or hangs.
         let _ = asked.kill();
         let _ = asked.wait();
-        String::from_utf8_lossy(&said).contains("voice does not exist")
+        String::from_utf8_lossy(&said).contains(NO_SUCH_VOICE)
     }
 }
 
@@ -111,8 +111,8 @@ fn is_name(voice: &str) -> bool {
     voice.starts_with(|c: char| c.is_ascii_alphabetic()) && voice.len() <= VOICE_BYTES_MAX && voice.chars().all(plain)
 }
 
-/// An engine that takes longer to look for a voice hangs.
-const ENGINE_ANSWERS_WITHIN: Duration = Duration::from_secs(5);
+/// What espeak-ng says, among other things, of a voice that it has not.
+pub(crate) const NO_SUCH_VOICE: &str = "voice does not exist";
 /// Its message is a line.
 const ENGINE_SAYS_BYTES_MAX: u64 = 4 * 1024;
 /// Slower, words fall apart.

@@ -1,6 +1,7 @@
 //! Malformed configurations and exactly what is said of them.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::*;
 
@@ -30,12 +31,16 @@ impl Room {
     }
 
     fn load(&self) -> Result<(Config, Problems), Problems> {
-        Config::load(&self.sources())
+        Config::load(&self.sources(), Depth::Files)
     }
 
     /// Every problem, a line each, without the directory's name.
     fn problems(&self, sources: &Sources) -> String {
-        let problems = match Config::load(sources) {
+        self.problems_to(sources, Depth::Files)
+    }
+
+    fn problems_to(&self, sources: &Sources, depth: Depth) -> String {
+        let problems = match Config::load(sources, depth) {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
         };
@@ -421,24 +426,31 @@ fn ports_that_nobody_finds_or_that_two_want_are_refused() {
 #[test]
 fn a_voice_that_the_engine_has_not_is_refused_and_one_that_cannot_be_asked_is_not_waited_for() {
     let room = Room::with("[speech]\nprogram = \"engine\"\nvoices.es = \"klingon\"\n");
-    let answers = |script: &str| {
+    let answers = |script: &str, depth: Depth| {
         room.write("script", script);
         // By a process of its own: what this one has open to be written, another test's child may have too, and then it can't be run.
         let installed = std::process::Command::new("install").args(["-m", "755"]).args([room.path("script"), room.path("engine")]).status();
         assert!(installed.unwrap().success());
         let program = format!("speech.program={}", room.path("engine").display());
-        room.problems(&Sources { flags: vec![program], ..room.sources() })
+        room.problems_to(&Sources { flags: vec![program], ..room.sources() }, depth)
     };
     let refused =
         "recado.toml:3:13: speech.voices.es: engine has no voice \"klingon\"; write instead: es = \"es\" (`espeak-ng --voices` lists them)";
     let without = |voice| {
         format!("#!/bin/sh\n[ \"$3\" = {voice} ] || exit 0\necho 'Error: The specified espeak-ng voice does not exist.' >&2\nexit 1\n")
     };
-    assert_eq!(answers(&without("klingon")), refused);
-    assert_eq!(answers(&without("vulcan")), "");
-    assert_eq!(answers("#!/bin/sh\nexit 1\n"), "", "an engine that fails otherwise says nothing of voices");
-    assert_eq!(answers("#!/bin/sh\nexec sleep 60\n"), "");
-    assert_eq!(answers("#!/bin/sh\nsleep 8 &\nexit 1\n"), "", "what it leaves behind is not waited for");
+    let (patient, impatient) = (Duration::from_secs(600), Duration::from_millis(50));
+    let [patient, impatient] = [patient, impatient].map(|answers_within| Depth::Engine { answers_within });
+    assert_eq!(answers(&without("klingon"), patient), refused);
+    assert_eq!(answers(&without("vulcan"), patient), "");
+    assert_eq!(answers("#!/bin/sh\nexit 1\n", patient), "", "an engine that fails otherwise says nothing of voices");
+    assert_eq!(answers("#!/bin/sh\nexec sleep 600\n", impatient), "");
+    assert_eq!(answers("#!/bin/sh\nsleep 20 &\nexit 1\n", impatient), "", "what it leaves behind is not waited for");
+    let notes = without("klingon").replace("#!/bin/sh\n", "#!/bin/sh\n: > \"$0.asked\"\n");
+    assert_eq!(answers(&notes, Depth::Settings) + &answers(&notes, Depth::Files), "");
+    assert!(!room.path("engine.asked").exists(), "who does not ask for voices starts no engine");
+    assert_eq!(answers(&notes, patient), refused);
+    assert!(room.path("engine.asked").exists());
     for voice in ["gmw/en", "-x", "9"] {
         let said = said_of(&format!("[speech]\nvoices.es = {voice:?}\n"));
         assert!(said.contains("is not the name of a voice"), "the engine is never given it: {said}");
@@ -489,9 +501,7 @@ fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
 fn what_is_proposed_instead_is_accepted_when_it_is_written() {
     use toml::Value;
     let mut settings = Vec::new();
-    let mut whole: toml::Table = everything().parse().unwrap();
-    // Of voices an engine would be asked each time.
-    whole["speech"]["program"] = Value::from("an-engine-that-is-not-there");
+    let whole: toml::Table = everything().parse().unwrap();
     leaves(&Value::Table(whole.clone()), &mut Vec::new(), &mut settings);
     let numbers = [0, 1, 5, -1, 65_536, 4_294_967_295, 4_294_967_296, 1 << 42, i64::MAX].map(Value::Integer);
     let texts =
@@ -506,7 +516,7 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
             "recado.toml",
             &document.as_table().unwrap().iter().map(|(key, value)| format!("{key} = {}\n", inline(value))).collect::<String>(),
         );
-        Config::load(&room.sources()).map_or_else(|problems| problems, |(_, warnings)| warnings)
+        Config::load(&room.sources(), Depth::Files).map_or_else(|problems| problems, |(_, warnings)| warnings)
     };
     let (mut followed, mut refused) = (0, Vec::new());
     for path in &settings {
@@ -677,9 +687,9 @@ fn outer_layers_win_setting_by_setting_and_tools_are_added() {
     room.write("recado.toml.d/10-less.toml", &format!("[sip]\ncalls_max = 2\nusers = [\"c\"]\n{}", tool("").replace("look_up", "other")));
     room.write("recado.toml.d/ignored.txt", "not toml at all [");
     let mut sources = room.sources();
-    let sip = |sources: &Sources| Config::load(sources).unwrap().0.sip;
+    let sip = |sources: &Sources| Config::load(sources, Depth::Files).unwrap().0.sip;
     assert_eq!((sip(&sources).calls_max, sip(&sources).ring_ms, sip(&sources).users), (3, 100, vec!["c".to_owned()]));
-    let names: Vec<_> = Config::load(&sources).unwrap().0.tools.into_iter().map(|tool| tool.name).collect();
+    let names: Vec<_> = Config::load(&sources, Depth::Files).unwrap().0.tools.into_iter().map(|tool| tool.name).collect();
     assert_eq!(names, ["look_up", "other"]);
 
     sources.environment = vec![
@@ -689,11 +699,11 @@ fn outer_layers_win_setting_by_setting_and_tools_are_added() {
         ("RECADO_SPEECH__VOICES__ES".into(), "es-419".into()),
     ];
     assert_eq!((sip(&sources).calls_max, sip(&sources).users), (4, vec!["d".to_owned()]));
-    let (config, _) = Config::load(&sources).unwrap();
+    let (config, _) = Config::load(&sources, Depth::Files).unwrap();
     assert_eq!((config.this_box.name.as_str(), config.speech.voices.es.as_deref()), ("007", Some("es-419")));
 
     sources.flags = vec!["sip.calls_max=5".into(), "sip.listen=[::1]:5070".into(), "media.realtime=false".into()];
-    let (config, _) = Config::load(&sources).unwrap();
+    let (config, _) = Config::load(&sources, Depth::Files).unwrap();
     assert_eq!((config.sip.calls_max, config.sip.listen.port(), config.media.realtime), (5, 5070, false));
 }
 
@@ -739,10 +749,10 @@ fn credentials_are_found_by_name_first_and_never_shown() {
     room.write("crm", "beside-the-file");
     room.write("credentials/crm", "from-systemd");
     let mut sources = room.sources();
-    assert_eq!(Config::load(&sources).unwrap().0.tools[0].bearer_file, Some(room.path("crm")));
+    assert_eq!(Config::load(&sources, Depth::Files).unwrap().0.tools[0].bearer_file, Some(room.path("crm")));
     sources.credentials_dir = Some(room.path("credentials"));
     sources.state_dir = Some("/var/lib/recado".into());
-    let (config, _) = Config::load(&sources).unwrap();
+    let (config, _) = Config::load(&sources, Depth::Files).unwrap();
     let file = config.tool("look_up").unwrap().bearer_file.clone().unwrap();
     assert_eq!(file, room.path("credentials/crm"));
     assert_eq!(Secret::read(&file).unwrap().expose(), "from-systemd");
@@ -757,6 +767,7 @@ fn a_credential_that_is_none_is_reported_without_being_shown() {
     let said = room.problems(&room.sources());
     assert!(said.starts_with("recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token must hold one line"), "{said}");
     assert!(!said.contains("p@ss"), "{said}");
+    assert_eq!(room.problems_to(&room.sources(), Depth::Settings), "", "who sends nothing needs no credential");
 }
 
 proptest::proptest! {

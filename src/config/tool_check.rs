@@ -7,7 +7,6 @@ use serde_json::Value as Json;
 
 use super::check::Checker;
 use super::gate::MIN_QUIET_MS;
-use super::secret::Secret;
 use super::template;
 use super::tool::Tool;
 use super::tree::Path;
@@ -26,8 +25,9 @@ impl Tool {
         if let Some(file) = &self.ca_file {
             checker.file_exists(&place.join("ca_file"), file);
         }
-        if let Some(Err(error)) = self.bearer_file.as_deref().map(Secret::read) {
-            checker.error(&place.join("bearer_file"), error, "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token");
+        if let Some(file) = &self.bearer_file {
+            let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token";
+            checker.holds_credential(&place.join("bearer_file"), file, instead);
         }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
