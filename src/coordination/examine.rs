@@ -183,7 +183,7 @@ fn sizes(path: &Path) -> BTreeMap<String, u64> {
 
 fn read(path: &Path, now: Wall) -> Result<Contents, String> {
     match files::inspect(path) {
-        _ if !path.exists() => return Err("there is no store: start the box once".to_owned()),
+        _ if path.try_exists().is_ok_and(|there| !there) => return Err("there is no store: start the box once".to_owned()),
         Err(error) => return Err(error.to_string()),
         Ok(_) => {}
     }
