@@ -27,14 +27,14 @@ use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
-use crate::config::{Config, Trace, TraceMode};
+use crate::config::{Config, Trace, TraceMode, Voices};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
-use crate::surface::voice::Speaker;
+use crate::surface::voice::{Speaker, SpeechState};
 use crate::telemetry::{Measures, TelemetryError};
 use crate::traces::{Keeper, Kept, Traced, Traces};
 
@@ -229,7 +229,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew));
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
-    beside.spawn(warm_up(config.this_box.language, acceptances(config), speaker));
+    beside.spawn(warm_up(config.this_box.language, config.speech.voices.clone(), acceptances(config), speaker));
 
     let ended = tokio::select! {
         () = &mut stop => Ok(Ended::Told),
@@ -317,8 +317,14 @@ fn acceptances(config: &Config) -> Vec<String> {
 }
 
 /// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
-/// work is known before.
-async fn warm_up(language: Language, texts: Vec<String>, speaker: Arc<Speaker>) {
+/// work, or lacks a voice that is wanted, is known before.
+async fn warm_up(language: Language, voices: Voices, texts: Vec<String>, speaker: Arc<Speaker>) {
+    let chosen = [Language::Es, Language::En].into_iter().filter(|language| voices.of(*language).is_some());
+    for language in std::iter::once(language).chain(chosen) {
+        if speaker.warm_up(PROBE, language).await.is_err() {
+            return;
+        }
+    }
     for text in texts {
         if speaker.warm_up(&text, language).await.is_err() {
             return;
@@ -326,16 +332,25 @@ async fn warm_up(language: Language, texts: Vec<String>, speaker: Arc<Speaker>) 
     }
 }
 
-/// Shows in health whether the speech engine works. Runs until it is dropped.
-async fn speech_health(mut state: tokio::sync::watch::Receiver<Option<String>>, health: HealthState) {
+/// Shows in health whether the speech engine works and has the voices that are wanted. Runs until it is dropped.
+async fn speech_health(mut state: watch_channel::Receiver<SpeechState>, health: HealthState) {
+    let mut told = SpeechState::default();
     loop {
-        match state.borrow_and_update().clone() {
-            Some(problem) => {
+        let now = state.borrow_and_update().clone();
+        match &now.engine {
+            Some(problem) if now.engine != told.engine => {
                 warn!(problem, "the speech engine does not work");
                 health.raise("speech", Impact::Degrades, problem);
             }
+            Some(_) => {}
             None => health.clear("speech"),
         }
+        if now.voices != told.voices {
+            let problem = now.voices.values().cloned().collect::<Vec<_>>().join("; ");
+            warn!(problem, "a voice is missing");
+            health.raise("voices", Impact::Degrades, problem);
+        }
+        told = now;
         if state.changed().await.is_err() {
             return;
         }
@@ -414,6 +429,9 @@ const CALLBACKS_MAX: usize = 256;
 
 /// How long a callback's sender waits for its result to be durable. A card stalls for half a second now and then.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// A word in any language: its audio is thrown away.
+const PROBE: &str = "a";
 
 /// Rendered phrases kept in memory: about four minutes of speech.
 const PHRASES_BYTES_MAX: usize = 4 << 20;

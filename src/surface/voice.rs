@@ -23,8 +23,16 @@ pub struct Speaker {
     voices: BTreeMap<Language, super::speech::Voice>,
     /// In both laws, so that calls share one copy.
     prompts: BTreeMap<String, [Rendered<Coded>; 2]>,
-    /// What is wrong with the engine, if it did not work the last time.
-    state: watch::Sender<Option<String>>,
+    state: watch::Sender<SpeechState>,
+}
+
+/// What is wrong with what the box speaks with, in sentences that say what to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SpeechState {
+    /// The engine, if it did not work the last time.
+    pub engine: Option<String>,
+    /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
+    pub voices: BTreeMap<Language, String>,
 }
 
 impl Speaker {
@@ -36,7 +44,7 @@ impl Speaker {
     ) -> Self {
         let both = |audio| [Codec::Pcmu, Codec::Pcma].map(|codec| render(&audio, codec));
         let prompts = prompts.into_iter().map(|(name, audio)| (name, both(audio))).collect();
-        Self { engine, voices, prompts, state: watch::Sender::new(None) }
+        Self { engine, voices, prompts, state: watch::Sender::default() }
     }
 
     /// Renders words beforehand, so that they are at hand when they are needed.
@@ -47,13 +55,18 @@ impl Speaker {
         self.synthesise(&self.utterance(text, language)).await.map(drop)
     }
 
-    /// What is wrong with the speech engine, if anything, in a sentence that says what to do.
-    pub fn state(&self) -> watch::Receiver<Option<String>> {
+    /// What is wrong with the speech engine and its voices, if anything.
+    pub fn state(&self) -> watch::Receiver<SpeechState> {
         self.state.subscribe()
     }
 
     async fn synthesise(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let audio = self.engine.synthesise(utterance).await;
+        let mut audio = self.engine.synthesise(utterance).await;
+        if let (Some(_), Err(error @ SpeechError::VoiceMissing { .. })) = (&utterance.voice.name, &audio) {
+            let problem = format!("{error}; until then the language's own voice is heard");
+            self.state.send_if_modified(|state| state.voices.insert(utterance.language, problem).is_none());
+            audio = self.engine.synthesise(&in_own_voice(utterance.clone())).await;
+        }
         let problem = match &audio {
             Ok(_) => None,
             Err(error) if error.is_the_engines() => Some(error.to_string()),
@@ -61,8 +74,8 @@ impl Speaker {
             Err(_) => return audio,
         };
         self.state.send_if_modified(|state| {
-            let changed = *state != problem;
-            *state = problem;
+            let changed = state.engine != problem;
+            state.engine = problem;
             changed
         });
         audio
@@ -71,8 +84,16 @@ impl Speaker {
     /// What the engine is asked for these words.
     fn utterance(&self, text: &str, language: Language) -> Utterance {
         let voice = self.voices.get(&language).cloned().unwrap_or_default();
-        Utterance { text: text.into(), language, voice }
+        let utterance = Utterance { text: text.into(), language, voice };
+        let missing = self.state.borrow().voices.contains_key(&language);
+        if missing { in_own_voice(utterance) } else { utterance }
     }
+}
+
+/// In the voice that the engine has for the language by itself.
+fn in_own_voice(mut utterance: Utterance) -> Utterance {
+    utterance.voice.name = None;
+    utterance
 }
 
 /// The voice of one call. Not `Clone`, and the only one that holds the call's mouth.
@@ -241,7 +262,66 @@ const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
     use super::*;
+    use crate::surface::speech::Synthesis;
+
+    /// An engine that has no voices but the languages' own, or none at all; it notes which it was asked for.
+    struct Engine {
+        asked: Mutex<Vec<Option<String>>>,
+        speaks: bool,
+    }
+
+    impl Synthesiser for Engine {
+        fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+            let name = utterance.voice.name.as_deref().map(str::to_owned);
+            self.asked.lock().unwrap().push(name.clone());
+            let missing = |voice: String| SpeechError::VoiceMissing { program: "engine".into(), voice };
+            let audio = match name {
+                Some(voice) => Err(missing(voice)),
+                None if self.speaks => SpeechAudio::from_engine(utterance.text.clone(), vec![3_000, -3_000].repeat(800)),
+                None => Err(missing("es".to_owned())),
+            };
+            Box::pin(async { audio })
+        }
+    }
+
+    fn speaker(speaks: bool) -> (Arc<Engine>, Speaker) {
+        let engine = Arc::new(Engine { asked: Mutex::default(), speaks });
+        let klingon = super::super::speech::Voice { name: Some("klingon".into()), ..Default::default() };
+        (Arc::clone(&engine), Speaker::new(engine, [(Language::Es, klingon)].into(), BTreeMap::new()))
+    }
+
+    #[tokio::test]
+    async fn where_the_engine_has_not_the_voice_the_languages_own_is_heard_and_it_is_said_until_the_box_starts_again() {
+        let (engine, speaker) = speaker(true);
+        let mut state = speaker.state();
+        speaker.warm_up("hola", Language::Es).await.unwrap();
+        assert!(state.has_changed().unwrap());
+        let said = state.borrow_and_update().clone();
+        assert_eq!((said.engine, said.voices.keys().collect::<Vec<_>>()), (None, vec![&Language::Es]));
+        assert!(
+            said.voices[&Language::Es].contains("engine has no voice \"klingon\"") && said.voices[&Language::Es].contains("speech.voices")
+        );
+        speaker.warm_up("adiós", Language::Es).await.unwrap();
+        speaker.warm_up("hello", Language::En).await.unwrap();
+        assert_eq!(
+            *engine.asked.lock().unwrap(),
+            [Some("klingon".to_owned()), None, None, None],
+            "it is not asked again for what it has not"
+        );
+        assert!(!state.has_changed().unwrap() && speaker.state().borrow().voices.len() == 1);
+    }
+
+    #[tokio::test]
+    async fn an_engine_without_the_languages_own_voice_does_not_work() {
+        let (engine, speaker) = speaker(false);
+        let failed = speaker.warm_up("hola", Language::Es).await.unwrap_err();
+        assert!(matches!(&failed, SpeechError::VoiceMissing { voice, .. } if voice == "es"), "{failed}");
+        assert_eq!(engine.asked.lock().unwrap().len(), 2);
+        assert!(speaker.state().borrow().engine.as_ref().is_some_and(|problem| problem.contains("no voice \"es\"")));
+    }
 
     #[test]
     fn audio_that_is_mostly_below_minus_sixty_is_near_silent() {

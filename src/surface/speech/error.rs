@@ -24,7 +24,15 @@ pub enum SpeechError {
         /// What the operating system said.
         source: std::io::Error,
     },
-    /// The engine refused: read its own message; a voice that does not exist is the usual reason.
+    /// The engine has no such voice: install it, or name another one.
+    #[error("{} has no voice {voice:?}: name one that `espeak-ng --voices` lists under speech.voices, and start the box again", program.display())]
+    VoiceMissing {
+        /// The program that was run.
+        program: PathBuf,
+        /// The voice, by the engine's own name.
+        voice: String,
+    },
+    /// The engine refused: read its own message.
     #[error("the speech engine failed ({status}): {stderr}")]
     EngineFailed {
         /// The exit status in words.
@@ -86,7 +94,12 @@ impl SpeechError {
     pub fn is_the_engines(&self) -> bool {
         matches!(
             self,
-            Self::EngineMissing { .. } | Self::EngineIo { .. } | Self::EngineFailed { .. } | Self::EngineAudio(_) | Self::TimedOut(_)
+            Self::EngineMissing { .. }
+                | Self::EngineIo { .. }
+                | Self::VoiceMissing { .. }
+                | Self::EngineFailed { .. }
+                | Self::EngineAudio(_)
+                | Self::TimedOut(_)
         )
     }
 }

@@ -17,6 +17,7 @@ use recado_core::policy::Language;
 use super::error::SpeechError;
 use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice};
 use super::wav;
+use crate::config::NO_SUCH_VOICE;
 
 /// Runs espeak-ng once for each utterance, a few at a time.
 #[derive(Debug, Clone)]
@@ -54,7 +55,12 @@ impl EspeakNg {
         if text.trim().is_empty() {
             return Err(SpeechError::NothingToSay);
         }
-        let output = self.bounded_in_time(self.run(&arguments, &text)).await?;
+        let output = self.bounded_in_time(self.run(&arguments, &text)).await.map_err(|error| match error {
+            SpeechError::EngineFailed { stderr, .. } if stderr.contains(NO_SUCH_VOICE) => {
+                SpeechError::VoiceMissing { program: self.program.clone(), voice: voice_name(utterance.language, &utterance.voice).into() }
+            }
+            error => error,
+        })?;
         if output.is_empty() {
             return Err(SpeechError::NothingToSay);
         }
@@ -108,11 +114,16 @@ impl Synthesiser for EspeakNg {
     }
 }
 
-fn arguments(language: Language, voice: &Voice) -> Result<Vec<String>, SpeechError> {
-    let name = voice.name.as_deref().unwrap_or(match language {
+/// What the engine calls the voice.
+fn voice_name(language: Language, voice: &Voice) -> &str {
+    voice.name.as_deref().unwrap_or(match language {
         Language::Es => "es",
         Language::En => "en-us",
-    });
+    })
+}
+
+fn arguments(language: Language, voice: &Voice) -> Result<Vec<String>, SpeechError> {
+    let name = voice_name(language, voice);
     let named = name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.len() <= VOICE_NAME_BYTES_MAX
         && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '+'));
@@ -292,8 +303,8 @@ mod tests {
         };
         let with = |voice| Utterance { voice, ..Utterance::new("hola", Language::Es) };
         let named = |name: &str| with(Voice { name: Some(name.into()), ..Voice::default() });
-        let failed = engine.synthesise(&named("xx-yy")).await.unwrap_err().to_string();
-        assert!(failed.contains("voice does not exist"), "{failed}");
+        let missing = engine.synthesise(&named("xx-yy")).await.unwrap_err();
+        assert!(matches!(&missing, SpeechError::VoiceMissing { voice, .. } if voice == "xx-yy"), "{missing}");
         assert!(engine.synthesise(&named("es-419+f3")).await.is_ok());
         for name in ["--path=/tmp", "../x", "", "-v"] {
             let refused = engine.synthesise(&named(name)).await;
