@@ -280,7 +280,7 @@ mod tests {
             let missing = |voice: String| SpeechError::VoiceMissing { program: "engine".into(), voice };
             let audio = match name {
                 Some(voice) => Err(missing(voice)),
-                None if self.speaks => SpeechAudio::from_engine(utterance.text.clone(), vec![3_000, -3_000].repeat(800)),
+                None if self.speaks => SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800)),
                 None => Err(missing("es".to_owned())),
             };
             Box::pin(async { audio })
