@@ -90,7 +90,7 @@ fn what_can_do_nothing_is_not_taken_for_done() {
     let no_directory = recado(&["trace", "--directory", "nope"]);
     assert_eq!(
         text(&no_directory.stderr),
-        "nope can't be read: No such file or directory (os error 2); name the box's configuration with -c, or the directory with --directory\n"
+        "nope can't be read: No such file or directory (os error 2); name the box's configuration with -c, or the directory with --directory, or start the box once: it makes it\n"
     );
 }
 

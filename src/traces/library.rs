@@ -219,7 +219,7 @@ fn permission_hint(error: &std::io::Error) -> &'static str {
 fn directory_hint(error: &std::io::Error) -> &'static str {
     match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            "; name the box's configuration with -c, or the directory with --directory"
+            "; name the box's configuration with -c, or the directory with --directory, or start the box once: it makes it"
         }
         _ => permission_hint(error),
     }
