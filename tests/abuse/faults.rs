@@ -88,6 +88,25 @@ fn without_a_speech_engine_the_box_answers_works_and_keeps_what_it_owes() {
 }
 
 #[test]
+fn a_voice_that_the_engine_lacks_is_said_to_be_missing_and_callers_hear_the_languages_own() {
+    let stage = Stage::set(&["job"]);
+    let engine = std::fs::read_to_string(stage.path("engine")).expect("read");
+    let lacks = "case \"$*\" in *nobodys*) echo 'Error: The specified espeak-ng voice does not exist.' >&2; exit 1;; esac";
+    stage.engine(&format!("{lacks}\n{engine}"));
+    stage.configures("\n[speech.voices]\nen = \"nobodys\"\n");
+    let boxed = stage.box_runs();
+    // Before anybody calls.
+    let health = boxed.is("degraded");
+    let said = health["problems"][0].as_str().unwrap_or_default();
+    assert!(said.starts_with("voices: ") && said.contains("has no voice \"nobodys\""), "{health}");
+    let phone = Phone::dial(boxed.sip, "ana");
+    assert_eq!(report(&stage.asked("job", 1), SUCCEEDED), 200);
+    phone.hears(DONE, 1);
+    phone.hang_up();
+    assert_eq!(boxed.is("degraded")["problems"], health["problems"], "that the language's own works mends nothing");
+}
+
+#[test]
 fn a_speech_engine_that_hangs_or_fails_holds_up_neither_start_nor_stop_nor_other_calls() {
     let stage = Stage::set(&["job"]);
     stage.writes("hang", "");
