@@ -73,7 +73,7 @@ pub fn run(options: &Options) -> Result<String, Error> {
     let report = explore(&plan, || end.is_none_or(|end| Instant::now() < end));
     let text = summary(&report, begun.elapsed(), options.edges);
     match &report.failure {
-        None => Ok(text),
+        None => Ok(text + "the contract held in all of them\n"),
         Some(failure) => {
             let trace = written(failure, &options.trace)?;
             Err(Error::Broken(format!("{text}\n{trace}")))

@@ -215,6 +215,7 @@ fn conversations_are_simulated_and_traces_replayed() {
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     assert!(said.starts_with("40 conversations in ") && said.contains("Acoustic Quiet → Suspected"), "{said}");
+    assert!(said.ends_with("\nthe contract held in all of them\n"), "{said}");
     let trace = "../tests/regressions/a-claim-is-lost-and-another-granted-in-one-transaction.trace";
     let output = recado(&["sim", "--replay", trace]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
