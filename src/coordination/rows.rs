@@ -268,7 +268,8 @@ fn put_delivery(connection: &Connection, record: &DeliveryRecord, sql: &str) -> 
     Ok(changed)
 }
 
-fn operation(row: &Row) -> Result<OperationRecord, String> {
+/// An operation, from a whole row.
+pub(super) fn operation(row: &Row) -> Result<OperationRecord, String> {
     Ok(OperationRecord {
         id: parse(row, "operation_id")?,
         intent_key: IntentKey(column(row, "intent_key")?),
@@ -289,7 +290,8 @@ fn operation(row: &Row) -> Result<OperationRecord, String> {
     })
 }
 
-fn batch(row: &Row) -> Result<BatchRecord, String> {
+/// A batch, from a whole row.
+pub(super) fn batch(row: &Row) -> Result<BatchRecord, String> {
     Ok(BatchRecord {
         id: parse(row, "batch_id")?,
         session: parse(row, "session_id")?,

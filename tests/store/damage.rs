@@ -1,5 +1,6 @@
 //! Damaged files: set aside whole, replaced by the newest good backup or an empty store, and what that leaves in doubt said so.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -134,6 +135,38 @@ fn without_a_backup_an_empty_store_takes_its_place_with_what_was_asked_for_as_fa
 
 #[test]
 fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
+    // The number of one row, in two bytes (SQLite's file format, section 1.6): the third of all, and one beyond the last.
+    const DOWN: [u8; 2] = [0x80, 3];
+    const UP: [u8; 2] = [0xc1, 0x16];
+    // Where: in which quarter's first leaf, in which of its rows.
+    for damaged in [[(3, 0, DOWN)].as_slice(), &[(3, 0, UP)], &[(3, 2, UP)], &[(3, 2, DOWN)], &[(2, 3, UP), (3, 3, DOWN)], &[(4, 3, UP)]] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1);
+        for number in 1..=300 {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        drop(store);
+        let leaves = pages_of(&path, "operation", "leaf");
+        let mut bytes = fs::read(&path).expect("there");
+        for (quarter, number, sequence) in damaged {
+            let at = (leaves[(leaves.len() * quarter / 4).min(leaves.len() - 1)] - 1) * 4096;
+            let pointer = at + 8 + 2 * number;
+            let cell = at + usize::from(u16::from_be_bytes([bytes[pointer], bytes[pointer + 1]]));
+            let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
+            assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
+            bytes[row..row + 2].copy_from_slice(sequence);
+        }
+        fs::write(&path, &bytes).expect("written");
+        let (store, recovered) = open(&path, 2);
+        assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 300), "{damaged:?}: {:?}", store.loss());
+        let found: BTreeSet<u128> = recovered.operations.iter().map(|operation| operation.id.0).collect();
+        assert_eq!((found.len(), recovered.operations.len()), (300, 300), "{damaged:?}: what else stands in the row is whole");
+    }
+}
+
+#[test]
+fn the_newest_are_found_however_many_numbers_a_damaged_page_stands_for_and_the_last_number_ends_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());
     let (mut store, _) = open(&path, 1);
@@ -141,18 +174,21 @@ fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
         assert_eq!(commit(&mut store, accepted(number)), Ok(()));
     }
     drop(store);
+    let editing = Connection::open(&path).expect("a database");
+    let spread = "UPDATE operation SET sequence = -sequence * 10000; UPDATE operation SET sequence = -sequence;
+        UPDATE operation SET sequence = 9223372036854775807 WHERE sequence = 3000000; PRAGMA wal_checkpoint(TRUNCATE)";
+    editing.execute_batch(spread).expect("spread");
+    drop(editing);
     let leaves = pages_of(&path, "operation", "leaf");
+    let at = (leaves[leaves.len() / 2] - 1) * 4096;
     let mut bytes = fs::read(&path).expect("there");
-    // The first row of a leaf in the middle says that it is the third of all (SQLite's file format, section 1.6).
-    let at = (leaves[leaves.len() * 3 / 4] - 1) * 4096;
-    let cell = at + usize::from(u16::from_be_bytes([bytes[at + 8], bytes[at + 9]]));
-    let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
-    assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
-    bytes[row..row + 2].copy_from_slice(&[0x80, 3]);
+    let lost = usize::from(u16::from_be_bytes([bytes[at + 3], bytes[at + 4]]));
+    bytes[at..at + 4096].fill(0xa5);
     fs::write(&path, &bytes).expect("written");
     let (store, recovered) = open(&path, 2);
-    assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 299), "{:?}", store.loss());
-    assert_eq!(recovered.operations.len(), 299, "all but the one that is damaged");
+    assert!(store.loss().is_some() && lost > 2, "{lost}: {:?}", store.loss());
+    assert_eq!(recovered.operations.len(), 300 - lost);
+    assert_eq!(recovered.operations.last().map(|operation| operation.id.0), Some(300));
 }
 
 #[test]
