@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{Findings, check_store, is_backup_due, is_missing, lost_stores, make_backup, was_missing};
+use crate::coordination::{Findings, check_store, is_backup_due, is_gone, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -57,7 +57,7 @@ impl Rounds {
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
-            let found = (check || due || is_missing(&store)).then(|| check_store(&store));
+            let found = (check || due || is_gone(&store)).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
             let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
             let backup = (due && whole).then(|| make_backup(&store, backups));
@@ -183,8 +183,10 @@ mod tests {
         let path = directory.path().join("state.db");
         let begun = Instant::now();
         let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
-        // There is nothing to read yet.
+        // There is nothing that can be read.
+        std::fs::create_dir(&path).unwrap();
         assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        std::fs::remove_dir(&path).unwrap();
         make_store(&path);
         let just_before = begun + RETRY_EVERY - Duration::from_millis(1);
         assert_eq!(rounds.go(&path, 1, &health, just_before).await.unwrap(), None);
@@ -230,6 +232,12 @@ mod tests {
         let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
         assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
         assert_eq!(backups(&path).len(), 1, "the backup that there is takes its place");
+        // Also where all that stood beside it was taken with it.
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 
 use super::error::ReadError;
-use super::files::is_missing;
+use super::files::is_gone;
 use super::{connection, recovery, schema};
 
 /// What the check of a whole store finds.
@@ -29,13 +29,13 @@ pub struct UnreadableRow {
     pub what: String,
 }
 
-/// Checks the store at `path` to the last index entry and the last row. It reads beside a running box, and takes as long as reading
+/// Checks the store at `path`, which has been opened, to the last index entry and the last row. It reads beside a running box, and takes as long as reading
 /// the whole file.
 ///
 /// # Errors
 /// The file can't be read, which is no damage.
 pub fn find(path: &Path) -> Result<Findings, ReadError> {
-    if is_missing(path) {
+    if is_gone(path) {
         return Ok(Findings { damage: Some("its file is not there any more".to_owned()), ..Findings::default() });
     }
     match connection::open_read_only(path).and_then(|connection| all(&connection)) {

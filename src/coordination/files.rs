@@ -124,7 +124,12 @@ fn has_held_a_store(path: &Path) -> bool {
 
 /// Whether there is no file at `path` although there has been a store. Whoever wanted to begin anew would have taken what belongs to it, too.
 pub fn is_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && has_held_a_store(path)
+    is_gone(path) && has_held_a_store(path)
+}
+
+/// Whether there is no file at `path`.
+pub fn is_gone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The file of this name and `suffix`, beside `path`.

@@ -32,7 +32,7 @@ pub use backup::{backups, is_backup_due, make_backup};
 pub use check::{Findings, UnreadableRow, find as check_store};
 pub use error::{BackupError, CommitError, OpenError, ReadError};
 pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
-pub use files::is_missing;
+pub use files::{is_gone, is_missing};
 pub use loss::Loss;
 pub use mend::mend;
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};

@@ -67,7 +67,8 @@ pub(super) fn resume(path: &Path) -> Result<Option<SetAside>, OpenError> {
         // A store that was begun and that nobody has been answered from.
         Phase::Moved => {
             for part in PARTS {
-                remove(&sibling(path, part))?;
+                let file = sibling(path, part);
+                remove(&file).map_err(|error| from_io(&error, &file))?;
             }
         }
     }
@@ -76,8 +77,7 @@ pub(super) fn resume(path: &Path) -> Result<Option<SetAside>, OpenError> {
 
 /// The loss is on record: nothing remains to be done.
 pub(super) fn done(path: &Path) -> Result<(), OpenError> {
-    remove(&sibling(path, NOTE))?;
-    sync_directory(path).map_err(|error| from_io(&error, path))
+    remove(&sibling(path, NOTE)).and_then(|()| sync_directory(path)).map_err(|error| from_io(&error, path))
 }
 
 /// Whether a store is being set aside, and no other has taken its place yet.
@@ -168,9 +168,10 @@ fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
     Ok(Some((phase, SetAside { path: directory(path).join(name), reason: lines.next().unwrap_or_default().to_owned() })))
 }
 
-fn remove(file: &Path) -> Result<(), OpenError> {
+/// Removes a file, where it is there.
+pub(super) fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(from_io(&error, file)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }

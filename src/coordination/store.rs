@@ -34,7 +34,8 @@ pub struct Options {
     pub backups: u32,
     /// How long what is over is kept; for ever, where this is not given.
     pub keep: Option<Keep>,
-    /// Whether the file is suspected to be damaged: then it is checked to the last index entry and the last row.
+    /// Whether the file is one that this process has used and suspects to be damaged or gone: then it is checked to the last index entry and the
+    /// last row, and where it is not there it is lost, whatever else was taken with it.
     pub suspect: bool,
     /// How long a store that could not be opened again after the disk failed is left alone: opening checks the whole file.
     pub reopen_after: Duration,
@@ -80,7 +81,9 @@ impl Store {
         let lock = Lock::take(path)?;
         let damaged = match set_aside::resume(path)? {
             Some(set_aside) => Err(set_aside),
-            None if files::is_missing(path) => Err(set_aside::set_aside_missing(path, options.boot)?),
+            None if files::is_missing(path) || (options.suspect && files::is_gone(path)) => {
+                Err(set_aside::set_aside_missing(path, options.boot)?)
+            }
             None => match Opened::open(path, options, None) {
                 Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
                 // As after damage: a backup may be whole, and the rest of the file is evidence.
