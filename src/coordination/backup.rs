@@ -96,20 +96,17 @@ pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
 }
 
-/// Puts the newest good backup in the place of the store, where there is none. Says which, if there was one.
-pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> {
+/// Copies the newest good backup of the store at `path` to `new`, which is not there. Says which, if there was one.
+pub(super) fn restore_newest(path: &Path, new: &Path) -> Result<Option<PathBuf>, OpenError> {
     for (_, backup) in numbered(path) {
         if let Err(what) = verify(&backup) {
             tracing::error!(backup = %backup.display(), what, "a backup can't be used");
             continue;
         }
-        let temporary = sibling(path, RESTORING);
-        let about = |error: std::io::Error| from_io(&error, &temporary);
-        drop(fs::remove_file(&temporary));
-        let mut copy = private_file(&temporary).map_err(about)?;
+        let about = |error: std::io::Error| from_io(&error, new);
+        let mut copy = private_file(new).map_err(about)?;
         let mut from = File::open(&backup).map_err(|error| from_io(&error, &backup))?;
         std::io::copy(&mut from, &mut copy).and_then(|_| copy.sync_all()).map_err(about)?;
-        fs::rename(&temporary, path).and_then(|()| sync_directory(path)).map_err(about)?;
         return Ok(Some(backup));
     }
     Ok(None)

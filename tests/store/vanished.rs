@@ -119,6 +119,51 @@ fn a_power_cut_while_a_backup_takes_its_place_is_gone_on_with() {
     }
 }
 
+/// A store that was set aside as `infix` says, and nothing could take its place yet.
+fn note_moved(path: &Path, infix: &str) {
+    let target = format!("state.db{infix}{}-1", BootId(7));
+    fs::write(path.with_file_name(&target), b"").expect("written");
+    fs::write(path.with_file_name("state.db.damaged"), format!("moved\n{target}\nit was not there\n")).expect("written");
+}
+
+#[test]
+fn a_store_that_somebody_puts_back_before_another_took_its_place_is_used_and_never_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    make_backup(&path, 3).expect("a backup");
+    assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
+    drop(store);
+    // Found, and put back.
+    note_moved(&path, ".missing-");
+    let (store, recovered) = open(&path, 8);
+    assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1));
+    assert!(!path.with_file_name("state.db.damaged").exists());
+    assert_eq!(lost_stores(&path).len(), 1, "that it had gone stays said");
+    drop(store);
+
+    // One that is damaged is kept, too.
+    note_moved(&path, ".corrupt-");
+    let mut bytes = fs::read(&path).expect("there");
+    bytes[4_096..].fill(0xa5);
+    fs::write(&path, &bytes).expect("written");
+    let (store, _) = open(&path, 9);
+    let loss = store.loss().expect("a loss");
+    assert_eq!(fs::read(&loss.set_aside).expect("there"), bytes);
+    assert_eq!(loss.restored, backups(&path).first().cloned());
+    drop(store);
+
+    // So is a log without its file.
+    fs::remove_file(&path).expect("removed");
+    fs::remove_file(path.with_file_name(format!("state.db.corrupt-{}-1", BootId(7)))).expect("removed");
+    note_moved(&path, ".corrupt-");
+    fs::write(path.with_file_name("state.db-wal"), b"what the log held").expect("written");
+    assert!(open(&path, 10).0.loss().is_some());
+    let kept = path.with_file_name(format!("state.db.corrupt-{}-1-wal", BootId(10)));
+    assert_eq!(fs::read(kept).expect("there"), b"what the log held");
+}
+
 #[test]
 fn a_store_that_goes_again_and_again_is_given_no_more() {
     let directory = tempfile::tempdir().expect("a directory");
