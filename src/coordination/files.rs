@@ -3,9 +3,9 @@
 //! Beside `state.db` stand SQLite's own `-wal` and `-shm`, `state.db.lock`, and `state.db.reserve`.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
@@ -151,13 +151,15 @@ pub(super) fn directory(path: &Path) -> &Path {
 
 /// What belongs to the store and other users may read or enter.
 pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
-    all(path).filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+    let is_open_to_others = |found: &Metadata| is_own(found) && found.permissions().mode() & OTHERS != 0;
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_open_to_others(&found))).collect()
 }
 
 /// What belongs to the store but to another user than its directory: the box, which runs as that one, can't open it.
 pub(super) fn of_another_user(path: &Path) -> Vec<PathBuf> {
     let Ok(owner) = fs::metadata(directory(path)) else { return Vec::new() };
-    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| found.uid() != owner.uid())).collect()
+    let is_anothers = |found: &Metadata| is_own(found) && found.uid() != owner.uid();
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_anothers(&found))).collect()
 }
 
 /// Gives that to the user of the directory, which takes root.
@@ -165,7 +167,8 @@ pub(super) fn give_to_its_user(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let given = of_another_user(path);
     for file in &given {
         let owner = fs::metadata(directory(path)).map_err(|error| from_io(&error, path))?;
-        lchown(file, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
+        let (own, _) = open_own(file).map_err(|error| from_io(&error, file))?;
+        fchown(own, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
     }
     Ok(given)
 }
@@ -179,8 +182,22 @@ fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Takes other users' access to a file, or to a directory, which stays one that its owner may enter.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    let mode = if fs::metadata(path)?.is_dir() { DIRECTORY_MODE } else { FILE_MODE };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    let (file, found) = open_own(path)?;
+    let mode = if found.is_dir() { DIRECTORY_MODE } else { FILE_MODE };
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+/// Opens what belongs to the store, to change whose it is or who may read it: never what its name only leads to, which root could be made to
+/// give away.
+fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if is_own(&found) { Ok((file, found)) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Whether it is a directory, or a file that has no other name.
+fn is_own(found: &Metadata) -> bool {
+    found.is_dir() || (found.is_file() && found.nlink() == 1)
 }
 
 /// A new file, or an emptied one, that nobody else may read.

@@ -23,11 +23,11 @@ use super::{backup, check, connection, retention};
 /// [`OpenError::InUse`] while the box runs, which mends itself; otherwise what can't be mended.
 pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     // Nothing is touched beside a running box.
-    drop(Lock::take(path)?);
-    let given = files::give_to_its_user(path)?;
+    let give = || Lock::take(path).and_then(|_lock| files::give_to_its_user(path));
+    let given = give()?;
     let done = mend_files(path, options);
     // What root has made is the box's too, which runs as somebody else.
-    files::give_to_its_user(path)?;
+    give()?;
     let given = given.iter().map(|file| format!("gave {} to the user that its directory belongs to", file.display()));
     Ok(given.chain(done?).collect())
 }

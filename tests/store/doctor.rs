@@ -176,6 +176,30 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
 }
 
 #[test]
+fn what_a_name_beside_the_store_leads_to_is_left_alone() {
+    let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let mode = |file: &Path| fs::metadata(file).expect("there").permissions().mode() & 0o777;
+    let (linked, named_twice, entered) =
+        (elsewhere.path().join("linked"), elsewhere.path().join("named"), elsewhere.path().join("entered"));
+    for file in [&linked, &named_twice] {
+        fs::write(file, b"somebody else's").expect("written");
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("ours");
+    }
+    fs::create_dir(&entered).expect("made");
+    fs::set_permissions(&entered, fs::Permissions::from_mode(0o755)).expect("ours");
+    let beside = |name: &str| path.with_file_name(format!("state.db.{name}"));
+    std::os::unix::fs::symlink(&linked, beside("old")).expect("a link");
+    std::os::unix::fs::symlink(&entered, beside("copies")).expect("a link");
+    fs::hard_link(&named_twice, beside("older")).expect("a name");
+    assert!(run("mkfifo", &["-m", "644", &beside("pipe").to_string_lossy()]));
+    assert_eq!(examine(&path, now()).readable_by_others, Vec::<std::path::PathBuf>::new());
+    assert_eq!(mend(&path, &options()).expect("mended"), Vec::<String>::new());
+    assert_eq!([&linked, &named_twice, &entered].map(|file| mode(file)), [0o644, 0o644, 0o755]);
+}
+
+#[test]
 fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
     use std::os::unix::fs::{MetadataExt, chown};
     let directory = tempfile::tempdir().expect("a directory");
