@@ -87,9 +87,9 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     for file in &found.readable_by_others {
         problems.push(format!("{} can be read by others: --mend makes it private, while the box does not run.", file.display()));
     }
-    for file in &found.of_another_user {
+    for file in &found.of_root {
         problems.push(format!(
-            "{} belongs to another user than its directory, whose box can't open it: --mend as root gives it back.",
+            "{} belongs to root, and the box, which another user runs, can't open it: --mend as root gives it to that user.",
             file.display()
         ));
     }

@@ -29,8 +29,8 @@ pub struct Examination {
     pub files: BTreeMap<String, u64>,
     /// Files or directories that other users may read.
     pub readable_by_others: Vec<PathBuf>,
-    /// Files that belong to another user than their directory.
-    pub of_another_user: Vec<PathBuf>,
+    /// Files of root's, where another user runs the box.
+    pub of_root: Vec<PathBuf>,
     /// Files that were left behind by something that was cut short.
     pub leftovers: Vec<PathBuf>,
     /// The process that has the store; 0 where it does not say which.
@@ -135,7 +135,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         path: path.to_owned(),
         files: sizes(path),
         readable_by_others: files::readable_by_others(path),
-        of_another_user: files::of_another_user(path),
+        of_root: files::of_root(path),
         leftovers: leftovers(path),
         in_use_by: holder(path),
         free_bytes: free_bytes(directory(path)).ok(),

@@ -155,22 +155,34 @@ pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
     all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_open_to_others(&found))).collect()
 }
 
-/// What belongs to the store but to another user than its directory: the box, which runs as that one, can't open it.
-pub(super) fn of_another_user(path: &Path) -> Vec<PathBuf> {
-    let Ok(owner) = fs::metadata(directory(path)) else { return Vec::new() };
-    let is_anothers = |found: &Metadata| is_own(found) && found.uid() != owner.uid();
-    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_anothers(&found))).collect()
+/// What belongs to the store and to root, where another user runs the box, which can't open it.
+pub(super) fn of_root(path: &Path) -> Vec<PathBuf> {
+    if user(path).is_none() {
+        return Vec::new();
+    }
+    let is_roots = |found: &Metadata| is_own(found) && found.uid() == ROOT;
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_roots(&found))).collect()
 }
 
-/// Gives that to the user of the directory, which takes root.
+/// Gives that to the user that runs the box. What only root can give stays.
 pub(super) fn give_to_its_user(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
-    let given = of_another_user(path);
-    for file in &given {
-        let owner = fs::metadata(directory(path)).map_err(|error| from_io(&error, path))?;
-        let (own, _) = open_own(file).map_err(|error| from_io(&error, file))?;
-        fchown(own, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
+    let Some((uid, gid)) = user(path) else { return Ok(Vec::new()) };
+    let mut given = Vec::new();
+    for file in of_root(path) {
+        match open_own(&file).and_then(|(own, _)| fchown(own, Some(uid), Some(gid))) {
+            Ok(()) => given.push(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(from_io(&error, &file)),
+        }
     }
     Ok(given)
+}
+
+/// The user that runs the box, and its group, unless that is root: the owner of the directory; or of the files, in a directory of root's
+/// that a group may write in.
+fn user(path: &Path) -> Option<(u32, u32)> {
+    let found = [fs::metadata(directory(path)), fs::symlink_metadata(sibling(path, LOCK)), fs::symlink_metadata(path)];
+    found.into_iter().flatten().find(|found| found.uid() != ROOT).map(|found| (found.uid(), found.gid()))
 }
 
 /// Everything whose name begins with that of the store.
@@ -224,6 +236,8 @@ const APPLICATION_ID_AT: usize = 68;
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+
+const ROOT: u32 = 0;
 
 /// What the lock's name ends in.
 pub(super) const LOCK: &str = ".lock";

@@ -15,7 +15,7 @@ use super::set_aside::was_missing;
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
-/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, puts the
+/// Mends what can be mended: gives root's files to the user that runs the box, takes other users' access, removes what was left behind, puts the
 /// newest good backup or an empty store in the place of one that is damaged or not there, changes an older schema, makes the reserve, removes
 /// what is over and can't be read. Says what was done, a sentence each.
 ///
@@ -28,7 +28,7 @@ pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     let done = mend_files(path, options);
     // What root has made is the box's too, which runs as somebody else.
     give()?;
-    let given = given.iter().map(|file| format!("gave {} to the user that its directory belongs to", file.display()));
+    let given = given.iter().map(|file| format!("gave {} to the user that runs the box", file.display()));
     Ok(given.chain(done?).collect())
 }
 

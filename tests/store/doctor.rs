@@ -214,15 +214,77 @@ fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
     chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
     fs::remove_file(&path).expect("removed");
     let ill = examine(&path, now());
-    assert!(ill.of_another_user.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
+    assert!(ill.of_root.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
     let done = mend(&path, &options()).expect("mended");
     assert!(done[0].starts_with("gave "), "{done:?}");
-    assert!(examine(&path, now()).of_another_user.is_empty());
+    assert!(examine(&path, now()).of_root.is_empty());
     let files: Vec<_> = fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
     assert!(files.contains(&path) && files.len() >= 5, "{files:?}");
     for file in files {
         assert_eq!((uid(&file), fs::metadata(&file).expect("there").gid()), (4_711, 4_712), "{}", file.display());
     }
+}
+
+#[test]
+fn a_directory_of_roots_in_which_the_boxs_group_may_write_is_well_and_what_root_mends_there_is_the_boxs() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    if fs::metadata(&path).expect("there").uid() != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let files = || fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path());
+    chown(directory.path(), Some(0), Some(4_712)).expect("given");
+    for file in files() {
+        chown(file, Some(4_711), Some(4_712)).expect("given");
+    }
+    assert_eq!(examine(&path, now()).of_root, Vec::<std::path::PathBuf>::new());
+    fs::remove_file(path.with_file_name("state.db.reserve")).expect("there");
+    assert_eq!(mend(&path, &options()).expect("mended"), ["made the reserve for a full disk"]);
+    for file in files() {
+        assert_eq!(fs::metadata(&file).expect("there").uid(), 4_711, "{}", file.display());
+    }
+    // What another user has made there is nothing that root's doctor gives away.
+    let anothers = path.with_file_name("state.db.note");
+    fs::write(&anothers, b"").and_then(|()| fs::set_permissions(&anothers, fs::Permissions::from_mode(0o600))).expect("written");
+    chown(&anothers, Some(4_713), Some(4_713)).expect("given");
+    assert_eq!(mend(&path, &options()).expect("mended"), Vec::<String>::new());
+    assert_eq!(fs::metadata(&anothers).expect("there").uid(), 4_713);
+}
+
+#[test]
+fn a_doctor_that_is_not_root_mends_the_rest_and_names_what_only_root_can_give() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(recado::config::STORE_FILE);
+    drop(scene(&path));
+    if fs::metadata(&path).expect("there").uid() != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let config = directory.path().join("recado.toml");
+    fs::write(&config, format!("[box]\ndata_dir = {:?}\n", directory.path())).expect("written");
+    let dialogue = "[greeting]\nsay.en = \"Hello.\"\n[otherwise]\nsay.en = \"Yes?\"\n";
+    fs::write(directory.path().join("dialogue.toml"), dialogue).expect("written");
+    let file = |suffix: &str| path.with_file_name(format!("{}{suffix}", recado::config::STORE_FILE));
+    fs::write(file(".backup-new"), b"half").expect("written");
+    for entry in fs::read_dir(directory.path()).expect("a directory") {
+        chown(entry.expect("an entry").path(), Some(4_711), Some(4_712)).expect("given");
+    }
+    chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
+    let of_root = file(".note");
+    fs::write(&of_root, b"").and_then(|()| fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600))).expect("written");
+    let mut doctor = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+    doctor.args(["doctor", "--mend", "--json", "-c"]).arg(&config).uid(4_711).gid(4_712);
+    let said = doctor.output().expect("it runs");
+    let found: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    assert!(found["mended"][0].as_str().is_some_and(|done| done.starts_with("removed ") && done.contains(".backup-new")), "{found}");
+    let problems = found["problems"].as_array().expect("a list");
+    assert!(problems.len() == 1 && problems[0].as_str().is_some_and(|text| text.contains(".note belongs to root")), "{found}");
+    assert_eq!(said.status.code(), Some(3));
 }
 
 #[test]
