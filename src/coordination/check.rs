@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use serde::Serialize;
 
-use super::error::ReadError;
+use super::error::{ReadError, says_damaged};
 use super::files::is_gone;
 use super::{connection, recovery, schema};
 
@@ -40,9 +40,7 @@ pub fn find(path: &Path) -> Result<Findings, ReadError> {
     }
     match connection::open_read_only(path).and_then(|connection| all(&connection)) {
         Ok(found) => Ok(found),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-            Ok(Findings { damage: Some(error.to_string()), ..Findings::default() })
-        }
+        Err(error) if says_damaged(&error) => Ok(Findings { damage: Some(error.to_string()), ..Findings::default() }),
         Err(error) => Err(error.into()),
     }
 }
@@ -77,7 +75,7 @@ fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>
     }
     // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
     match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
-        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(error),
+        Err(error) if !says_damaged(&error) => Err(error),
         _ => Ok(Some(verdict)),
     }
 }

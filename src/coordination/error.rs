@@ -268,8 +268,13 @@ pub enum BackupError {
 impl BackupError {
     /// Whether the store itself was found damaged, by reading it.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Read(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt))
+        matches!(self, Self::Read(error) if says_damaged(error))
     }
+}
+
+/// Whether the engine has read something that is no part of a database: a page, or the first one.
+pub(super) fn says_damaged(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// The error for what the operating system said about `path`.
