@@ -72,7 +72,7 @@ fn note_kept(connection: &Connection, recent_operations_max: u32) -> rusqlite::R
          CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY, is_owed INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     )?;
     let owed = format!(
-        "INSERT INTO temp.kept
+        "INSERT OR IGNORE INTO temp.kept
            SELECT batch_id, 1 FROM batch WHERE state <> 'closed'
            UNION SELECT batch_id, 1 FROM delivery WHERE {waiting}
            UNION SELECT batch_id, 1 FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling', 'unknown')",

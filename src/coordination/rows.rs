@@ -119,7 +119,7 @@ pub(super) struct Unread {
 }
 
 /// Reads every row of every table of the ledger, those that are over too, and keeps none. Those that do not read back are `told`, each with
-/// whether the SQL condition `pick` holds for it. It holds for every claim.
+/// whether the SQL condition `pick` holds for it. It holds for every claim, and for what has no batch.
 pub(super) fn read_all(connection: &Connection, pick: &str, mut told: impl FnMut(Unread)) -> rusqlite::Result<()> {
     type Read = fn(&Row) -> Result<(), String>;
     let tables: [(&'static str, &str, &str, Read); 4] = [
@@ -134,7 +134,9 @@ pub(super) fn read_all(connection: &Connection, pick: &str, mut told: impl FnMut
         while let Some(row) = rows.next()? {
             if let Err(reason) = read(row) {
                 let what = unreadable(table, id_column, row, reason).to_string();
-                told(Unread { batch_id: row.get("batch_id").ok(), what, is_picked: row.get("is_picked")? });
+                // Nobody knows of what has no batch whether it is.
+                let is_picked = row.get::<_, Option<bool>>("is_picked")?.unwrap_or(true);
+                told(Unread { batch_id: row.get("batch_id").ok(), what, is_picked });
             }
         }
     }

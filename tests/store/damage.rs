@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recado::coordination::{CommitError, Loss, OpenError, Options, Recovered, Store, backups, is_backup_due, make_backup};
+use recado::coordination::{CommitError, Loss, OpenError, Options, Recovered, Store, backups, check_store, is_backup_due, make_backup};
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchState, DeliveryState, OperationRecord, OperationState, Write};
 use rusqlite::Connection;
@@ -412,6 +412,46 @@ fn a_suspect_store_is_checked_to_the_last_index_entry() {
     assert!(open(&path, 2).0.loss().is_none());
     let suspect = Options { suspect: true, ..Options::new(BootId(3), wall(1)) };
     assert!(Store::open(&path, &suspect).expect("opens").0.loss().is_some());
+}
+
+#[test]
+fn a_row_that_says_of_no_batch_that_it_is_its_own_is_damage_to_the_check_and_keeps_no_start_from_going_on() {
+    for over in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1);
+        for number in [1, 2] {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        drop(store);
+        let editing = Connection::open(&path).expect("a database");
+        // As a damaged page may have it; and so large that a start does not read it as a whole.
+        editing
+            .execute_batch(
+                "DROP TRIGGER operation_identity_is_kept; DROP TRIGGER operation_comes_before_the_closing; PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = replace(sql, 'TEXT NOT NULL REFERENCES batch', 'TEXT REFERENCES batch') WHERE name = 'operation';
+                 PRAGMA writable_schema = RESET; PRAGMA foreign_keys = OFF;
+                 CREATE TABLE filler (bytes); INSERT INTO filler VALUES (zeroblob(34000000));
+                 INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_9', 'ses_1', 'rsp_1', 'en', 'closed');
+                 INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|7', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
+                   'failed', attempt, maybe_executed, result, 'it failed', accepted_unix_ms, accepted_synchronised, contradiction
+                 FROM operation WHERE sequence = 1;
+                 UPDATE operation SET batch_id = NULL WHERE sequence = 1",
+            )
+            .expect("edited");
+        if over {
+            editing.execute_batch("UPDATE operation SET state = 'failed', error = 'it failed' WHERE sequence = 1").expect("edited");
+        }
+        drop(editing);
+        let damage = check_store(&path).expect("it is read").damage;
+        assert!(damage.as_ref().is_some_and(|what| what.starts_with("operation op_") && what.contains("1 can't be read")), "{damage:?}");
+        let (store, recovered) = open(&path, 2);
+        assert_eq!(
+            (store.loss(), recovered.operations.len()),
+            (None, 1),
+            "what can be read is, and the check beside the box says the rest"
+        );
+    }
 }
 
 #[test]
