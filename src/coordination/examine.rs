@@ -19,6 +19,7 @@ use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
 use super::schema;
 use super::set_aside::{self, listed};
+use crate::config::open_file;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -160,7 +161,7 @@ pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
 
 /// Who has the store, as its lock says.
 fn holder(path: &Path) -> Option<u32> {
-    let mut lock = fs::File::open(sibling(path, files::LOCK)).ok()?;
+    let mut lock = open_file(&sibling(path, files::LOCK)).ok()?;
     // A shared lock disturbs nobody who looks at the same time, and is given back at once.
     match lock.try_lock_shared() {
         Ok(()) => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
 use super::{schema, set_aside};
+use crate::config::open_file;
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
 /// there and has held a store, by what stands beside it.
 pub(super) fn inspect(path: &Path) -> Result<bool, OpenError> {
     let mut header = Vec::new();
-    match File::open(path) {
+    match open_file(path) {
         Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(|error| from_io(&error, path))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(from_io(&error, path)),
@@ -217,9 +218,9 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Where a link stands in its place, what it leads to is somebody else's.
+/// Where a link stands in its place, what it leads to is somebody else's; a named pipe is not waited for.
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
-    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path).map_err(|error| from_io(&error, path))
+    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| from_io(&error, path))
 }
 
 fn number(header: &[u8], at: usize) -> i64 {

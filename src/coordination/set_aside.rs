@@ -6,7 +6,7 @@
 //! stands in the old place was put there by somebody.
 
 use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use recado_core::ids::BootId;
@@ -14,6 +14,7 @@ use recado_core::ids::BootId;
 use super::backup::backups;
 use super::error::{OpenError, from_io};
 use super::files::{directory, private_file, sibling, sync_directory};
+use crate::config::open_file;
 
 /// A store that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -191,8 +192,9 @@ fn note(path: &Path, phase: Phase, set_aside: &SetAside) -> Result<(), OpenError
 
 fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
     let note = sibling(path, NOTE);
-    let text = match fs::read_to_string(&note) {
-        Ok(text) => text,
+    let mut text = String::new();
+    match open_file(&note).and_then(|mut file| file.read_to_string(&mut text)) {
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(from_io(&error, &note)),
     };
