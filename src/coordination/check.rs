@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::error::{ReadError, says_damaged};
 use super::files::is_gone;
+use super::rows::Unread;
 use super::{connection, recovery, schema};
 
 /// What the check of a whole store finds.
@@ -48,7 +49,7 @@ pub fn find(path: &Path) -> Result<Findings, ReadError> {
 /// [`find`] by a connection that is open.
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Findings> {
     match damage(connection, "PRAGMA integrity_check(1)")? {
-        None => rows(connection),
+        None => rows(connection, |_| true),
         damage => Ok(Findings { damage, ..Findings::default() }),
     }
 }
@@ -58,13 +59,13 @@ pub(super) fn quick(connection: &Connection) -> rusqlite::Result<Option<String>>
     damage(connection, "PRAGMA quick_check(1)")
 }
 
-/// What stands in the rows of a file that is whole.
-pub(super) fn rows(connection: &Connection) -> rusqlite::Result<Findings> {
+/// What stands in the rows of a file that is whole. Of those that do not read back, of what is over, those are named that `is_named` says.
+pub(super) fn rows(connection: &Connection, is_named: impl Fn(&Unread) -> bool) -> rusqlite::Result<Findings> {
     // An older schema is read when it has been changed.
     if schema::version(connection)? != schema::VERSION {
         return Ok(Findings::default());
     }
-    recovery::find_unreadable(connection)
+    recovery::find_unreadable(connection, is_named)
 }
 
 /// What a check finds.

@@ -176,6 +176,36 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
 }
 
 #[test]
+fn what_has_to_stay_keeps_nothing_else_from_being_removed_and_a_backup_is_made_also_where_none_are_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let edited = Connection::open(&path).expect("a database");
+    // Batch 1 is over, but what is not refers to its closing; more rows of it can't be read than a doctor names. Another batch is over.
+    edited
+        .execute_batch(
+            "DROP TRIGGER operation_comes_before_the_closing; DROP TRIGGER delivery_spoken_needs_evidence; DELETE FROM claim;
+             UPDATE delivery SET state = 'spoken' WHERE sequence = 1; UPDATE batch SET state = 'closed' WHERE sequence = 1;
+             UPDATE delivery SET state = 'superseded', superseded_by = (SELECT delivery_id FROM delivery WHERE sequence = 1) WHERE sequence = 2;
+             WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 60)
+             INSERT INTO operation SELECT 1000 + n, 'op_x' || n, 'a|b|c|' || (70000 + n), batch_id, 100 + n, party_id, session_id, 'trn_x', tool,
+               arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
+             FROM operation, number WHERE sequence = 1;
+             INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')",
+        )
+        .expect("edited");
+    drop(edited);
+    assert_eq!(contents(&examine(&path, now())).findings.unreadable_total, 61);
+    let done = mend(&path, &Options { backups: 0, ..options() }).expect("mended");
+    let [done] = done.as_slice() else { panic!("{done:?}") };
+    assert!(done.starts_with("removed 1 batches that were over") && done.contains("bat_x"), "{done}");
+    let well = examine(&path, now());
+    assert_eq!(contents(&well).findings.unreadable_total, 60, "what is referred to stays, and is said to");
+    assert_eq!(well.backups.len(), 1, "what was removed is in a backup");
+    assert!(done.contains(&well.backups[0].file.display().to_string()), "{done}");
+}
+
+#[test]
 fn what_a_name_beside_the_store_leads_to_is_left_alone() {
     let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let path = path_in(directory.path());
