@@ -11,7 +11,7 @@ use super::clock::{random, wall};
 use super::running::problems_of_the_store;
 use super::upkeep::{lost_text, unreadable_rows};
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, examine, is_missing, mend};
+use crate::coordination::{Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, is_missing, mend};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -81,7 +81,8 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
         }
         (false, _) => {
             let by = if runs { "the box makes it when there is" } else { "a start of the box, or --mend, makes it then" };
-            problems.push(format!("There is no reserve for a full disk: see that 4 MiB are free on its disk; {by}."));
+            let room = size(RESERVE_ROOM_BYTES);
+            problems.push(format!("There is no reserve for a full disk: see that {room} are free on its disk; {by}."));
         }
     }
     for file in &found.readable_by_others {
