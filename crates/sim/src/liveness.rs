@@ -26,6 +26,9 @@ impl World {
                 break;
             }
         }
+        for record in self.rig.store.operations.values().filter(|record| record.state.settled()) {
+            self.rig.tools.settles(record, false, &mut self.rig.findings);
+        }
         let (batches, deliveries) = (self.open_batches(), self.open_deliveries());
         let ended = batches.is_empty() && deliveries.is_empty();
         let left = if ended { String::new() } else { format!("never told: {deliveries:?}; never closed: {batches:?}") };

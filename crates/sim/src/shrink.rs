@@ -61,7 +61,7 @@ impl<P: Fn(&Script) -> Option<Violation>> Found<P> {
 
     fn plainer_box(&mut self) {
         let plain = Parameters::default();
-        let cuts: [fn(&mut Parameters, &Parameters); 10] = [
+        let cuts: [fn(&mut Parameters, &Parameters); 11] = [
             |own, plain| own.marks = plain.marks,
             |own, plain| own.line = plain.line,
             |own, plain| own.link_ms = plain.link_ms,
@@ -72,6 +72,7 @@ impl<P: Fn(&Script) -> Option<Violation>> Found<P> {
             |own, plain| own.rtcp = plain.rtcp,
             |own, plain| own.answer_after_ms = plain.answer_after_ms,
             |own, plain| own.report_after_ms = plain.report_after_ms,
+            |own, plain| own.keep_ms = plain.keep_ms,
         ];
         for plainer in cuts {
             let mut cut = self.script.clone();

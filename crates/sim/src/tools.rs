@@ -275,7 +275,8 @@ impl Tools {
     }
 
     /// How an operation ended goes on record: it must be what may be known.
-    pub fn settles(&self, record: &OperationRecord, findings: &mut Findings) {
+    /// What is known of it may not be on record yet where the store is `unwell`; until then nobody knows.
+    pub fn settles(&self, record: &OperationRecord, unwell: bool, findings: &mut Findings) {
         let sent = self.sent.get(&record.id);
         let refused = sent.is_some_and(|sent| sent.refused);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
@@ -285,7 +286,7 @@ impl Tools {
         let right = match record.state {
             OperationState::Failed | OperationState::Cancelled => none_happened || refused,
             // Its tool may say that it happened after an executor has ruled that out: what could not be put on record stays in doubt.
-            OperationState::Unknown => !none_happened || unheard_of || sent.is_some_and(|sent| sent.claims_it),
+            OperationState::Unknown => !none_happened || unheard_of || unwell || sent.is_some_and(|sent| sent.claims_it),
             OperationState::Compensated => sent.is_some_and(|sent| sent.undone),
             OperationState::Succeeded | OperationState::TooLate => sent.is_some_and(|sent| sent.claims_it),
             _ => true,

@@ -112,10 +112,15 @@ impl Operation {
             // The tool has it: nothing to be written, its callback or the deadline settles it.
             AttemptOutcome::Deferred => None,
             AttemptOutcome::Failed { error, executed, retryable, retry_after_ms } => {
-                if attempt != self.record.attempt || !self.out || self.record.state.settled() {
+                // The first word on an attempt is what counts.
+                if attempt != self.record.attempt || !std::mem::take(&mut self.out) {
                     return None;
                 }
-                self.out = false;
+                if self.record.state.settled() {
+                    // It was given up before this came, or could be put on record.
+                    let ruled_out = self.record.state == OperationState::Unknown && *executed == Executed::No && !self.maybe();
+                    return ruled_out.then(|| self.receive(&OperationResult::Failed(error.clone()), step.now));
+                }
                 self.record.maybe_executed |= *executed == Executed::Maybe;
                 self.record.error = Some(clean(error));
                 if self.record.state == OperationState::Cancelling {

@@ -73,7 +73,12 @@ impl Ledger {
         }
         ledger.resume_replacements();
         let mut effects = Vec::new();
-        for lane in ledger.lanes.keys().copied().collect::<Vec<u64>>() {
+        let lanes: Vec<u64> = ledger.lanes.keys().copied().collect();
+        // Before anything is told: what a store that fails again keeps from changing is on record all the same.
+        for lane in &lanes {
+            ledger.is_on_record(*lane);
+        }
+        for lane in lanes {
             ledger.pump(lane, step, &mut effects);
         }
         (ledger, effects)

@@ -70,22 +70,9 @@ impl Topics {
 
 impl Ledger {
     /// A closing that is to be told, and that something newer has overtaken, is told no more. Asked whenever a batch has changed
-    /// durably, so that it holds for results that come later, and after a restart.
+    /// durably, so that it holds for results that come later.
     pub(super) fn supersede(&mut self, number: u64, step: &mut Step, effects: &mut Vec<Effect>) {
-        let Some(batch) = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()) else { return };
-        let owner = owner(&batch.record);
-        let (mut newer, mut later) = (false, false);
-        for operation in &batch.operations {
-            let policy = self.world.policy(&operation.record.tool);
-            let Some(topic) = policy.topic.clone() else { continue };
-            let version = version(operation, &self.world);
-            let newest = self.topics.newest.entry((owner.clone(), topic)).or_default();
-            newer |= newest.until == 0 || newest.lane < number;
-            later |= version > newest.version;
-            newest.lane = newest.lane.max(number);
-            newest.version = newest.version.max(version);
-            newest.until = if version.is_some() { self.next_lane } else { newest.until.max(number) };
-        }
+        let (newer, later) = self.is_on_record(number);
         // Only what is new makes others obsolete; a batch on which nothing is new can only be so itself.
         let lanes = match (later, newer) {
             (true, _) => 0..=u64::MAX,
@@ -98,6 +85,25 @@ impl Ledger {
             let state = if by == Overtaken::ByVersion { DeliveryState::Suppressed } else { DeliveryState::Superseded };
             self.put(lane, Work::Obsolete { state }, step, effects);
         }
+    }
+
+    /// What a batch has on record is known of its topics; says whether it is the newest request, and whether a version of it the latest.
+    pub(super) fn is_on_record(&mut self, number: u64) -> (bool, bool) {
+        let (mut newer, mut later) = (false, false);
+        let Some(batch) = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref()) else { return (newer, later) };
+        let owner = owner(&batch.record);
+        for operation in &batch.operations {
+            let policy = self.world.policy(&operation.record.tool);
+            let Some(topic) = policy.topic.clone() else { continue };
+            let version = version(operation, &self.world);
+            let newest = self.topics.newest.entry((owner.clone(), topic)).or_default();
+            newer |= newest.until == 0 || newest.lane < number;
+            later |= version > newest.version;
+            newest.lane = newest.lane.max(number);
+            newest.version = newest.version.max(version);
+            newest.until = if version.is_some() { self.next_lane } else { newest.until.max(number) };
+        }
+        (newer, later)
     }
 
     /// Whether a batch's closing is still to be told, and something newer is known on every topic of it.

@@ -110,10 +110,18 @@ impl Operation {
         if how == Attempted::Succeeded {
             return Some(self.receive());
         }
-        if attempt != self.row.attempt || !self.out || self.settled() {
+        if attempt != self.row.attempt || !std::mem::take(&mut self.out) {
             return None;
         }
-        self.out = false;
+        if self.settled() {
+            // It was given up before this was known.
+            let ruled_out = self.row.state == OperationState::Unknown && how == Attempted::NotExecuted && !self.maybe();
+            if ruled_out {
+                self.error = true;
+                self.settle(OperationState::Failed);
+            }
+            return ruled_out.then_some(Received::Reconciled);
+        }
         self.error = true;
         self.row.maybe |= how == Attempted::Maybe;
         if self.row.state == OperationState::Cancelling {

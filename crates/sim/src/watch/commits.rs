@@ -117,7 +117,7 @@ impl Watch {
                     findings.edge(Machine::Operation, "Accepted", edges::operation(record.state), || format!("{record:?}"));
                 }
                 Write::UpdateOperation(record) => {
-                    operation(store, record, tools, findings);
+                    operation(store, record, tools, self.unwell(at.now), findings);
                     let unasked = self.commits.to_be_asked.get(&record.id).filter(|_| record.state == OperationState::Unknown);
                     let in_time =
                         |(_, deadline_ms): &(u64, u64)| at.wall.age_ms(record.accepted).is_some_and(|age| age + 5_000 < *deadline_ms);
@@ -327,11 +327,11 @@ impl Watch {
 pub type Policies = BTreeMap<String, ToolPolicy>;
 
 /// How an operation goes on.
-fn operation(store: &MemoryStore, record: &OperationRecord, tools: &Tools, findings: &mut Findings) {
+fn operation(store: &MemoryStore, record: &OperationRecord, tools: &Tools, unwell: bool, findings: &mut Findings) {
     let Some(known) = store.operations.get(&record.id) else { return };
     findings.edge(Machine::Operation, edges::operation(known.state), edges::operation(record.state), || format!("{record:?}"));
     if known.state != record.state && record.state.settled() {
-        tools.settles(record, findings);
+        tools.settles(record, unwell, findings);
     }
 }
 
