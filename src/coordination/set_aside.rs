@@ -63,13 +63,14 @@ fn free_name(path: &Path, boot: BootId, infix: &str) -> PathBuf {
 /// Goes on with what a cut has interrupted, if there is any such thing. None, too, where somebody has put a store back meanwhile.
 pub(super) fn resume(path: &Path, boot: BootId) -> Result<Option<SetAside>, OpenError> {
     let Some((phase, set_aside)) = noted(path)? else { return Ok(None) };
+    // What is still to be moved aside is there itself, unless it was not there.
+    if (phase == Phase::Moved || was_missing(&set_aside.path)) && is_put_back(path).map_err(|error| from_io(&error, path))? {
+        tracing::warn!(path = %path.display(), "a store has been put where one was set aside");
+        done(path)?;
+        return Ok(None);
+    }
     match phase {
         Phase::Moving => move_parts(path, &set_aside)?,
-        Phase::Moved if is_put_back(path).map_err(|error| from_io(&error, path))? => {
-            tracing::warn!(path = %path.display(), "a store has been put where one was set aside");
-            done(path)?;
-            return Ok(None);
-        }
         Phase::Moved => {
             // A copy that stands elsewhere too, or nothing.
             remove(path).map_err(|error| from_io(&error, path))?;

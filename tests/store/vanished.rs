@@ -119,11 +119,11 @@ fn a_power_cut_while_a_backup_takes_its_place_is_gone_on_with() {
     }
 }
 
-/// A store that was set aside as `infix` says, and nothing could take its place yet.
-fn note_moved(path: &Path, infix: &str) {
+/// A store that was set aside as `infix` says, as far as `word` says, and nothing could take its place yet.
+fn note(path: &Path, word: &str, infix: &str) {
     let target = format!("state.db{infix}{}-1", BootId(7));
     fs::write(path.with_file_name(&target), b"").expect("written");
-    fs::write(path.with_file_name("state.db.damaged"), format!("moved\n{target}\nit was not there\n")).expect("written");
+    fs::write(path.with_file_name("state.db.damaged"), format!("{word}\n{target}\nit was not there\n")).expect("written");
 }
 
 #[test]
@@ -136,15 +136,16 @@ fn a_store_that_somebody_puts_back_before_another_took_its_place_is_used_and_nev
     assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
     drop(store);
     // Found, and put back.
-    note_moved(&path, ".missing-");
-    let (store, recovered) = open(&path, 8);
-    assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1));
-    assert!(!path.with_file_name("state.db.damaged").exists());
-    assert_eq!(lost_stores(&path).len(), 1, "that it had gone stays said");
-    drop(store);
+    for word in ["moving", "moved"] {
+        note(&path, word, ".missing-");
+        let (store, recovered) = open(&path, 8);
+        assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1), "{word}");
+        assert!(!path.with_file_name("state.db.damaged").exists());
+        assert_eq!(lost_stores(&path).len(), 1, "that it had gone stays said");
+    }
 
     // One that is damaged is kept, too.
-    note_moved(&path, ".corrupt-");
+    note(&path, "moved", ".corrupt-");
     let mut bytes = fs::read(&path).expect("there");
     bytes[4_096..].fill(0xa5);
     fs::write(&path, &bytes).expect("written");
@@ -157,7 +158,7 @@ fn a_store_that_somebody_puts_back_before_another_took_its_place_is_used_and_nev
     // So is a log without its file.
     fs::remove_file(&path).expect("removed");
     fs::remove_file(path.with_file_name(format!("state.db.corrupt-{}-1", BootId(7)))).expect("removed");
-    note_moved(&path, ".corrupt-");
+    note(&path, "moved", ".corrupt-");
     fs::write(path.with_file_name("state.db-wal"), b"what the log held").expect("written");
     assert!(open(&path, 10).0.loss().is_some());
     let kept = path.with_file_name(format!("state.db.corrupt-{}-1-wal", BootId(10)));
