@@ -11,7 +11,7 @@ use super::clock::{random, wall};
 use super::running::problems_of_the_store;
 use super::upkeep::{lost_text, unreadable_rows};
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, examine, is_missing, mend};
+use crate::coordination::{Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, is_missing, mend};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -81,15 +81,16 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
         }
         (false, _) => {
             let by = if runs { "the box makes it when there is" } else { "a start of the box, or --mend, makes it then" };
-            problems.push(format!("There is no reserve for a full disk: see that 4 MiB are free on its disk; {by}."));
+            let room = size(RESERVE_ROOM_BYTES);
+            problems.push(format!("There is no reserve for a full disk: see that {room} are free on its disk; {by}."));
         }
     }
     for file in &found.readable_by_others {
         problems.push(format!("{} can be read by others: --mend makes it private, while the box does not run.", file.display()));
     }
-    for file in &found.of_another_user {
+    for file in &found.of_root {
         problems.push(format!(
-            "{} belongs to another user than its directory, whose box can't open it: --mend as root gives it back.",
+            "{} belongs to root, and the box, which another user runs, can't open it: --mend as root gives it to that user.",
             file.display()
         ));
     }

@@ -169,7 +169,7 @@ impl LedgerTask {
                     match running.store.restart_wanted() {
                         None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
                         Some(reason) => {
-                            health.raise("store", Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                            health.raise(watch::STORE, Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
                             anew.send_if_modified(|wanted| wanted.replace(reason).is_none());
                         }
                     }

@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{Findings, check_store, is_backup_due, is_missing, lost_stores, make_backup, was_missing};
+use crate::coordination::{Findings, check_store, is_backup_due, is_gone, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -57,7 +57,7 @@ impl Rounds {
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
-            let found = (check || due || is_missing(&store)).then(|| check_store(&store));
+            let found = (check || due || is_gone(&store)).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
             let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
             let backup = (due && whole).then(|| make_backup(&store, backups));
@@ -69,12 +69,17 @@ impl Rounds {
             Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
             Some(Ok(found)) => {
                 self.checked = Some(now);
+                health.clear(CHECK);
                 show_unreadable(health, &found, path);
             }
-            // The writer meets the same fault, and health says so.
+            // The writer need not meet the same fault, and no backup is made.
             Some(Err(error)) => {
                 self.failed = Some(now);
                 warn!(%error, "the store could not be checked");
+                let text = format!(
+                    "the store can't be checked, and has no backup made: {error}: check the disk (dmesg); it is tried again in an hour"
+                );
+                health.raise(CHECK, Impact::Degrades, text);
             }
         }
         match backup {
@@ -151,8 +156,9 @@ pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
 }
 
 /// What health calls that which is looked after here.
-pub(super) const PARTS: [&str; 3] = [DAMAGE, BACKUP, HISTORY];
+pub(super) const PARTS: [&str; 4] = [DAMAGE, CHECK, BACKUP, HISTORY];
 const DAMAGE: &str = "damage";
+const CHECK: &str = "check";
 const BACKUP: &str = "backup";
 const HISTORY: &str = "history";
 
@@ -183,14 +189,20 @@ mod tests {
         let path = directory.path().join("state.db");
         let begun = Instant::now();
         let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
-        // There is nothing to read yet.
+        let unchecked = || health.report(begun).problems.iter().any(|problem| problem.starts_with("check: ") && problem.contains("dmesg"));
+        // There is nothing that can be read.
+        std::fs::create_dir(&path).unwrap();
         assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        assert_eq!((unchecked(), health.report(begun).status), (true, Status::Degraded), "nobody hears that it is not checked");
+        std::fs::remove_dir(&path).unwrap();
         make_store(&path);
         let just_before = begun + RETRY_EVERY - Duration::from_millis(1);
         assert_eq!(rounds.go(&path, 1, &health, just_before).await.unwrap(), None);
         assert!((rounds.checked, backups(&path).len()) == (None, 0), "a check that has failed is tried again at once");
         let at = begun + RETRY_EVERY;
+        assert!(unchecked());
         assert_eq!(rounds.go(&path, 1, &health, at).await.unwrap(), None);
+        assert!(!unchecked());
         assert_eq!((rounds.checked, rounds.made, backups(&path).len()), (Some(at), at, 1));
 
         // A backup that can't be made is not tried every minute either: something is in the way of it.
@@ -230,6 +242,27 @@ mod tests {
         let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
         assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
         assert_eq!(backups(&path).len(), 1, "the backup that there is takes its place");
+        // Also where all that stood beside it was taken with it.
+        for entry in std::fs::read_dir(directory.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
+    }
+
+    #[tokio::test]
+    async fn a_first_page_that_is_no_databases_any_more_is_damage() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[..4_096].fill(0xa5);
+        std::fs::write(&path, bytes).unwrap();
+        let what = rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
+        assert!(what.as_ref().is_some_and(|what| what.contains("not a database")), "{what:?}");
     }
 
     #[test]

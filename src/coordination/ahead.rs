@@ -117,14 +117,14 @@ const LOG_FRAME_BYTES: u64 = 24;
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK_BYTES_MAX, chunk};
+    use super::{CHUNK_BYTES_MAX, chunk, reserve};
 
     #[test]
     fn a_file_of_whole_chunks_is_as_long_as_it_is_to_be_and_no_shorter_for_what_it_has() {
         for whole in [1, 4_096, 3 << 20, (1 << 30) - 1, 1 << 30, (1 << 31) + 4_096, 100 << 30] {
             let chunk = u64::try_from(chunk(whole)).expect("positive");
             // What the engine makes of the pages that there are, up to as much as the reserve gives before the end.
-            for pages in [whole, whole.saturating_sub(2 << 20).max(1)] {
+            for pages in [whole, whole.saturating_sub(reserve::BYTES).max(1)] {
                 let long = pages.div_ceil(chunk) * chunk;
                 // A byte more a chunk, at most.
                 assert!(long >= whole && long <= whole + whole / CHUNK_BYTES_MAX, "{pages} of {whole} bytes in chunks of {chunk}");

@@ -12,6 +12,7 @@ use rusqlite::Connection;
 use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
+use super::set_aside::{PARTS, remove};
 use super::{check, connection, schema};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
@@ -47,31 +48,45 @@ pub fn is_backup_due(path: &Path, now: Wall, running_for: Duration) -> bool {
 /// [`make_backup`] by a connection that is open.
 pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<PathBuf, BackupError> {
     let temporary = sibling(path, MAKING);
-    let about = |error: std::io::Error| BackupError::Write { file: temporary.clone(), reason: error.to_string() };
     let needed = bytes_needed(connection)?;
     if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
         return Err(BackupError::NoSpace { needed });
     }
-    // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
-    drop(fs::remove_file(&temporary));
-    drop(private_file(&temporary).map_err(about)?);
     let number = numbered(path).first().map_or(1, |(number, _)| number.saturating_add(1));
     let target = sibling(path, &format!("{INFIX}{number}"));
-    let made = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
-        verify(&temporary).map_err(|what| BackupError::Damaged { what })?;
-        File::open(&temporary).and_then(|file| file.sync_all()).map_err(about)?;
-        fs::rename(&temporary, &target).and_then(|()| sync_directory(path)).map_err(about)
-    });
-    if let Err(error) = made {
-        drop(fs::remove_file(&temporary));
-        return Err(error);
-    }
+    write_whole(connection, &temporary, &target)?;
     for (_, old) in numbered(path).into_iter().skip(keep.max(1) as usize) {
         if let Err(error) = fs::remove_file(&old) {
             tracing::warn!(file = %old.display(), %error, "an old backup could not be removed");
         }
     }
     Ok(target)
+}
+
+/// Puts what the connection reads in the place of its file, which has gone.
+pub(super) fn put_back(connection: &Connection, path: &Path) -> Result<(), BackupError> {
+    write_whole(connection, &sibling(path, RESTORING), path)
+}
+
+/// Writes all that the connection reads to `target`, by way of `temporary`: durably, and checked, or not at all.
+fn write_whole(connection: &Connection, temporary: &Path, target: &Path) -> Result<(), BackupError> {
+    let about = |error: std::io::Error| BackupError::Write { file: temporary.to_owned(), reason: error.to_string() };
+    // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
+    drop(fs::remove_file(temporary));
+    drop(private_file(temporary).map_err(about)?);
+    let written = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
+        verify(temporary).map_err(|what| BackupError::Damaged { what })?;
+        File::open(temporary).and_then(|file| file.sync_all()).map_err(about)?;
+        // A log that is left there belongs to another file, and must not be read into this one.
+        for part in PARTS.iter().skip(1) {
+            remove(&sibling(target, part)).map_err(about)?;
+        }
+        fs::rename(temporary, target).and_then(|()| sync_directory(target)).map_err(about)
+    });
+    if written.is_err() {
+        drop(fs::remove_file(temporary));
+    }
+    written
 }
 
 /// Free space without which no backup is made (bytes): its own, and what the store may need meanwhile.
@@ -81,20 +96,17 @@ pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
     Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
 }
 
-/// Puts the newest good backup in the place of the store, where there is none. Says which, if there was one.
-pub(super) fn restore_newest(path: &Path) -> Result<Option<PathBuf>, OpenError> {
+/// Copies the newest good backup of the store at `path` to `new`, which is not there. Says which, if there was one.
+pub(super) fn restore_newest(path: &Path, new: &Path) -> Result<Option<PathBuf>, OpenError> {
     for (_, backup) in numbered(path) {
         if let Err(what) = verify(&backup) {
             tracing::error!(backup = %backup.display(), what, "a backup can't be used");
             continue;
         }
-        let temporary = sibling(path, RESTORING);
-        let about = |error: std::io::Error| from_io(&error, &temporary);
-        drop(fs::remove_file(&temporary));
-        let mut copy = private_file(&temporary).map_err(about)?;
+        let about = |error: std::io::Error| from_io(&error, new);
+        let mut copy = private_file(new).map_err(about)?;
         let mut from = File::open(&backup).map_err(|error| from_io(&error, &backup))?;
         std::io::copy(&mut from, &mut copy).and_then(|_| copy.sync_all()).map_err(about)?;
-        fs::rename(&temporary, path).and_then(|()| sync_directory(path)).map_err(about)?;
         return Ok(Some(backup));
     }
     Ok(None)

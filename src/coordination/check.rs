@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use serde::Serialize;
 
-use super::error::ReadError;
-use super::files::is_missing;
+use super::error::{ReadError, says_damaged};
+use super::files::is_gone;
+use super::rows::Unread;
 use super::{connection, recovery, schema};
 
 /// What the check of a whole store finds.
@@ -29,20 +30,18 @@ pub struct UnreadableRow {
     pub what: String,
 }
 
-/// Checks the store at `path` to the last index entry and the last row. It reads beside a running box, and takes as long as reading
+/// Checks the store at `path`, which has been opened, to the last index entry and the last row. It reads beside a running box, and takes as long as reading
 /// the whole file.
 ///
 /// # Errors
 /// The file can't be read, which is no damage.
 pub fn find(path: &Path) -> Result<Findings, ReadError> {
-    if is_missing(path) {
+    if is_gone(path) {
         return Ok(Findings { damage: Some("its file is not there any more".to_owned()), ..Findings::default() });
     }
     match connection::open_read_only(path).and_then(|connection| all(&connection)) {
         Ok(found) => Ok(found),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-            Ok(Findings { damage: Some(error.to_string()), ..Findings::default() })
-        }
+        Err(error) if says_damaged(&error) => Ok(Findings { damage: Some(error.to_string()), ..Findings::default() }),
         Err(error) => Err(error.into()),
     }
 }
@@ -50,7 +49,7 @@ pub fn find(path: &Path) -> Result<Findings, ReadError> {
 /// [`find`] by a connection that is open.
 pub(super) fn all(connection: &Connection) -> rusqlite::Result<Findings> {
     match damage(connection, "PRAGMA integrity_check(1)")? {
-        None => rows(connection),
+        None => rows(connection, |_| true),
         damage => Ok(Findings { damage, ..Findings::default() }),
     }
 }
@@ -60,13 +59,13 @@ pub(super) fn quick(connection: &Connection) -> rusqlite::Result<Option<String>>
     damage(connection, "PRAGMA quick_check(1)")
 }
 
-/// What stands in the rows of a file that is whole.
-pub(super) fn rows(connection: &Connection) -> rusqlite::Result<Findings> {
+/// What stands in the rows of a file that is whole. Of those that do not read back, of what is over, those are named that `is_named` says.
+pub(super) fn rows(connection: &Connection, is_named: impl Fn(&Unread) -> bool) -> rusqlite::Result<Findings> {
     // An older schema is read when it has been changed.
     if schema::version(connection)? != schema::VERSION {
         return Ok(Findings::default());
     }
-    recovery::find_unreadable(connection)
+    recovery::find_unreadable(connection, is_named)
 }
 
 /// What a check finds.
@@ -77,7 +76,7 @@ fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>
     }
     // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
     match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
-        Err(error) if error.sqlite_error_code() != Some(ErrorCode::DatabaseCorrupt) => Err(error),
+        Err(error) if !says_damaged(&error) => Err(error),
         _ => Ok(Some(verdict)),
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, FileControl, OpenFlags};
 
 use super::error::{OpenError, from_engine};
 use super::{check, schema};
@@ -47,6 +47,12 @@ pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: 
 pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy == 0 { Ok(()) } else { Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)) }
+}
+
+/// Whether the file that is open stands in its place no more: nobody would find again what is written to it.
+pub(super) fn has_moved(connection: &Connection) -> bool {
+    let mut moved = 0;
+    connection.file_control(Some("main"), FileControl::HasMoved(&mut moved)).is_ok() && moved != 0
 }
 
 /// Opens the file at `path` to look in, while the box runs or not.

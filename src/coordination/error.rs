@@ -143,7 +143,8 @@ pub enum CommitError {
     /// The file is damaged: restart, so that the check decides what is to be done.
     #[error("the store is damaged: {0}")]
     Corrupt(String),
-    /// The file is not trusted any more, and this would begin something new: it is opened anew when the calls are over.
+    /// The file is not trusted any more, and this would begin something new; or it is not in its place any more, and this would be lost with it.
+    /// It is opened anew when the calls are over.
     #[error("the store has to be opened anew: {0}")]
     Restart(String),
     /// The disk did not do what it was told. If power is cut before it works again, the commit may be found after the restart.
@@ -267,8 +268,13 @@ pub enum BackupError {
 impl BackupError {
     /// Whether the store itself was found damaged, by reading it.
     pub fn is_damage(&self) -> bool {
-        matches!(self, Self::Read(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt))
+        matches!(self, Self::Read(error) if says_damaged(error))
     }
+}
+
+/// Whether the engine has read something that is no part of a database: a page, or the first one.
+pub(super) fn says_damaged(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// The error for what the operating system said about `path`.

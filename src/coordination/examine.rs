@@ -19,6 +19,7 @@ use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
 use super::schema;
 use super::set_aside::{self, listed};
+use crate::config::open_file;
 
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -29,8 +30,8 @@ pub struct Examination {
     pub files: BTreeMap<String, u64>,
     /// Files or directories that other users may read.
     pub readable_by_others: Vec<PathBuf>,
-    /// Files that belong to another user than their directory.
-    pub of_another_user: Vec<PathBuf>,
+    /// Files of root's, where another user runs the box.
+    pub of_root: Vec<PathBuf>,
     /// Files that were left behind by something that was cut short.
     pub leftovers: Vec<PathBuf>,
     /// The process that has the store; 0 where it does not say which.
@@ -135,7 +136,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         path: path.to_owned(),
         files: sizes(path),
         readable_by_others: files::readable_by_others(path),
-        of_another_user: files::of_another_user(path),
+        of_root: files::of_root(path),
         leftovers: leftovers(path),
         in_use_by: holder(path),
         free_bytes: free_bytes(directory(path)).ok(),
@@ -160,7 +161,7 @@ pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
 
 /// Who has the store, as its lock says.
 fn holder(path: &Path) -> Option<u32> {
-    let mut lock = fs::File::open(sibling(path, files::LOCK)).ok()?;
+    let mut lock = open_file(&sibling(path, files::LOCK)).ok()?;
     // A shared lock disturbs nobody who looks at the same time, and is given back at once.
     match lock.try_lock_shared() {
         Ok(()) => {
@@ -219,7 +220,7 @@ fn contents(connection: &Connection, without_log: bool, now: Wall) -> rusqlite::
         without_log,
         schema: (found, schema::VERSION),
         settings: settings.into_iter().map(setting).collect::<rusqlite::Result<_>>()?,
-        findings: if verdicts == ["ok"] { check::rows(connection)? } else { Findings::default() },
+        findings: if verdicts == ["ok"] { check::rows(connection, |_| true)? } else { Findings::default() },
         integrity: verdicts.join("; "),
         operations: by_state(connection, "operation")?,
         batches: by_state(connection, "batch")?,

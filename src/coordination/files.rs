@@ -3,13 +3,14 @@
 //! Beside `state.db` stand SQLite's own `-wal` and `-shm`, `state.db.lock`, and `state.db.reserve`.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
 use super::{schema, set_aside};
+use crate::config::open_file;
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -80,7 +81,7 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
 /// there and has held a store, by what stands beside it.
 pub(super) fn inspect(path: &Path) -> Result<bool, OpenError> {
     let mut header = Vec::new();
-    match File::open(path) {
+    match open_file(path) {
         Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(|error| from_io(&error, path))?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(from_io(&error, path)),
@@ -124,7 +125,12 @@ fn has_held_a_store(path: &Path) -> bool {
 
 /// Whether there is no file at `path` although there has been a store. Whoever wanted to begin anew would have taken what belongs to it, too.
 pub fn is_missing(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) && has_held_a_store(path)
+    is_gone(path) && has_held_a_store(path)
+}
+
+/// Whether there is no file at `path`.
+pub fn is_gone(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
 /// The file of this name and `suffix`, beside `path`.
@@ -146,23 +152,38 @@ pub(super) fn directory(path: &Path) -> &Path {
 
 /// What belongs to the store and other users may read or enter.
 pub(super) fn readable_by_others(path: &Path) -> Vec<PathBuf> {
-    all(path).filter(|file| fs::metadata(file).is_ok_and(|found| found.permissions().mode() & OTHERS != 0)).collect()
+    let is_open_to_others = |found: &Metadata| is_own(found) && found.permissions().mode() & OTHERS != 0;
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_open_to_others(&found))).collect()
 }
 
-/// What belongs to the store but to another user than its directory: the box, which runs as that one, can't open it.
-pub(super) fn of_another_user(path: &Path) -> Vec<PathBuf> {
-    let Ok(owner) = fs::metadata(directory(path)) else { return Vec::new() };
-    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| found.uid() != owner.uid())).collect()
+/// What belongs to the store and to root, where another user runs the box, which can't open it.
+pub(super) fn of_root(path: &Path) -> Vec<PathBuf> {
+    if user(path).is_none() {
+        return Vec::new();
+    }
+    let is_roots = |found: &Metadata| is_own(found) && found.uid() == ROOT;
+    all(path).filter(|file| fs::symlink_metadata(file).is_ok_and(|found| is_roots(&found))).collect()
 }
 
-/// Gives that to the user of the directory, which takes root.
+/// Gives that to the user that runs the box. What only root can give stays.
 pub(super) fn give_to_its_user(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
-    let given = of_another_user(path);
-    for file in &given {
-        let owner = fs::metadata(directory(path)).map_err(|error| from_io(&error, path))?;
-        lchown(file, Some(owner.uid()), Some(owner.gid())).map_err(|error| from_io(&error, file))?;
+    let Some((uid, gid)) = user(path) else { return Ok(Vec::new()) };
+    let mut given = Vec::new();
+    for file in of_root(path) {
+        match open_own(&file).and_then(|(own, _)| fchown(own, Some(uid), Some(gid))) {
+            Ok(()) => given.push(file),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            Err(error) => return Err(from_io(&error, &file)),
+        }
     }
     Ok(given)
+}
+
+/// The user that runs the box, and its group, unless that is root: the owner of the directory; or of the files, in a directory of root's
+/// that a group may write in.
+fn user(path: &Path) -> Option<(u32, u32)> {
+    let found = [fs::metadata(directory(path)), fs::symlink_metadata(sibling(path, LOCK)), fs::symlink_metadata(path)];
+    found.into_iter().flatten().find(|found| found.uid() != ROOT).map(|found| (found.uid(), found.gid()))
 }
 
 /// Everything whose name begins with that of the store.
@@ -174,8 +195,22 @@ fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Takes other users' access to a file, or to a directory, which stays one that its owner may enter.
 pub(super) fn make_private(path: &Path) -> io::Result<()> {
-    let mode = if fs::metadata(path)?.is_dir() { DIRECTORY_MODE } else { FILE_MODE };
-    fs::set_permissions(path, fs::Permissions::from_mode(mode))
+    let (file, found) = open_own(path)?;
+    let mode = if found.is_dir() { DIRECTORY_MODE } else { FILE_MODE };
+    file.set_permissions(fs::Permissions::from_mode(mode))
+}
+
+/// Opens what belongs to the store, to change whose it is or who may read it: never what its name only leads to, which root could be made to
+/// give away.
+fn open_own(path: &Path) -> io::Result<(File, Metadata)> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let found = file.metadata()?;
+    if is_own(&found) { Ok((file, found)) } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Whether it is a directory, or a file that has no other name.
+fn is_own(found: &Metadata) -> bool {
+    found.is_dir() || (found.is_file() && found.nlink() == 1)
 }
 
 /// A new file, or an emptied one, that nobody else may read.
@@ -183,9 +218,9 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Where a link stands in its place, what it leads to is somebody else's.
+/// Where a link stands in its place, what it leads to is somebody else's; a named pipe is not waited for.
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
-    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path).map_err(|error| from_io(&error, path))
+    options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| from_io(&error, path))
 }
 
 fn number(header: &[u8], at: usize) -> i64 {
@@ -202,6 +237,8 @@ const APPLICATION_ID_AT: usize = 68;
 const DIRECTORY_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 const OTHERS: u32 = 0o077;
+
+const ROOT: u32 = 0;
 
 /// What the lock's name ends in.
 pub(super) const LOCK: &str = ".lock";

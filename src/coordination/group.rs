@@ -8,12 +8,12 @@ use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
 use super::error::{CommitError, OpenError};
-use super::files::Lock;
+use super::files::{self, Lock};
 use super::reserve::Reserve;
 use super::retention::Retention;
 use super::rows;
 use super::stats::{Stats, Tally};
-use super::{ahead, connection};
+use super::{ahead, backup, connection};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -125,6 +125,8 @@ impl Committer {
     /// all is well.
     pub(super) fn look_after(&mut self) -> bool {
         self.tend();
+        // It sees whether the file is in its place.
+        let _ = self.connection();
         if !self.stats.read().writable {
             let tried = self.connection().and_then(|connection| Ok(connection.execute("UPDATE box SET reopened = reopened", [])?));
             if let Err(reason @ CommitError::Io(_)) = &tried
@@ -177,6 +179,10 @@ impl Committer {
             self.reopen(reason, None);
         }
         match &self.connection {
+            State::Open(connection) if connection::has_moved(connection) => {
+                self.stats.must_restart(HAS_MOVED);
+                Err(CommitError::Restart(HAS_MOVED.to_owned()))
+            }
             State::Open(connection) => Ok(connection),
             State::Failed { reason, .. } => Err(reason.clone()),
         }
@@ -220,6 +226,21 @@ impl Committer {
         };
         self.stats.open(matches!(self.connection, State::Open(_)));
         kept
+    }
+}
+
+impl Drop for Committer {
+    /// Where the file has gone, the connection alone has what was promised.
+    fn drop(&mut self) {
+        let State::Open(connection) = &self.connection else { return };
+        if connection::has_moved(connection) && files::is_gone(&self.path) {
+            match backup::put_back(connection, &self.path) {
+                Ok(()) => tracing::warn!(path = %self.path.display(), "the store's file had gone: it was written again, whole"),
+                Err(error) => {
+                    tracing::error!(%error, path = %self.path.display(), "the store's file has gone, and could not be written again")
+                }
+            }
+        }
     }
 }
 
@@ -293,6 +314,9 @@ impl Bars {
         }
     }
 }
+
+/// Why nothing more is written to a file that is open.
+const HAS_MOVED: &str = "the store's file was moved or removed while it was in use";
 
 /// What became of each commit of a group, and the deliveries that it moved: from the first state, none where it is new, to the
 /// second, none where it was removed.

@@ -6,19 +6,19 @@
 //! damaged file is evidence that something was asked for, and of nothing else: an operation that is found only there is `Unknown`
 //! too, whatever it says of itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use recado_core::ids::BatchId;
 use recado_core::ledger::{BatchRecord, BatchState, OperationRecord, OperationState, Write};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, Row, params};
 
 use super::connection;
 use super::error::CommitError;
 use super::files::{directory, sibling};
 use super::reserve::{self, free_bytes};
-use super::rows::{self, RowError};
+use super::rows;
 use super::secret::CallbackSecret;
 use super::set_aside::{PARTS, SetAside};
 use super::store::Options;
@@ -80,8 +80,8 @@ fn read(copy: &Path) -> Result<Evidence, String> {
     let connection = connection::open_damaged(copy).map_err(|error| error.to_string())?;
     connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(|error| error.to_string())?;
     Ok(Evidence {
-        batches: all_readable(&connection, "batch", |sql| rows::batches(&connection, sql, []), |batch| batch.id),
-        operations: all_readable(&connection, "operation", |sql| rows::operations(&connection, sql, []), |operation| operation.id),
+        batches: all_readable(&connection, "batch", rows::batch, |batch| batch.id),
+        operations: all_readable(&connection, "operation", rows::operation, |operation| operation.id),
         secret: connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok(),
         missing: None,
     })
@@ -164,35 +164,44 @@ fn adopt(connection: &Connection, batch: &BatchRecord, operations: &[&OperationR
     Ok(adopted)
 }
 
-/// The rows of a table that can be read, whatever pages between them can't be: behind such a page every number is asked for, until one leads
-/// to a page that can be read.
-fn all_readable<T, I: Ord>(
-    connection: &Connection,
-    table: &str,
-    read: impl Fn(&str) -> Result<Vec<T>, RowError>,
-    id: impl Fn(&T) -> I,
-) -> Vec<T> {
-    let next = format!("SELECT sequence FROM {table} WHERE sequence >= ? ORDER BY sequence LIMIT 1");
-    let (mut found, mut from, mut in_vain) = (Vec::new(), 0, 0);
-    while in_vain < IN_VAIN_MAX {
-        let there = connection.prepare_cached(&next).and_then(|mut next| next.query_row([from], |row| row.get::<_, i64>(0)).optional());
-        match there {
-            Ok(None) => break,
-            Ok(Some(sequence)) if sequence >= from => {
-                // A row that is not to be read is passed over; the next one may be.
-                found.extend(read(&format!("SELECT * FROM {table} WHERE sequence = {sequence}")).unwrap_or_default());
-                from = sequence.saturating_add(1);
+/// The rows of a table that can be read, in order, whatever pages between them can't be: behind such a page every number is asked for, until
+/// one leads to a page that can be read. A number that is damaged itself may lead past others; so the table is read from both ends.
+fn all_readable<T, I: Ord>(connection: &Connection, table: &str, read: impl Fn(&Row) -> Result<T, String>, id: impl Fn(&T) -> I) -> Vec<T> {
+    let (mut found, mut seen) = (Vec::new(), BTreeSet::new());
+    for (on, first, step) in [(">= ? ORDER BY sequence", 0, 1), ("<= ? ORDER BY sequence DESC", i64::MAX, -1)] {
+        let rows_from = format!("SELECT * FROM {table} WHERE sequence {on}");
+        let (mut at, mut in_vain) = (Some(first), 0);
+        while let Some(asked) = at
+            && in_vain < IN_VAIN_MAX
+        {
+            let mut last = asked;
+            let scanned = connection.prepare_cached(&rows_from).and_then(|mut rows_from| {
+                let mut rows = rows_from.query([asked])?;
+                while let Some(row) = rows.next()? {
+                    last = row.get("sequence")?;
+                    // A row that does not read back is passed over.
+                    if let Ok(record) = read(row)
+                        && seen.insert(id(&record))
+                    {
+                        found.push((last, record));
+                    }
+                }
+                Ok(())
+            });
+            if scanned.is_ok() {
+                break;
             }
-            // A damaged page; or a damaged tree, which need not be in order and would lead round and round.
-            Ok(Some(_)) | Err(_) => (from, in_vain) = (from.saturating_add(1), in_vain + 1),
+            // Never back: a tree that is out of order would lead round and round.
+            let furthest = if step > 0 { last.max(asked) } else { last.min(asked) };
+            (at, in_vain) = (furthest.checked_add(step), in_vain + 1);
         }
     }
-    let mut seen = std::collections::BTreeSet::new();
-    found.retain(|row| seen.insert(id(row)));
-    found
+    found.sort_by_key(|(sequence, _)| *sequence);
+    found.into_iter().map(|(_, record)| record).collect()
 }
 
-/// Numbers that are asked for in vain, in all: those of a thousand damaged pages. Where the last page is damaged, nothing else ends it.
+/// Numbers that are asked for in vain, from each end: those of a thousand damaged pages. Where the outermost page is damaged, nothing else
+/// ends it.
 const IN_VAIN_MAX: u32 = 20_000;
 
 pub(super) const EXAMINED: &str = ".examined";

@@ -1,6 +1,6 @@
 //! What a doctor can do for a store that nobody has open.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use super::set_aside::was_missing;
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
-/// Mends what can be mended: gives files to the user of their directory, takes other users' access, removes what was left behind, puts the
+/// Mends what can be mended: gives root's files to the user that runs the box, takes other users' access, removes what was left behind, puts the
 /// newest good backup or an empty store in the place of one that is damaged or not there, changes an older schema, makes the reserve, removes
 /// what is over and can't be read. Says what was done, a sentence each.
 ///
@@ -23,12 +23,12 @@ use super::{backup, check, connection, retention};
 /// [`OpenError::InUse`] while the box runs, which mends itself; otherwise what can't be mended.
 pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     // Nothing is touched beside a running box.
-    drop(Lock::take(path)?);
-    let given = files::give_to_its_user(path)?;
+    let give = || Lock::take(path).and_then(|_lock| files::give_to_its_user(path));
+    let given = give()?;
     let done = mend_files(path, options);
     // What root has made is the box's too, which runs as somebody else.
-    files::give_to_its_user(path)?;
-    let given = given.iter().map(|file| format!("gave {} to the user that its directory belongs to", file.display()));
+    give()?;
+    let given = given.iter().map(|file| format!("gave {} to the user that runs the box", file.display()));
     Ok(given.chain(done?).collect())
 }
 
@@ -74,29 +74,34 @@ fn remove_unreadable(path: &Path, backups: u32) -> Result<Option<String>, OpenEr
     let failed = |reason: String| OpenError::Io { path: path.to_owned(), reason };
     let _lock = Lock::take(path)?;
     let connection = connection::open(path, true, false, backups)?;
-    let mut found = check::rows(&connection).map_err(about)?;
-    let Some(first) = found.unreadable.first().map(|row| row.what.clone()) else { return Ok(None) };
-    if backups > 0 {
-        backup::make(&connection, path, backups).map_err(|error| failed(format!("{first}, and is kept without a backup: {error}")))?;
-    }
-    let mut removed = BTreeSet::new();
+    let (mut tried, mut removed, mut backup) = (BTreeSet::new(), Vec::new(), None);
     loop {
-        let batches: BTreeSet<String> = found.unreadable.into_iter().filter_map(|row| row.batch_id).collect();
-        let before = removed.len();
-        for batch in batches {
+        let to_try = |batch: &String| !tried.contains(batch);
+        let found = check::rows(&connection, |row| row.batch_id.as_ref().is_some_and(to_try)).map_err(about)?;
+        let mut batches = BTreeMap::new();
+        for row in found.unreadable {
+            batches.entry(row.batch_id.unwrap_or_default()).or_insert(row.what);
+        }
+        let Some(first) = batches.values().next() else { break };
+        if backup.is_none() {
+            // Where none are kept, none goes for it either.
+            let keep = if backups == 0 { u32::MAX } else { backups };
+            let made = backup::make(&connection, path, keep);
+            backup = Some(made.map_err(|error| failed(format!("{first}, and is kept without a backup: {error}")))?);
+        }
+        for (batch, what) in batches {
             match remove(&connection, &batch) {
-                Ok(()) => drop(removed.insert(batch)),
+                Ok(()) => removed.push(what),
                 // Something else refers to it: it stays, and is said to.
                 Err(CommitError::Constraint(_)) => {}
                 Err(error) => return Err(failed(error.to_string())),
             }
+            tried.insert(batch);
         }
-        if removed.len() == before {
-            break;
-        }
-        found = check::rows(&connection).map_err(about)?;
     }
-    Ok((!removed.is_empty()).then(|| format!("removed {} batches that were over and could not be read whole ({first})", removed.len())))
+    let (Some(backup), Some(first)) = (backup, removed.first()) else { return Ok(None) };
+    let number = removed.len();
+    Ok(Some(format!("removed {number} batches that were over and could not be read whole ({first}); {} has them", backup.display())))
 }
 
 fn remove(connection: &Connection, batch: &str) -> Result<(), CommitError> {

@@ -16,6 +16,7 @@ use super::error::ReadError;
 use super::recovery::{self, Recovered};
 use super::rows::{self, Claim, RowError, WAITING};
 use super::schema;
+use crate::config::open_file;
 
 /// A connection of its own, read-only. It works while the box runs, from another process too, and sees whole commits only.
 ///
@@ -88,7 +89,7 @@ impl Reader {
     /// Each [`ReadError`] says what to do.
     pub fn open(path: &Path) -> Result<Self, ReadError> {
         let path = PathBuf::from(path);
-        if let Err(error) = std::fs::File::open(&path) {
+        if let Err(error) = open_file(&path) {
             return Err(match error.kind() {
                 io::ErrorKind::NotFound => ReadError::Missing { path },
                 io::ErrorKind::PermissionDenied => ReadError::Permission { path },

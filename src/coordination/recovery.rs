@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::check::{Findings, UNREADABLE_MAX, UnreadableRow};
 use super::retention;
-use super::rows::{self, Claim, RowError};
+use super::rows::{self, Claim, RowError, Unread};
 
 /// The ledger as the store holds it, in order of sequence.
 ///
@@ -46,8 +46,8 @@ pub(super) fn load(connection: &Connection, recent_operations_max: u32) -> Resul
 }
 
 /// Reads every row, also those that [`load`] leaves out, and keeps none. One of what is owed is damage when it does not read back: without
-/// it nobody knows what that is.
-pub(super) fn find_unreadable(connection: &Connection) -> rusqlite::Result<Findings> {
+/// it nobody knows what that is. Of the others those are named that `is_named` says.
+pub(super) fn find_unreadable(connection: &Connection, is_named: impl Fn(&Unread) -> bool) -> rusqlite::Result<Findings> {
     note_kept(connection, 0)?;
     let mut found = Findings::default();
     rows::read_all(connection, "batch_id IN (SELECT batch_id FROM temp.kept)", |row| {
@@ -56,7 +56,7 @@ pub(super) fn find_unreadable(connection: &Connection) -> rusqlite::Result<Findi
             return;
         }
         found.unreadable_total += 1;
-        if found.unreadable.len() < UNREADABLE_MAX {
+        if found.unreadable.len() < UNREADABLE_MAX && is_named(&row) {
             found.unreadable.push(UnreadableRow { batch_id: row.batch_id, what: row.what });
         }
     })?;
@@ -72,7 +72,7 @@ fn note_kept(connection: &Connection, recent_operations_max: u32) -> rusqlite::R
          CREATE TEMP TABLE kept (batch_id TEXT PRIMARY KEY, is_owed INTEGER NOT NULL) STRICT, WITHOUT ROWID",
     )?;
     let owed = format!(
-        "INSERT INTO temp.kept
+        "INSERT OR IGNORE INTO temp.kept
            SELECT batch_id, 1 FROM batch WHERE state <> 'closed'
            UNION SELECT batch_id, 1 FROM delivery WHERE {waiting}
            UNION SELECT batch_id, 1 FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling', 'unknown')",

@@ -38,9 +38,9 @@ impl Reserve {
         fs::metadata(sibling(store, SUFFIX)).is_ok_and(|found| found.len() == BYTES)
     }
 
-    /// Whether the reserve of the store at `store` is not there, and there is room for it twice.
+    /// Whether the reserve of the store at `store` is not there, and there is room for it.
     pub(super) fn can_be_made(store: &Path) -> bool {
-        !Self::is_there(store) && free_bytes(directory(store)).is_ok_and(|free| free >= 2 * BYTES)
+        !Self::is_there(store) && free_bytes(directory(store)).is_ok_and(|free| free >= ROOM_BYTES)
     }
 
     /// Whether the space is kept back now.
@@ -83,7 +83,7 @@ impl Reserve {
         }
     }
 
-    /// Makes the reserve, if it is missing and there is room for it twice.
+    /// Makes the reserve, if it is missing and there is room for it.
     pub(super) fn restore(&mut self, now: Instant) {
         if self.held || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
             return;
@@ -93,7 +93,7 @@ impl Reserve {
             // What a cut left of it while it was given up, or made, keeps space that the store may need.
             drop(fs::remove_file(&self.path));
         }
-        if !there && free_bytes(directory(&self.path)).is_ok_and(|free| free < 2 * BYTES) {
+        if !there && free_bytes(directory(&self.path)).is_ok_and(|free| free < ROOM_BYTES) {
             return;
         }
         if !there && let Err(error) = fill(&self.path) {
@@ -146,6 +146,9 @@ pub(super) const SUFFIX: &str = ".reserve";
 /// Room for some hundreds of claims and outcomes, and for the checkpoint that they need: a quarter of it is enough, which is what is left
 /// where somebody else takes what they can, all the time.
 pub(super) const BYTES: u64 = 4 * 1024 * 1024;
+
+/// The free space with which it is made: as much again is left for others.
+pub const ROOM_BYTES: u64 = 2 * BYTES;
 
 /// So much is nobody's for a moment while the reserve is given up.
 pub(super) const STEP_BYTES: u64 = 64 * 1024;

@@ -119,7 +119,7 @@ pub(super) struct Unread {
 }
 
 /// Reads every row of every table of the ledger, those that are over too, and keeps none. Those that do not read back are `told`, each with
-/// whether the SQL condition `pick` holds for it. It holds for every claim.
+/// whether the SQL condition `pick` holds for it. It holds for every claim, and for what has no batch.
 pub(super) fn read_all(connection: &Connection, pick: &str, mut told: impl FnMut(Unread)) -> rusqlite::Result<()> {
     type Read = fn(&Row) -> Result<(), String>;
     let tables: [(&'static str, &str, &str, Read); 4] = [
@@ -134,7 +134,9 @@ pub(super) fn read_all(connection: &Connection, pick: &str, mut told: impl FnMut
         while let Some(row) = rows.next()? {
             if let Err(reason) = read(row) {
                 let what = unreadable(table, id_column, row, reason).to_string();
-                told(Unread { batch_id: row.get("batch_id").ok(), what, is_picked: row.get("is_picked")? });
+                // Nobody knows of what has no batch whether it is.
+                let is_picked = row.get::<_, Option<bool>>("is_picked")?.unwrap_or(true);
+                told(Unread { batch_id: row.get("batch_id").ok(), what, is_picked });
             }
         }
     }
@@ -268,7 +270,8 @@ fn put_delivery(connection: &Connection, record: &DeliveryRecord, sql: &str) -> 
     Ok(changed)
 }
 
-fn operation(row: &Row) -> Result<OperationRecord, String> {
+/// An operation, from a whole row.
+pub(super) fn operation(row: &Row) -> Result<OperationRecord, String> {
     Ok(OperationRecord {
         id: parse(row, "operation_id")?,
         intent_key: IntentKey(column(row, "intent_key")?),
@@ -289,7 +292,8 @@ fn operation(row: &Row) -> Result<OperationRecord, String> {
     })
 }
 
-fn batch(row: &Row) -> Result<BatchRecord, String> {
+/// A batch, from a whole row.
+pub(super) fn batch(row: &Row) -> Result<BatchRecord, String> {
     Ok(BatchRecord {
         id: parse(row, "batch_id")?,
         session: parse(row, "session_id")?,

@@ -2,17 +2,19 @@
 //! there although one has been: what is left of it is moved, and an empty file says so until somebody has seen to it.
 //!
 //! A note beside the store makes it one step over power cuts: it is written before the first file is moved, and removed when the
-//! store that takes the place has recorded the loss. Until then whatever stands in the old place is no store that anybody
-//! has been answered from.
+//! store that takes the place stands there, with the loss on record. Until then that one has a name of its own: what else
+//! stands in the old place was put there by somebody.
 
-use std::fs;
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 
 use recado_core::ids::BootId;
 
+use super::backup::backups;
 use super::error::{OpenError, from_io};
 use super::files::{directory, private_file, sibling, sync_directory};
+use crate::config::open_file;
 
 /// A store that was set aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,40 +46,82 @@ fn begin(path: &Path, boot: BootId, infix: &str, reason: &str) -> Result<SetAsid
     if there.len() >= SET_ASIDE_MAX {
         return Err(OpenError::TooManySetAside { path: path.to_owned(), number: there.len() });
     }
-    let mut number = 1;
-    let target = loop {
-        let target = sibling(path, &format!("{infix}{boot}-{number}"));
-        if !PARTS.iter().any(|part| sibling(&target, part).exists()) {
-            break target;
-        }
-        number += 1;
-    };
-    let set_aside = SetAside { path: target, reason: reason.lines().next().unwrap_or_default().to_owned() };
+    let set_aside = SetAside { path: free_name(path, boot, infix), reason: reason.lines().next().unwrap_or_default().to_owned() };
     note(path, Phase::Moving, &set_aside)?;
     tracing::error!(reason, path = %path.display(), set_aside = %set_aside.path.display(), "{}", said(infix));
     move_parts(path, &set_aside)?;
     Ok(set_aside)
 }
 
-/// Goes on with what a cut has interrupted, if there is any such thing.
-pub(super) fn resume(path: &Path) -> Result<Option<SetAside>, OpenError> {
+/// A name that none of a store's files has.
+fn free_name(path: &Path, boot: BootId, infix: &str) -> PathBuf {
+    let names = (1_u64..).map(|number| sibling(path, &format!("{infix}{boot}-{number}")));
+    let is_free = |name: &PathBuf| !PARTS.iter().any(|part| sibling(name, part).exists());
+    names.into_iter().find(is_free).unwrap_or_else(|| path.to_owned())
+}
+
+/// Goes on with what a cut has interrupted, if there is any such thing. None, too, where somebody has put a store back meanwhile.
+pub(super) fn resume(path: &Path, boot: BootId) -> Result<Option<SetAside>, OpenError> {
     let Some((phase, set_aside)) = noted(path)? else { return Ok(None) };
+    // What is still to be moved aside is there itself, unless it was not there.
+    if (phase == Phase::Moved || was_missing(&set_aside.path)) && is_put_back(path).map_err(|error| from_io(&error, path))? {
+        tracing::warn!(path = %path.display(), "a store has been put where one was set aside");
+        done(path)?;
+        return Ok(None);
+    }
     match phase {
         Phase::Moving => move_parts(path, &set_aside)?,
-        // A store that was begun and that nobody has been answered from.
         Phase::Moved => {
-            for part in PARTS {
-                remove(&sibling(path, part))?;
+            // A copy that stands elsewhere too, or nothing.
+            remove(path).map_err(|error| from_io(&error, path))?;
+            // A log without its file belongs to one that somebody may still have.
+            let target = free_name(path, boot, DAMAGED);
+            for part in PARTS.iter().skip(1) {
+                let file = sibling(path, part);
+                if file.exists() {
+                    fs::rename(&file, sibling(&target, part)).map_err(|error| from_io(&error, &file))?;
+                }
             }
         }
     }
     Ok(Some(set_aside))
 }
 
+/// Whether there is a file at `path` that holds something else than a backup does: what happened after that is not in one.
+fn is_put_back(path: &Path) -> io::Result<bool> {
+    let length = |file: &Path| fs::metadata(file).map(|found| found.len());
+    match length(path) {
+        Ok(0) => return Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        found => found?,
+    };
+    for backup in backups(path) {
+        if length(&backup)? == length(path)? && is_same(path, &backup)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_same(one: &Path, other: &Path) -> io::Result<bool> {
+    let (mut one, mut other) = (BufReader::new(File::open(one)?), BufReader::new(File::open(other)?));
+    loop {
+        let (here, there) = (one.fill_buf()?, other.fill_buf()?);
+        let length = here.len().min(there.len());
+        if here.get(..length) != there.get(..length) {
+            return Ok(false);
+        }
+        if length == 0 {
+            return Ok(here.is_empty() && there.is_empty());
+        }
+        one.consume(length);
+        other.consume(length);
+    }
+}
+
 /// The loss is on record: nothing remains to be done.
 pub(super) fn done(path: &Path) -> Result<(), OpenError> {
-    remove(&sibling(path, NOTE))?;
-    sync_directory(path).map_err(|error| from_io(&error, path))
+    remove(&sibling(path, NOTE)).and_then(|()| sync_directory(path)).map_err(|error| from_io(&error, path))
 }
 
 /// Whether a store is being set aside, and no other has taken its place yet.
@@ -149,8 +193,9 @@ fn note(path: &Path, phase: Phase, set_aside: &SetAside) -> Result<(), OpenError
 
 fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
     let note = sibling(path, NOTE);
-    let text = match fs::read_to_string(&note) {
-        Ok(text) => text,
+    let mut text = String::new();
+    match open_file(&note).and_then(|mut file| file.read_to_string(&mut text)) {
+        Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(from_io(&error, &note)),
     };
@@ -168,9 +213,10 @@ fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
     Ok(Some((phase, SetAside { path: directory(path).join(name), reason: lines.next().unwrap_or_default().to_owned() })))
 }
 
-fn remove(file: &Path) -> Result<(), OpenError> {
+/// Removes a file, where it is there.
+pub(super) fn remove(file: &Path) -> io::Result<()> {
     match fs::remove_file(file) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(from_io(&error, file)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }

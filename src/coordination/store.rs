@@ -8,7 +8,7 @@ use recado_core::ledger::{CLOSED_OPERATIONS_MAX, CommitId, Write};
 use recado_core::time::Wall;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::error::{CommitError, OpenError, from_engine};
+use super::error::{CommitError, OpenError, from_engine, from_io};
 use super::files::{self, Lock};
 use super::group::Committer;
 use super::loss::{self, Loss};
@@ -34,7 +34,8 @@ pub struct Options {
     pub backups: u32,
     /// How long what is over is kept; for ever, where this is not given.
     pub keep: Option<Keep>,
-    /// Whether the file is suspected to be damaged: then it is checked to the last index entry and the last row.
+    /// Whether the file is one that this process has used and suspects to be damaged or gone: then it is checked to the last index entry and the
+    /// last row, and where it is not there it is lost, whatever else was taken with it.
     pub suspect: bool,
     /// How long a store that could not be opened again after the disk failed is left alone: opening checks the whole file.
     pub reopen_after: Duration,
@@ -78,10 +79,12 @@ impl Store {
     pub fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         files::create_directory(path)?;
         let lock = Lock::take(path)?;
-        let damaged = match set_aside::resume(path)? {
+        let damaged = match set_aside::resume(path, options.boot)? {
             Some(set_aside) => Err(set_aside),
-            None if files::is_missing(path) => Err(set_aside::set_aside_missing(path, options.boot)?),
-            None => match Opened::open(path, options, None) {
+            None if files::is_missing(path) || (options.suspect && files::is_gone(path)) => {
+                Err(set_aside::set_aside_missing(path, options.boot)?)
+            }
+            None => match Opened::open(path, options) {
                 Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
                 // As after damage: a backup may be whole, and the rest of the file is evidence.
                 Err(OpenError::Unreadable { table, id, reason, .. }) => {
@@ -153,20 +156,16 @@ struct Opened {
 }
 
 impl Opened {
-    fn open(path: &Path, options: &Options, damage: Option<(&SetAside, &mut Option<Loss>)>) -> Result<Self, OpenError> {
+    fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         let has_held_a_store = files::inspect(path)?;
-        let restored = match &damage {
-            Some(_) => backup::restore_newest(path)?,
-            None => None,
-        };
         files::create_file(path)?;
         let connection = connection::open(path, has_held_a_store, options.suspect, options.backups)?;
-        let evidence = damage.as_ref().map(|(set_aside, _)| loss::read_evidence(&set_aside.path, path)).unwrap_or_default();
-        if let Some((set_aside, noted)) = damage {
-            let loss = loss::record(&connection, set_aside, restored, &evidence, options);
-            *noted = Some(loss.map_err(|error| OpenError::Io { path: path.to_owned(), reason: error.to_string() })?);
-        }
-        let callback_secret = take_up(&connection, path, options, evidence.secret)?;
+        Self::read(connection, path, options, None)
+    }
+
+    /// Records the boot, with the secret that was `found` in a damaged store where there is none, and reads what matters.
+    fn read(connection: Connection, path: &Path, options: &Options, found: Option<[u8; CallbackSecret::BYTES]>) -> Result<Self, OpenError> {
+        let callback_secret = take_up(&connection, path, options, found)?;
         let read = |error| match error {
             RowError::Engine(error) => from_engine(&error, path),
             RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
@@ -177,13 +176,32 @@ impl Opened {
     }
 }
 
-/// A store in the place of one that was set aside.
+/// Puts a store in the place of one that was set aside. It has a name of its own until its loss is on record and it has been read.
 fn replace(path: &Path, options: &Options, set_aside: &SetAside) -> Result<(Opened, Loss), OpenError> {
-    let mut loss = None;
-    let opened = Opened::open(path, options, Some((set_aside, &mut loss)))?;
+    let new = files::sibling(path, backup::RESTORING);
+    for part in set_aside::PARTS {
+        let left_over = files::sibling(&new, part);
+        set_aside::remove(&left_over).map_err(|error| from_io(&error, &left_over))?;
+    }
+    let restored = backup::restore_newest(path, &new)?;
+    files::create_file(&new)?;
+    let connection = connection::open(&new, false, false, 0)?;
+    let evidence = loss::read_evidence(&set_aside.path, path);
+    let loss = loss::record(&connection, set_aside, restored, &evidence, options)
+        .map_err(|error| OpenError::Io { path: path.to_owned(), reason: error.to_string() })?;
+    let begun = Opened::read(connection, &new, options, evidence.secret)?;
+    // Its log has another name than it will have.
+    connection::empty_log(&begun.connection).map_err(|error| from_engine(&error, &new))?;
+    drop(begun);
+    if !files::is_gone(path) {
+        return Err(OpenError::Io {
+            path: path.to_owned(),
+            reason: "somebody has put a file there, which the next start takes".to_owned(),
+        });
+    }
+    std::fs::rename(&new, path).and_then(|()| files::sync_directory(path)).map_err(|error| from_io(&error, path))?;
     set_aside::done(path)?;
-    let loss = loss.ok_or_else(|| OpenError::Io { path: path.to_owned(), reason: "its loss is not on record".to_owned() })?;
-    Ok((opened, loss))
+    Ok((Opened::open(path, options)?, loss))
 }
 
 /// Makes the box's row at creation, with the secret that was `found` in a damaged store, records the boot, and reads the secret.

@@ -16,7 +16,8 @@ use rusqlite::Connection;
 
 use crate::box_process::command;
 use crate::disk::Disk;
-use crate::phone::{ACCEPTED, FAILED, Phone, UNKNOWN, WORDS, transact};
+use crate::http_peers::{SUCCEEDED, report};
+use crate::phone::{ACCEPTED, DONE, FAILED, Phone, UNKNOWN, WORDS, transact};
 use crate::stage::{Stage, patiently};
 
 #[allow(dead_code)]
@@ -314,6 +315,29 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
     boxed.told("STATUS=opening the store anew");
     boxed.recovers("a store that was damaged in a call");
     assert_eq!(lost_stores(&store_of(&stage)).len(), 1);
+}
+
+#[test]
+fn a_result_that_comes_when_the_file_has_gone_is_not_taken_before_the_store_was_opened_anew_with_all_that_it_held() {
+    let stage = Stage::set(&["job"]);
+    let boxed = Refusing::start(&stage);
+    boxed.told("STATUS=taking calls");
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(ACCEPTED, 1);
+    let asked = stage.asked("job", 1);
+    let store = store_of(&stage);
+    std::fs::remove_file(&store).expect("removed");
+    assert_eq!(report(&asked, SUCCEEDED), 503, "it would be lost with the file");
+    let health = patiently("health to say so", || boxed.health().filter(|health| health["status"] == "refusing"));
+    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("was moved or removed")), "{health}");
+    phone.hang_up();
+    patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
+    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
+    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(DONE, 1);
+    phone.hang_up();
+    boxed.recovers("a store whose file had gone");
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Damaged files: set aside whole, replaced by the newest good backup or an empty store, and what that leaves in doubt said so.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recado::coordination::{CommitError, Loss, OpenError, Options, Recovered, Store, backups, is_backup_due, make_backup};
+use recado::coordination::{CommitError, Loss, OpenError, Options, Recovered, Store, backups, check_store, is_backup_due, make_backup};
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchState, DeliveryState, OperationRecord, OperationState, Write};
 use rusqlite::Connection;
@@ -134,6 +135,38 @@ fn without_a_backup_an_empty_store_takes_its_place_with_what_was_asked_for_as_fa
 
 #[test]
 fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
+    // The number of one row, in two bytes (SQLite's file format, section 1.6): the third of all, and one beyond the last.
+    const DOWN: [u8; 2] = [0x80, 3];
+    const UP: [u8; 2] = [0xc1, 0x16];
+    // Where: in which quarter's first leaf, in which of its rows.
+    for damaged in [[(3, 0, DOWN)].as_slice(), &[(3, 0, UP)], &[(3, 2, UP)], &[(3, 2, DOWN)], &[(2, 3, UP), (3, 3, DOWN)], &[(4, 3, UP)]] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1);
+        for number in 1..=300 {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        drop(store);
+        let leaves = pages_of(&path, "operation", "leaf");
+        let mut bytes = fs::read(&path).expect("there");
+        for (quarter, number, sequence) in damaged {
+            let at = (leaves[(leaves.len() * quarter / 4).min(leaves.len() - 1)] - 1) * 4096;
+            let pointer = at + 8 + 2 * number;
+            let cell = at + usize::from(u16::from_be_bytes([bytes[pointer], bytes[pointer + 1]]));
+            let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
+            assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
+            bytes[row..row + 2].copy_from_slice(sequence);
+        }
+        fs::write(&path, &bytes).expect("written");
+        let (store, recovered) = open(&path, 2);
+        assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 300), "{damaged:?}: {:?}", store.loss());
+        let found: BTreeSet<u128> = recovered.operations.iter().map(|operation| operation.id.0).collect();
+        assert_eq!((found.len(), recovered.operations.len()), (300, 300), "{damaged:?}: what else stands in the row is whole");
+    }
+}
+
+#[test]
+fn the_newest_are_found_however_many_numbers_a_damaged_page_stands_for_and_the_last_number_ends_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());
     let (mut store, _) = open(&path, 1);
@@ -141,18 +174,21 @@ fn a_tree_that_is_out_of_order_is_read_once_and_not_round_and_round() {
         assert_eq!(commit(&mut store, accepted(number)), Ok(()));
     }
     drop(store);
+    let editing = Connection::open(&path).expect("a database");
+    let spread = "UPDATE operation SET sequence = -sequence * 10000; UPDATE operation SET sequence = -sequence;
+        UPDATE operation SET sequence = 9223372036854775807 WHERE sequence = 3000000; PRAGMA wal_checkpoint(TRUNCATE)";
+    editing.execute_batch(spread).expect("spread");
+    drop(editing);
     let leaves = pages_of(&path, "operation", "leaf");
+    let at = (leaves[leaves.len() / 2] - 1) * 4096;
     let mut bytes = fs::read(&path).expect("there");
-    // The first row of a leaf in the middle says that it is the third of all (SQLite's file format, section 1.6).
-    let at = (leaves[leaves.len() * 3 / 4] - 1) * 4096;
-    let cell = at + usize::from(u16::from_be_bytes([bytes[at + 8], bytes[at + 9]]));
-    let row = cell + 1 + bytes[cell..].iter().position(|byte| byte & 0x80 == 0).expect("a length");
-    assert!(bytes[row] & 0x80 != 0 && bytes[row + 1] & 0x80 == 0, "a number of two bytes");
-    bytes[row..row + 2].copy_from_slice(&[0x80, 3]);
+    let lost = usize::from(u16::from_be_bytes([bytes[at + 3], bytes[at + 4]]));
+    bytes[at..at + 4096].fill(0xa5);
     fs::write(&path, &bytes).expect("written");
     let (store, recovered) = open(&path, 2);
-    assert!(store.loss().is_some_and(|loss| loss.operations_unknown == 299), "{:?}", store.loss());
-    assert_eq!(recovered.operations.len(), 299, "all but the one that is damaged");
+    assert!(store.loss().is_some() && lost > 2, "{lost}: {:?}", store.loss());
+    assert_eq!(recovered.operations.len(), 300 - lost);
+    assert_eq!(recovered.operations.last().map(|operation| operation.id.0), Some(300));
 }
 
 #[test]
@@ -247,9 +283,11 @@ fn a_backup_that_fails_says_whether_the_store_is_damaged() {
     fs::create_dir(&in_the_way).expect("made");
     assert!(make_backup(&path, 3).is_err_and(|error| !error.is_damage()));
     fs::remove_dir(&in_the_way).expect("removed");
-    garble(&path, 1);
-    assert!(make_backup(&path, 3).is_err_and(|error| error.is_damage()));
-    assert_eq!(backups(&path).len(), 1, "the good one stays");
+    for first_page in [1, 0] {
+        garble(&path, first_page);
+        assert!(make_backup(&path, 3).is_err_and(|error| error.is_damage()), "{first_page}");
+        assert_eq!(backups(&path).len(), 1, "the good one stays");
+    }
 }
 
 #[test]
@@ -374,6 +412,46 @@ fn a_suspect_store_is_checked_to_the_last_index_entry() {
     assert!(open(&path, 2).0.loss().is_none());
     let suspect = Options { suspect: true, ..Options::new(BootId(3), wall(1)) };
     assert!(Store::open(&path, &suspect).expect("opens").0.loss().is_some());
+}
+
+#[test]
+fn a_row_that_says_of_no_batch_that_it_is_its_own_is_damage_to_the_check_and_keeps_no_start_from_going_on() {
+    for over in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1);
+        for number in [1, 2] {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        drop(store);
+        let editing = Connection::open(&path).expect("a database");
+        // As a damaged page may have it; and so large that a start does not read it as a whole.
+        editing
+            .execute_batch(
+                "DROP TRIGGER operation_identity_is_kept; DROP TRIGGER operation_comes_before_the_closing; PRAGMA writable_schema = ON;
+                 UPDATE sqlite_schema SET sql = replace(sql, 'TEXT NOT NULL REFERENCES batch', 'TEXT REFERENCES batch') WHERE name = 'operation';
+                 PRAGMA writable_schema = RESET; PRAGMA foreign_keys = OFF;
+                 CREATE TABLE filler (bytes); INSERT INTO filler VALUES (zeroblob(34000000));
+                 INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_9', 'ses_1', 'rsp_1', 'en', 'closed');
+                 INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|7', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
+                   'failed', attempt, maybe_executed, result, 'it failed', accepted_unix_ms, accepted_synchronised, contradiction
+                 FROM operation WHERE sequence = 1;
+                 UPDATE operation SET batch_id = NULL WHERE sequence = 1",
+            )
+            .expect("edited");
+        if over {
+            editing.execute_batch("UPDATE operation SET state = 'failed', error = 'it failed' WHERE sequence = 1").expect("edited");
+        }
+        drop(editing);
+        let damage = check_store(&path).expect("it is read").damage;
+        assert!(damage.as_ref().is_some_and(|what| what.starts_with("operation op_") && what.contains("1 can't be read")), "{damage:?}");
+        let (store, recovered) = open(&path, 2);
+        assert_eq!(
+            (store.loss(), recovered.operations.len()),
+            (None, 1),
+            "what can be read is, and the check beside the box says the rest"
+        );
+    }
 }
 
 #[test]

@@ -176,6 +176,60 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
 }
 
 #[test]
+fn what_has_to_stay_keeps_nothing_else_from_being_removed_and_a_backup_is_made_also_where_none_are_kept() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let edited = Connection::open(&path).expect("a database");
+    // Batch 1 is over, but what is not refers to its closing; more rows of it can't be read than a doctor names. Another batch is over.
+    edited
+        .execute_batch(
+            "DROP TRIGGER operation_comes_before_the_closing; DROP TRIGGER delivery_spoken_needs_evidence; DELETE FROM claim;
+             UPDATE delivery SET state = 'spoken' WHERE sequence = 1; UPDATE batch SET state = 'closed' WHERE sequence = 1;
+             UPDATE delivery SET state = 'superseded', superseded_by = (SELECT delivery_id FROM delivery WHERE sequence = 1) WHERE sequence = 2;
+             WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 60)
+             INSERT INTO operation SELECT 1000 + n, 'op_x' || n, 'a|b|c|' || (70000 + n), batch_id, 100 + n, party_id, session_id, 'trn_x', tool,
+               arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
+             FROM operation, number WHERE sequence = 1;
+             INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')",
+        )
+        .expect("edited");
+    drop(edited);
+    assert_eq!(contents(&examine(&path, now())).findings.unreadable_total, 61);
+    let done = mend(&path, &Options { backups: 0, ..options() }).expect("mended");
+    let [done] = done.as_slice() else { panic!("{done:?}") };
+    assert!(done.starts_with("removed 1 batches that were over") && done.contains("bat_x"), "{done}");
+    let well = examine(&path, now());
+    assert_eq!(contents(&well).findings.unreadable_total, 60, "what is referred to stays, and is said to");
+    assert_eq!(well.backups.len(), 1, "what was removed is in a backup");
+    assert!(done.contains(&well.backups[0].file.display().to_string()), "{done}");
+}
+
+#[test]
+fn what_a_name_beside_the_store_leads_to_is_left_alone() {
+    let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    let mode = |file: &Path| fs::metadata(file).expect("there").permissions().mode() & 0o777;
+    let (linked, named_twice, entered) =
+        (elsewhere.path().join("linked"), elsewhere.path().join("named"), elsewhere.path().join("entered"));
+    for file in [&linked, &named_twice] {
+        fs::write(file, b"somebody else's").expect("written");
+        fs::set_permissions(file, fs::Permissions::from_mode(0o644)).expect("ours");
+    }
+    fs::create_dir(&entered).expect("made");
+    fs::set_permissions(&entered, fs::Permissions::from_mode(0o755)).expect("ours");
+    let beside = |name: &str| path.with_file_name(format!("state.db.{name}"));
+    std::os::unix::fs::symlink(&linked, beside("old")).expect("a link");
+    std::os::unix::fs::symlink(&entered, beside("copies")).expect("a link");
+    fs::hard_link(&named_twice, beside("older")).expect("a name");
+    assert!(run("mkfifo", &["-m", "644", &beside("pipe").to_string_lossy()]));
+    assert_eq!(examine(&path, now()).readable_by_others, Vec::<std::path::PathBuf>::new());
+    assert_eq!(mend(&path, &options()).expect("mended"), Vec::<String>::new());
+    assert_eq!([&linked, &named_twice, &entered].map(|file| mode(file)), [0o644, 0o644, 0o755]);
+}
+
+#[test]
 fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
     use std::os::unix::fs::{MetadataExt, chown};
     let directory = tempfile::tempdir().expect("a directory");
@@ -190,15 +244,77 @@ fn what_root_has_mended_belongs_to_the_user_that_runs_the_box() {
     chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
     fs::remove_file(&path).expect("removed");
     let ill = examine(&path, now());
-    assert!(ill.of_another_user.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
+    assert!(ill.of_root.iter().any(|file| file.to_string_lossy().ends_with(".backup-1")), "{ill:?}");
     let done = mend(&path, &options()).expect("mended");
     assert!(done[0].starts_with("gave "), "{done:?}");
-    assert!(examine(&path, now()).of_another_user.is_empty());
+    assert!(examine(&path, now()).of_root.is_empty());
     let files: Vec<_> = fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path()).collect();
     assert!(files.contains(&path) && files.len() >= 5, "{files:?}");
     for file in files {
         assert_eq!((uid(&file), fs::metadata(&file).expect("there").gid()), (4_711, 4_712), "{}", file.display());
     }
+}
+
+#[test]
+fn a_directory_of_roots_in_which_the_boxs_group_may_write_is_well_and_what_root_mends_there_is_the_boxs() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    drop(scene(&path));
+    if fs::metadata(&path).expect("there").uid() != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let files = || fs::read_dir(directory.path()).expect("a directory").map(|entry| entry.expect("an entry").path());
+    chown(directory.path(), Some(0), Some(4_712)).expect("given");
+    for file in files() {
+        chown(file, Some(4_711), Some(4_712)).expect("given");
+    }
+    assert_eq!(examine(&path, now()).of_root, Vec::<std::path::PathBuf>::new());
+    fs::remove_file(path.with_file_name("state.db.reserve")).expect("there");
+    assert_eq!(mend(&path, &options()).expect("mended"), ["made the reserve for a full disk"]);
+    for file in files() {
+        assert_eq!(fs::metadata(&file).expect("there").uid(), 4_711, "{}", file.display());
+    }
+    // What another user has made there is nothing that root's doctor gives away.
+    let anothers = path.with_file_name("state.db.note");
+    fs::write(&anothers, b"").and_then(|()| fs::set_permissions(&anothers, fs::Permissions::from_mode(0o600))).expect("written");
+    chown(&anothers, Some(4_713), Some(4_713)).expect("given");
+    assert_eq!(mend(&path, &options()).expect("mended"), Vec::<String>::new());
+    assert_eq!(fs::metadata(&anothers).expect("there").uid(), 4_713);
+}
+
+#[test]
+fn a_doctor_that_is_not_root_mends_the_rest_and_names_what_only_root_can_give() {
+    use std::os::unix::fs::{MetadataExt, chown};
+    use std::os::unix::process::CommandExt;
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(recado::config::STORE_FILE);
+    drop(scene(&path));
+    if fs::metadata(&path).expect("there").uid() != 0 {
+        eprintln!("skipped: only root can give files away");
+        return;
+    }
+    let config = directory.path().join("recado.toml");
+    fs::write(&config, format!("[box]\ndata_dir = {:?}\n", directory.path())).expect("written");
+    let dialogue = "[greeting]\nsay.en = \"Hello.\"\n[otherwise]\nsay.en = \"Yes?\"\n";
+    fs::write(directory.path().join("dialogue.toml"), dialogue).expect("written");
+    let file = |suffix: &str| path.with_file_name(format!("{}{suffix}", recado::config::STORE_FILE));
+    fs::write(file(".backup-new"), b"half").expect("written");
+    for entry in fs::read_dir(directory.path()).expect("a directory") {
+        chown(entry.expect("an entry").path(), Some(4_711), Some(4_712)).expect("given");
+    }
+    chown(directory.path(), Some(4_711), Some(4_712)).expect("given");
+    let of_root = file(".note");
+    fs::write(&of_root, b"").and_then(|()| fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600))).expect("written");
+    let mut doctor = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+    doctor.args(["doctor", "--mend", "--json", "-c"]).arg(&config).uid(4_711).gid(4_712);
+    let said = doctor.output().expect("it runs");
+    let found: serde_json::Value = serde_json::from_slice(&said.stdout).unwrap_or_else(|error| panic!("{error}: {said:?}"));
+    assert!(found["mended"][0].as_str().is_some_and(|done| done.starts_with("removed ") && done.contains(".backup-new")), "{found}");
+    let problems = found["problems"].as_array().expect("a list");
+    assert!(problems.len() == 1 && problems[0].as_str().is_some_and(|text| text.contains(".note belongs to root")), "{found}");
+    assert_eq!(said.status.code(), Some(3));
 }
 
 #[test]

@@ -5,13 +5,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use recado::coordination::{OpenError, Options, ReadError, Reader, Recovered, Store, make_backup};
+use recado::coordination::{OpenError, Options, ReadError, Reader, Recovered, Store, examine, make_backup};
 use recado_core::conversation::input::Evidence;
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
+use crate::faults::run;
 use crate::fixtures::{accepted, batch, claim, clause, commit, delivery, open, operation, path_in, succeeded, wall};
 
 fn refused(path: &Path) -> OpenError {
@@ -263,4 +264,29 @@ fn a_restart_reads_back_what_is_not_over_and_the_most_recent_of_the_rest() {
     assert_eq!(recovered.claims[0].2, BootId(1), "the claim's owner is the boot that is over");
     assert_eq!(recovered.next_sequence, 13);
     assert_eq!(recovered.occurrence_floor, 9, "the highest of what is not read back");
+}
+
+#[test]
+fn a_named_pipe_in_the_place_of_one_of_the_stores_files_is_refused_at_once() {
+    let said = |error: &dyn std::fmt::Display, path: &Path| {
+        assert!(error.to_string().contains("is a named pipe, not a file"), "{}: {error}", path.display());
+    };
+    for name in ["state.db", "state.db.damaged"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = path_in(directory.path());
+        assert!(run("mkfifo", &[&path.with_file_name(name).to_string_lossy()]));
+        said(&refused(&path), &path);
+        if name == "state.db" {
+            said(&examine(&path, wall(1)).unreadable.expect("a pipe"), &path);
+            said(&Reader::open(&path).expect_err("a pipe"), &path);
+        }
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    for name in ["state.db.lock", "state.db.backup-1"] {
+        assert!(run("mkfifo", &[&path.with_file_name(name).to_string_lossy()]));
+    }
+    let found = examine(&path, wall(1));
+    assert_eq!(found.in_use_by, None);
+    said(found.backups[0].damage.as_ref().expect("a pipe"), &path);
 }

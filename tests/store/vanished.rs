@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recado::coordination::{OpenError, Options, Recovered, Store, backups, is_missing, lost_stores, make_backup, mend, was_missing};
+use recado::coordination::{
+    CommitError, OpenError, Options, Recovered, Store, backups, is_missing, lost_stores, make_backup, mend, was_missing,
+};
 use recado_core::ids::BootId;
 use recado_core::ledger::{DeliveryState, OperationState};
 
@@ -117,6 +119,52 @@ fn a_power_cut_while_a_backup_takes_its_place_is_gone_on_with() {
     }
 }
 
+/// A store that was set aside as `infix` says, as far as `word` says, and nothing could take its place yet.
+fn note(path: &Path, word: &str, infix: &str) {
+    let target = format!("state.db{infix}{}-1", BootId(7));
+    fs::write(path.with_file_name(&target), b"").expect("written");
+    fs::write(path.with_file_name("state.db.damaged"), format!("{word}\n{target}\nit was not there\n")).expect("written");
+}
+
+#[test]
+fn a_store_that_somebody_puts_back_before_another_took_its_place_is_used_and_never_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    make_backup(&path, 3).expect("a backup");
+    assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
+    drop(store);
+    // Found, and put back.
+    for word in ["moving", "moved"] {
+        note(&path, word, ".missing-");
+        let (store, recovered) = open(&path, 8);
+        assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1), "{word}");
+        assert!(!path.with_file_name("state.db.damaged").exists());
+        assert_eq!(lost_stores(&path).len(), 1, "that it had gone stays said");
+    }
+
+    // One that is damaged is kept, too.
+    note(&path, "moved", ".corrupt-");
+    let mut bytes = fs::read(&path).expect("there");
+    bytes[4_096..].fill(0xa5);
+    fs::write(&path, &bytes).expect("written");
+    let (store, _) = open(&path, 9);
+    let loss = store.loss().expect("a loss");
+    assert_eq!(fs::read(&loss.set_aside).expect("there"), bytes);
+    assert_eq!(loss.restored, backups(&path).first().cloned());
+    drop(store);
+
+    // So is a log without its file.
+    fs::remove_file(&path).expect("removed");
+    fs::remove_file(path.with_file_name(format!("state.db.corrupt-{}-1", BootId(7)))).expect("removed");
+    note(&path, "moved", ".corrupt-");
+    fs::write(path.with_file_name("state.db-wal"), b"what the log held").expect("written");
+    assert!(open(&path, 10).0.loss().is_some());
+    let kept = path.with_file_name(format!("state.db.corrupt-{}-1-wal", BootId(10)));
+    assert_eq!(fs::read(kept).expect("there"), b"what the log held");
+}
+
 #[test]
 fn a_store_that_goes_again_and_again_is_given_no_more() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -139,4 +187,73 @@ fn a_doctor_mends_it_as_a_start_does() {
     let expected =
         format!("put the backup {backup} in the place of the store, which was not there; 1 operations are not known, 1 closings uncertain");
     assert_eq!(done, [expected]);
+}
+
+/// What takes the file from under a store that is open, and where it is then.
+fn taken_away(directory: &Path, elsewhere: &Path, whole: bool) {
+    for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry")) {
+        if whole || entry.file_name() == "state.db" {
+            fs::rename(entry.path(), elsewhere.join(entry.file_name())).expect("moved");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_promised_on_a_file_that_is_not_in_its_place_and_nothing_of_it_is_lost() {
+    for whole in [false, true] {
+        let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let path = path_in(directory.path());
+        let (mut store, _) = open(&path, 1);
+        for number in [1, 2] {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        make_backup(&path, 3).expect("a backup");
+        assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
+        assert_eq!(store.restart_wanted(), None);
+        taken_away(directory.path(), elsewhere.path(), whole);
+        // Not even what was promised before: nobody would find it again.
+        let refused = commit(&mut store, succeeded(2)).expect_err("it would be lost");
+        assert!(matches!(&refused, CommitError::Restart(reason) if reason.contains("moved or removed")), "{refused}");
+        assert!(store.restart_wanted().is_some_and(|reason| reason.contains("moved or removed")));
+        drop(store);
+        let suspect = Options { suspect: true, ..Options::new(BootId(2), wall(1)) };
+        let (store, recovered) = Store::open(&path, &suspect).expect("opens");
+        assert_eq!((store.loss(), lost_stores(&path).len()), (None, 0));
+        let states: Vec<OperationState> = recovered.operations.iter().map(|operation| operation.state).collect();
+        assert_eq!(states, [OperationState::Succeeded, OperationState::Accepted]);
+        assert_eq!(recovered.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Ready]);
+    }
+}
+
+#[test]
+fn a_store_that_is_idle_sees_that_its_file_has_gone_and_goes_on_when_it_is_put_back() {
+    let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let path = path_in(directory.path());
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    assert!(store.look_after());
+    taken_away(directory.path(), elsewhere.path(), false);
+    store.look_after();
+    assert!(store.restart_wanted().is_some_and(|reason| reason.contains("moved or removed")));
+    // What was promised is recorded again, and nothing new is begun before the file was read anew.
+    taken_away(elsewhere.path(), directory.path(), false);
+    assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
+    assert!(commit(&mut store, accepted(2)).is_err());
+    drop(store);
+    let (store, recovered) = open(&path, 2);
+    assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1));
+}
+
+#[test]
+fn a_store_that_this_process_had_open_is_lost_where_not_even_what_stood_beside_it_is_left() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("data").join("state.db");
+    let (mut store, _) = open(&path, 1);
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    fs::rename(directory.path().join("data"), directory.path().join("elsewhere")).expect("moved");
+    assert!(commit(&mut store, succeeded(1)).is_err());
+    drop(store);
+    let suspect = Options { suspect: true, ..Options::new(BootId(2), wall(1)) };
+    let (store, _) = Store::open(&path, &suspect).expect("opens");
+    assert!(store.loss().is_some_and(|loss| loss.reason.starts_with("it was not there")), "{:?}", store.loss());
 }
