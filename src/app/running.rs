@@ -43,7 +43,7 @@ fn health(at: SocketAddr) -> std::io::Result<String> {
     let until = Instant::now() + WITHIN;
     let mut stream = TcpStream::connect_timeout(&at, WITHIN)?;
     stream.set_write_timeout(Some(WITHIN))?;
-    write!(stream, "GET /health HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n")?;
+    stream.write_all(format!("GET /health HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n").as_bytes())?;
     let (mut answer, mut block) = (Vec::new(), [0; 4_096]);
     while answer.len() < ANSWER_BYTES_MAX {
         let left = until.saturating_duration_since(Instant::now());
@@ -76,9 +76,15 @@ mod tests {
         let address = listener.local_addr().unwrap();
         std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 512];
-            let length = stream.read(&mut request).unwrap();
-            assert!(request[..length].starts_with(b"GET /health HTTP/1.1\r\n"));
+            // All of it, in however many parts it comes: a server that closes on what it has not read resets the connection.
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut block = [0; 512];
+                let length = stream.read(&mut block).unwrap();
+                assert!(length > 0, "it ends before its end");
+                request.extend_from_slice(&block[..length]);
+            }
+            assert!(request.starts_with(b"GET /health HTTP/1.1\r\n"));
             write!(stream, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
         });
         address
