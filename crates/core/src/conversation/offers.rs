@@ -347,6 +347,7 @@ impl Conversation {
     /// Asks the gate for every piece of news: it is said now, waits a little for quiet, or is dropped.
     pub(super) fn tell_updates(&mut self, cx: &mut Cx) {
         let patience_ms = self.ms(Timer::ProgressMax);
+        let mut says = false;
         for update in std::mem::take(&mut self.updates) {
             let snapshot = self.snapshot(cx.now);
             let (mut answer, mut blocker) = gate::decide(&self.asked(cx, &update.envelope, update.since), &snapshot);
@@ -354,7 +355,10 @@ impl Conversation {
                 (answer, blocker) = (DeliveryDecision::Drop, Some(Blocker::DeliveryActive));
             }
             match answer {
-                DeliveryDecision::DeliverNow { .. } => self.say_update(cx, &update),
+                DeliveryDecision::DeliverNow { .. } => {
+                    self.say_update(cx, &update);
+                    says = true;
+                }
                 DeliveryDecision::QueueUntilQuiet { .. } if cx.now.since(update.since) < patience_ms => {
                     self.updates.push_back(update);
                     continue;
@@ -362,6 +366,10 @@ impl Conversation {
                 _ => answer = DeliveryDecision::Drop,
             }
             cx.out.push(Effect::Decided(Decision { delivery: update.envelope.delivery, answer, blocker, snapshot, at: cx.now }));
+        }
+        if says {
+            // What waited for quiet waits for the end of this from now on.
+            self.ask_gate(cx);
         }
     }
 

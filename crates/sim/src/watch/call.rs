@@ -21,6 +21,7 @@ pub struct CallWatch {
     said: bool,
     /// Since when a failed response must be answered for (ms).
     pub owed_since: Option<u64>,
+    /// Since when the model wishes to hang up (ms).
     pub(super) hang_up_wish: Option<u64>,
     pub(super) waiting_since: Option<u64>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
@@ -75,6 +76,8 @@ impl CallWatch {
                 let from = std::mem::replace(&mut self.acoustic, edge.to);
                 findings.edge(Machine::Acoustic, edges::acoustic(from), edges::acoustic(edge.to), || format!("{edge:?}"));
                 self.epoch = edge.epoch;
+                // Who goes on talking is not hung up on.
+                self.hang_up_wish = self.hang_up_wish.filter(|_| edge.to != Acoustic::Speaking);
                 match (from, edge.to) {
                     (Acoustic::Quiet, Acoustic::Suspected) | (Acoustic::Suspected, Acoustic::Quiet) => May::OnlyWait,
                     (Acoustic::Speaking | Acoustic::Trailing, Acoustic::Quiet) => May::Answer,
@@ -86,7 +89,10 @@ impl CallWatch {
             }
             // Keys that are collected are answered together.
             Input::Digit(_) if self.collecting => May::Anything,
-            Input::Digit(_) => May::Answer,
+            Input::Digit(_) => {
+                self.hang_up_wish = None;
+                May::Answer
+            }
             Input::Hold(_) | Input::ChannelOver => {
                 if *input != Input::Hold(false) {
                     self.history.stops_listening(findings.now);
@@ -138,7 +144,9 @@ impl CallWatch {
                 (self.collecting, self.answers_speech) = (true, false);
             }
             ModelEvent::TurnWasNoise { .. } => self.answers_speech = false,
-            ModelEvent::HangUp { response } if self.open == Some(*response) => self.hang_up_wish = Some(findings.now),
+            ModelEvent::HangUp { response } if self.open == Some(*response) => {
+                self.hang_up_wish.get_or_insert(findings.now);
+            }
             _ => {}
         }
         May::AskLedger
