@@ -110,7 +110,7 @@ impl Lane {
     }
 
     /// Whether something waits that ends a delivery, whatever comes before it.
-    pub fn will_end(&self, delivery: DeliveryId) -> bool {
+    fn will_end(&self, delivery: DeliveryId) -> bool {
         self.waiting.iter().any(|work| match work {
             Work::Obsolete { .. } => true,
             Work::Suppress { delivery: of } => *of == delivery,

@@ -16,7 +16,7 @@ use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::topics::Topics;
 use super::wish::{Cancelled, Wishes};
-use super::work::{Ask, Outcome, Work, accepted_again, answer_closed, claim_refused, refused};
+use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
 use crate::policy::ToolPolicy;
@@ -375,12 +375,7 @@ impl Ledger {
                     lane.put_back(std::iter::once(work).chain(works));
                     break;
                 }
-                // It would be given back at once: what ends the delivery waits only for the store.
-                let ends_first = matches!(work, Work::Claim { delivery, .. } if lane.will_end(delivery));
-                let outcome = match ends_first {
-                    true => Outcome::default(),
-                    false => work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence),
-                };
+                let outcome = work.apply(&mut draft, lane.batch.as_ref(), &self.world, step, &mut self.next_sequence);
                 effects.extend(outcome.then.iter().filter(|effect| too_early(effect)).cloned());
                 parts.push(Part { work, outcome });
             }

@@ -210,7 +210,9 @@ impl Watch {
         let waits = |record: &&DeliveryRecord| matches!(record.state, DeliveryState::Ready | DeliveryState::Uncertain);
         let Some(record) = store.deliveries.get(&delivery).filter(waits) else { return };
         findings.check(!self.stale(record, at), Invariant::I10, || format!("claimed, and too old: {record:?}"));
-        let overtaken = self.overtaken(store, record.batch, policies, Among::OnRecord).is_some();
+        // What ends the closing may wait for a store that fails, and the claim be tried before it: that is given back when it is durable,
+        // and no frame of it is released.
+        let overtaken = !self.unwell(at.now) && self.overtaken(store, record.batch, policies, Among::OnRecord).is_some();
         findings.check(!overtaken, Invariant::I10, || format!("claimed, and something newer is on record: {record:?}"));
     }
 
