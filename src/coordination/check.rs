@@ -30,8 +30,8 @@ pub struct UnreadableRow {
     pub what: String,
 }
 
-/// Checks the store at `path`, which has been opened, to the last index entry and the last row. It reads beside a running box, and takes as long as reading
-/// the whole file.
+/// Checks the store at `path`, which has been opened, to the last index entry and the last row. It reads beside a running box, and takes
+/// as long as reading the whole file.
 ///
 /// # Errors
 /// The file can't be read, which is no damage.

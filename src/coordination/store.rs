@@ -34,8 +34,8 @@ pub struct Options {
     pub backups: u32,
     /// How long what is over is kept; for ever, where this is not given.
     pub keep: Option<Keep>,
-    /// Whether the file is one that this process has used and suspects to be damaged or gone: then it is checked to the last index entry and the
-    /// last row, and where it is not there it is lost, whatever else was taken with it.
+    /// Whether the file is one that this process has used and suspects to be damaged or gone: then it is checked to the last index entry
+    /// and the last row, and where it is not there it is lost, whatever else was taken with it.
     pub suspect: bool,
     /// How long a store that could not be opened again after the disk failed is left alone: opening checks the whole file.
     pub reopen_after: Duration,
@@ -70,9 +70,10 @@ pub struct Store {
 impl Store {
     /// Opens the store at `path`, creating it (directory 0700, file 0600) where it is missing, and reads back what matters.
     ///
-    /// A damaged store, or one with a row of what is owed that does not read back, is set aside, never overwritten, and the newest good backup takes its place, or an empty store; what
-    /// that leaves in doubt is on record when this returns ([`Store::loss`]). So it is where the file is not there although its backups, its
-    /// reserve or one that was set aside are: a store is begun in silence only where none has been.
+    /// A damaged store, or one with a row of what is owed that does not read back, is set aside, never overwritten, and the newest good
+    /// backup takes its place, or an empty store; what that leaves in doubt is on record when this returns ([`Store::loss`]). So it is
+    /// where the file is not there although its backups, its reserve or one that was set aside are: a store is begun in silence only
+    /// where none has been.
     ///
     /// # Errors
     /// Each [`OpenError`] says what to do. A file that is newer or not ours is left as it is.

@@ -194,7 +194,7 @@ impl Conversation {
         *known = Some(verdict);
     }
 
-    /// From `at` on the far end does not listen: on hold, nothing that was on its way is credited without a report.
+    /// From `at` on the far end does not listen: on hold, nothing that was on its way is credited, nor what it had not played.
     pub(super) fn nothing_is_heard_from(&mut self, at: Time) {
         let sent = self.awaiting.iter_mut().filter(|awaiting| !awaiting.settled).map(|awaiting| &mut awaiting.heard_until);
         let cut = self.clearing.values_mut().map(|clearing| &mut clearing.heard_until);

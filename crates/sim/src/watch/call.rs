@@ -23,6 +23,8 @@ pub struct CallWatch {
     pub owed_since: Option<u64>,
     /// Since when the model wishes to hang up (ms).
     pub(super) hang_up_wish: Option<u64>,
+    /// By which response.
+    wished_by: Option<ResponseId>,
     pub(super) waiting_since: Option<u64>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
     pub(crate) collecting: bool,
@@ -144,8 +146,8 @@ impl CallWatch {
                 (self.collecting, self.answers_speech) = (true, false);
             }
             ModelEvent::TurnWasNoise { .. } => self.answers_speech = false,
-            ModelEvent::HangUp { response } if self.open == Some(*response) => {
-                self.hang_up_wish.get_or_insert(findings.now);
+            ModelEvent::HangUp { response } if self.open == Some(*response) && self.hang_up_wish.is_none() => {
+                (self.hang_up_wish, self.wished_by) = (Some(findings.now), Some(*response));
             }
             _ => {}
         }
@@ -179,8 +181,11 @@ impl CallWatch {
                     findings.check(false, Invariant::I11, || format!("a false start cancels a response: {effects:?}"));
                 }
                 Effect::CancelResponse { response } if self.open == Some(*response) => match may {
+                    // What it wished for still holds: it was late, and nothing took its place.
                     May::Wake => self.failed(findings),
                     _ => {
+                        // What it wished for goes with it.
+                        self.hang_up_wish = self.hang_up_wish.filter(|_| self.wished_by != Some(*response));
                         self.generates("Cancelled", findings);
                         self.open = None;
                     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use recado_core::ids::SessionId;
-use recado_core::ledger::{DeliveryRecord, DeliveryState};
+use recado_core::ids::{BootId, SessionId};
+use recado_core::ledger::{DeliveryRecord, DeliveryState, Route};
 use recado_core::timers::{Timer, Timers};
 
 use super::{Moment, Watch, may_be_told};
@@ -59,7 +59,8 @@ impl Watch {
         // What a correction that is being told is about is told by that: it waits for what is heard of it.
         let corrected = |record: &DeliveryRecord| {
             let later = |other: &&DeliveryRecord| other.batch == record.batch && other.sequence > record.sequence;
-            store.deliveries.values().filter(later).any(|other| store.claims.contains_key(&other.id))
+            let here = |(session, _, route): &(SessionId, BootId, Route)| *session == call.session && *route != Route::HandOff;
+            store.deliveries.values().filter(later).any(|other| store.claims.get(&other.id).is_some_and(here))
         };
         let over = waiting.find(|record| ready(record) && may_be_told(call, record) && !self.stale(record, at) && !corrected(record));
         findings.check(over.is_none(), Invariant::HangUp, || format!("the agent hangs up over {over:?}"));
