@@ -15,6 +15,7 @@ mod examine;
 mod files;
 mod group;
 mod header;
+mod log;
 mod loss;
 mod mend;
 mod reader;

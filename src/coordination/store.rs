@@ -19,7 +19,7 @@ use super::secret::CallbackSecret;
 use super::set_aside::{self, SetAside};
 use super::stats::Tally;
 use super::writer::{Answer, Writer};
-use super::{backup, connection, header, salvage};
+use super::{backup, connection, header, log, salvage};
 
 /// How the store is opened.
 #[derive(Debug, Clone)]
@@ -159,6 +159,9 @@ struct Opened {
 impl Opened {
     fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         let has_held_a_store = header::inspect(path)?;
+        if let Some(what) = log::damage(path).map_err(|error| from_io(&error, path))? {
+            return Err(OpenError::Corrupt { path: path.to_owned(), what: what.to_owned() });
+        }
         files::create_file(path)?;
         let connection = connection::open_unread(path, has_held_a_store, options.suspect, options.backups)?;
         Self::read(connection, path, options, None)

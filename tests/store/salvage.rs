@@ -63,13 +63,14 @@ impl Known {
 
     /// What a start makes of it: all as it was, or set aside as it was and every operation not known.
     fn judge(&self, case: &Case, what: &str) {
-        let Some(store) = self.judge_some(case, what, |found, what| assert_eq!(found, self.operations, "{what}")) else { return };
+        let all: BTreeSet<u128> = (1..=self.operations).collect();
+        let Some(store) = self.judge_some(case, what, |found, what| assert_eq!(*found, all, "{what}")) else { return };
         assert_eq!(store.callback_secret(), &self.secret, "{what}");
     }
 
     /// The same, of those operations that are found. Only what says that a newer program wrote it is refused, and left as it is.
 
-    fn judge_some(&self, case: &Case, what: &str, enough: impl Fn(u128, &str)) -> Option<Store> {
+    fn judge_some(&self, case: &Case, what: &str, enough: impl Fn(&BTreeSet<u128>, &str)) -> Option<Store> {
         let version = |files: &Files| files.get("").and_then(|bytes| bytes.get(USER_VERSION).map(<[u8]>::to_vec));
         let (store, recovered) = match Store::open(&case.path, &Options::new(BootId(2), wall(1))) {
             Err(OpenError::Newer { found: 4..=1_000, .. }) if version(&case.files) != version(&self.files) => {
@@ -90,8 +91,7 @@ impl Known {
         let ids: BTreeSet<u128> = recovered.operations.iter().map(|operation| operation.id.0).collect();
         assert_eq!(ids.len(), recovered.operations.len());
         let what = format!("{what}: {:?}", store.loss().map(|loss| loss.reason.clone()));
-        assert!(ids.iter().all(|id| (1..=self.operations).contains(id)), "{what}");
-        enough(ids.len() as u128, &what);
+        enough(&ids, &what);
         Some(store)
     }
 }
@@ -180,7 +180,7 @@ fn whatever_byte_of_the_header_is_damaged_every_operation_is_found() {
     for with_log in [false, true] {
         let known = Known::new(60, with_log);
         for at in 0..108 {
-            for value in [0, 1, 3, 5, 0x0d, 0x20, 0x7f, 0xff] {
+            for value in [0, 3, 0x20, 0xff] {
                 let what = format!("byte {at} is {value}, log: {with_log}");
                 let case = known.damaged(|files| main_file(files)[at] = value);
                 known.judge(&case, &what);
@@ -275,13 +275,78 @@ fn what_a_damaged_page_above_has_cut_off_is_found() {
     known.judge(&known.damaged(|files| main_file(files)[at..at + 4096].fill(0xa5)), "the root of the operations");
 }
 
+/// The log's header and those of its frames (SQLite's file format, section 4.1).
+const LOG_HEADER: usize = 32;
+const FRAME: usize = 24 + 4096;
+
+#[test]
+fn a_damaged_log_is_not_dropped_in_silence() {
+    let known = Known::new(60, true);
+    // Behind them is room that was taken ahead.
+    let bytes = &known.files["-wal"];
+    let frames = bytes[LOG_HEADER..].chunks_exact(FRAME).take_while(|frame| frame[8..16] == bytes[16..24]).count();
+    for at in 0..LOG_HEADER {
+        let case = known.damaged(|files| files.get_mut("-wal").expect("there")[at] ^= 0x10);
+        known.judge(&case, &format!("byte {at} of the log"));
+        assert!(lost_stores(&case.path).len() == 1, "byte {at} of the log");
+    }
+    // The first frames, one in the middle, a row of them; what every later commit has written again is found.
+    for (from, to) in [(0, 1), (1, 2), (frames / 2, frames / 2 + 1), (frames / 3, frames / 2)] {
+        let case = known.damaged(|files| {
+            for frame in from..to {
+                files.get_mut("-wal").expect("there")[LOG_HEADER + frame * FRAME + 600] ^= 0x10;
+            }
+        });
+        let what = format!("frames {from} to {to} of {frames}");
+        known.judge_some(&case, &what, |found, what| assert!(!found.is_empty(), "{what}"));
+        assert!(lost_stores(&case.path).len() == 1, "{what}");
+    }
+    // A power cut may leave anything of the last commit.
+    for damaged in 1..=2 {
+        let case = known.damaged(|files| files.get_mut("-wal").expect("there")[LOG_HEADER + (frames - damaged) * FRAME + 600] ^= 0x10);
+        known.judge_some(&case, "the last commit", |found, what| assert_eq!(found.len(), 59, "{what}"));
+        assert!(lost_stores(&case.path).is_empty());
+    }
+}
+
+#[test]
+fn a_store_of_an_older_schema_is_read_as_well() {
+    let known = Known::new(20, false);
+    let case = known.damaged(|_| ());
+    let older = case.path.with_file_name("older.db");
+    let making = Connection::open(&older).expect("a database");
+    making.execute_batch(include_str!("../../src/coordination/schema/0001_ledger.sql")).expect("the first schema");
+    making.execute("ATTACH ? AS newer", [case.path.to_string_lossy()]).expect("attached");
+    let columns: Vec<String> = making
+        .prepare("SELECT name FROM pragma_table_info('operation')")
+        .and_then(|mut columns| columns.query_map([], |row| row.get(0))?.collect())
+        .expect("columns");
+    making
+        .execute_batch(&format!(
+            "PRAGMA application_id = 0x5243444f; PRAGMA user_version = 1; INSERT INTO box SELECT * FROM newer.box;
+             INSERT INTO batch SELECT * FROM newer.batch; INSERT INTO operation SELECT {} FROM newer.operation",
+            columns.join(", ")
+        ))
+        .expect("copied");
+    drop(making);
+    let bytes = fs::read(&older).expect("there");
+    for damage in [3..4, 0..4096] {
+        let case = known.damaged(|files| {
+            *main_file(files) = bytes.clone();
+            main_file(files)[damage].fill(0);
+        });
+        known.judge(&case, "an older schema");
+        assert!(lost_stores(&case.path).len() == 1);
+    }
+}
+
 #[test]
 fn a_file_that_ends_too_early_is_set_aside_and_what_stands_before_the_end_is_found() {
     let known = Known::new(200, false);
     let length = known.files[""].len();
     for left in [1, 511, 512, 4_095, 4_096, 5_000, length / 2, length - 4_096, length - 1] {
         let case = known.damaged(|files| main_file(files).truncate(left));
-        known.judge_some(&case, &format!("{left} bytes are left"), |found, what| assert!(left < length / 2 || found > 0, "{what}"));
+        known.judge_some(&case, &format!("{left} bytes are left"), |found, what| assert!(left < length / 2 || !found.is_empty(), "{what}"));
     }
 }
 
@@ -332,7 +397,7 @@ fn whatever_is_damaged_a_start_ends_in_a_store_and_keeps_what_was_there() {
     let mut dice = Dice(0x5a1_7a6e);
     for with_log in [false, true] {
         let known = Known::new(60, with_log);
-        for round in 0..250 {
+        for round in 0..100 {
             let mut only_first_page = true;
             let mut what = String::new();
             let case = known.damaged(|files| {
@@ -363,7 +428,11 @@ fn whatever_is_damaged_a_start_ends_in_a_store_and_keeps_what_was_there() {
                 }
             });
             let what = format!("round {round}, log: {with_log}: {what}");
-            known.judge_some(&case, &what, |found, what| assert!(!only_first_page || found == known.operations, "{what}: {found}"));
+            if only_first_page {
+                known.judge(&case, &what);
+            } else {
+                known.judge_some(&case, &what, |_, _| ());
+            }
         }
     }
 }

@@ -4,7 +4,6 @@
 //! the first page's place; each tree of rows in the file, whether the old first page still named it or no page refers to it any more,
 //! is then read as each of these tables, and what reads back as a record is one.
 
-mod log;
 mod pages;
 
 use std::collections::BTreeSet;
@@ -22,7 +21,7 @@ use super::header::LOG;
 use super::reserve::{self, free_bytes};
 use super::secret::CallbackSecret;
 use super::set_aside::PARTS;
-use super::{header, rows, schema};
+use super::{header, log, rows, schema};
 
 /// What could be read from a damaged store.
 #[derive(Debug, Default)]
