@@ -69,7 +69,6 @@ impl Known {
     }
 
     /// The same, of those operations that are found. Only what says that a newer program wrote it is refused, and left as it is.
-
     fn judge_some(&self, case: &Case, what: &str, enough: impl Fn(&BTreeSet<u128>, &str)) -> Option<Store> {
         let version = |files: &Files| files.get("").and_then(|bytes| bytes.get(USER_VERSION).map(<[u8]>::to_vec));
         let (store, recovered) = match Store::open(&case.path, &Options::new(BootId(2), wall(1))) {
@@ -178,9 +177,9 @@ const APPLICATION_ID: Range<usize> = 68..72;
 #[test]
 fn whatever_byte_of_the_header_is_damaged_every_operation_is_found() {
     for with_log in [false, true] {
-        let known = Known::new(60, with_log);
+        let known = Known::new(20, with_log);
         for at in 0..108 {
-            for value in [0, 3, 0x20, 0xff] {
+            for value in [3, 0x20, 0xff] {
                 let what = format!("byte {at} is {value}, log: {with_log}");
                 let case = known.damaged(|files| main_file(files)[at] = value);
                 known.judge(&case, &what);

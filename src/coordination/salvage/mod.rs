@@ -22,6 +22,7 @@ use super::reserve::{self, free_bytes};
 use super::secret::CallbackSecret;
 use super::set_aside::PARTS;
 use super::{header, log, rows, schema};
+use pages::Pages;
 
 /// What could be read from a damaged store.
 #[derive(Debug, Default)]
@@ -56,12 +57,14 @@ fn read(set_aside: &Path, copy: &Path) -> Result<Evidence, String> {
     let log_is_whole = log::apply(copy).map_err(failed)?;
     let mut file = OpenOptions::new().read(true).write(true).open(copy).map_err(failed)?;
     let pages = make_whole(&mut file).map_err(failed)?;
-    let trees = trees(copy, &mut file, pages).map_err(failed)?;
+    let named = connection::open_examined(copy).and_then(|connection| named(&connection)).unwrap_or_default();
+    let pages_read = Pages::read(&mut file).map_err(failed)?;
+    let trees = trees(&named, &pages_read.loose, pages);
     header::mend(&mut own, pages);
     file.rewind().and_then(|()| file.write_all(&own)).map_err(failed)?;
     drop(file);
     let connection = connection::open_examined(copy).map_err(|error| error.to_string())?;
-    let found = Reading { connection, trees, in_vain: 2 * IN_VAIN_MAX, faults: u64::from(!log_is_whole), rows: 0 }.evidence();
+    let found = Reading { connection, pages: pages_read, trees, faults: u64::from(!log_is_whole), rows: 0 }.evidence();
     found.map_err(|error| error.to_string())?.ok_or_else(|| "no page of it holds what was asked for".to_owned())
 }
 
@@ -121,18 +124,15 @@ struct Tree {
 }
 
 /// All that may be the tree of a table that is read: those that the schema names first, they are not out of date.
-fn trees(copy: &Path, file: &mut File, pages: u32) -> io::Result<Vec<Tree>> {
-    let named = connection::open_examined(copy).and_then(|connection| named(&connection)).unwrap_or_default();
-    let mut trees: Vec<Tree> =
-        named.into_iter().filter(|(root, _)| (2..=pages).contains(root)).map(|(root, table)| Tree { root, of: Some(table) }).collect();
-    for root in pages::loose(file)? {
-        if !trees.iter().any(|tree| tree.root == root) {
-            trees.push(Tree { root, of: None });
-        }
-    }
-    Ok(trees)
+fn trees(named: &[(u32, &'static str)], loose: &[u32], pages: u32) -> Vec<Tree> {
+    let named = named.iter().filter(|(root, _)| (2..=pages).contains(root));
+    let mut trees: Vec<Tree> = named.map(|&(root, table)| Tree { root, of: Some(table) }).collect();
+    let loose: Vec<u32> = loose.iter().copied().filter(|root| trees.iter().all(|tree| tree.root != *root)).collect();
+    trees.extend(loose.into_iter().map(|root| Tree { root, of: None }));
+    trees
 }
 
+/// The trees of the tables that are read, as far as the schema names them.
 fn named(connection: &Connection) -> rusqlite::Result<Vec<(u32, &'static str)>> {
     let mut found = Vec::new();
     let mut statement = connection.prepare("SELECT rootpage, name FROM sqlite_schema WHERE type = 'table'")?;
@@ -151,9 +151,8 @@ fn named(connection: &Connection) -> rusqlite::Result<Vec<(u32, &'static str)>> 
 /// A copy that is read, tree by tree.
 struct Reading {
     connection: Connection,
+    pages: Pages,
     trees: Vec<Tree>,
-    /// Numbers that may still be asked for in vain, in all trees that the schema does not name.
-    in_vain: u32,
     /// Pages and rows that could not be read.
     faults: u64,
     /// Rows that could.
@@ -192,15 +191,22 @@ impl Reading {
         mut keep: impl FnMut(&T) -> bool,
     ) -> rusqlite::Result<Vec<T>> {
         let mut found = Vec::new();
+        let mut take = |sequence, record| {
+            if keep(&record) {
+                found.push((sequence, record));
+            }
+        };
         for tree in self.trees.iter().filter(|tree| tree.of.is_none_or(|of| of == table)) {
             point(&self.connection, tree.root)?;
-            let mut of_its_own = 2 * IN_VAIN_MAX;
-            let in_vain = if tree.of.is_some() { &mut of_its_own } else { &mut self.in_vain };
-            let scan = scan(&self.connection, table, in_vain, &read, |sequence, record| {
-                if keep(&record) {
-                    found.push((sequence, record));
+            let mut scan = Scan::default();
+            if !scan.rows(&self.connection, table, "ASC", &read, &mut take) {
+                // A page of it can't be read: each is read by itself, from both ends.
+                for leaf in self.pages.leaves(tree.root) {
+                    point(&self.connection, leaf)?;
+                    let _ = scan.rows(&self.connection, table, "ASC", &read, &mut take)
+                        || scan.rows(&self.connection, table, "DESC", &read, &mut take);
                 }
-            });
+            }
             self.rows += scan.rows;
             // A tree that nothing names and that has no such row is another table's.
             if tree.of.is_some() || scan.rows > 0 {
@@ -237,56 +243,35 @@ struct Scan {
     faults: u64,
 }
 
-/// Reads the rows of a table that can be read, whatever pages between them can't be: behind such a page every number is asked for, until
-/// one leads to a page that can be read. A number that is damaged itself may lead past others; so the table is read from both ends, and
-/// rows may be `found` twice.
-fn scan<T>(
-    connection: &Connection,
-    table: &str,
-    in_vain: &mut u32,
-    read: impl Fn(&Row) -> Result<T, String>,
-    mut found: impl FnMut(i64, T),
-) -> Scan {
-    let mut scan = Scan::default();
-    for (on, first, step) in [(">= ? ORDER BY sequence", 0, 1), ("<= ? ORDER BY sequence DESC", i64::MAX, -1)] {
-        let rows_from = format!("SELECT * FROM {table} WHERE sequence {on}");
-        let (mut at, most) = (Some(first), *in_vain / if step > 0 { 2 } else { 1 });
-        let mut tried = 0;
-        while let Some(asked) = at
-            && tried < most
-        {
-            let mut last = asked;
-            let scanned = connection.prepare_cached(&rows_from).and_then(|mut rows_from| {
-                let mut rows = rows_from.query([asked])?;
-                while let Some(row) = rows.next()? {
-                    last = row.get("sequence")?;
-                    match read(row) {
-                        Ok(record) => {
-                            scan.rows += 1;
-                            found(last, record);
-                        }
-                        // A row that does not read back is passed over.
-                        Err(_) => scan.faults += 1,
+impl Scan {
+    /// Reads the rows of a table in this order, up to one that can't be read; rows may be `found` more than once. Says whether that was all.
+    fn rows<T>(
+        &mut self,
+        connection: &Connection,
+        table: &str,
+        order: &str,
+        read: impl Fn(&Row) -> Result<T, String>,
+        mut found: impl FnMut(i64, T),
+    ) -> bool {
+        let sql = format!("SELECT * FROM {table} ORDER BY sequence {order}");
+        let scanned = connection.prepare_cached(&sql).and_then(|mut statement| {
+            let mut rows = statement.query([])?;
+            while let Some(row) = rows.next()? {
+                match read(row) {
+                    Ok(record) => {
+                        self.rows += 1;
+                        found(row.get("sequence")?, record);
                     }
+                    // A row that does not read back is passed over.
+                    Err(_) => self.faults += 1,
                 }
-                Ok(())
-            });
-            if scanned.is_ok() {
-                break;
             }
-            scan.faults += 1;
-            // Never back: a tree that is out of order would lead round and round.
-            let furthest = if step > 0 { last.max(asked) } else { last.min(asked) };
-            (at, tried) = (furthest.checked_add(step), tried + 1);
-        }
-        *in_vain -= tried;
+            Ok(())
+        });
+        self.faults += u64::from(scanned.is_err());
+        scanned.is_ok()
     }
-    scan
 }
-
-/// Numbers that are asked for in vain, from each end: those of a thousand damaged pages. Where the outermost page is damaged, nothing else
-/// ends it.
-const IN_VAIN_MAX: u32 = 20_000;
 
 const BATCH: &str = "batch";
 const OPERATION: &str = "operation";

@@ -1,38 +1,60 @@
-//! The pages of a damaged file, without the engine: which of them are roots of tables that nothing names any more, and which are free (SQLite's
-//! file format, sections 1.5 and 1.6).
+//! The pages of a damaged file, without the engine: which of them are roots of tables that nothing names any more, what is below each, and
+//! which are free (SQLite's file format, sections 1.5 and 1.6).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
 use super::PAGE_BYTES;
 
-/// The pages of tables that no other page refers to and that are not free: the roots of tables, and what a damaged page above has cut off.
-///
-/// The first page says which are free. Where it does not, those pages are taken to say so that look like it.
-pub(super) fn loose(file: &mut File) -> io::Result<Vec<u32>> {
-    let pages = u32::try_from(file.metadata()?.len() / PAGE_BYTES as u64).unwrap_or(u32::MAX);
-    let free = match listed_free(file, pages)? {
-        Some(free) => free,
-        None => likely_free(file, pages)?,
-    };
-    let (mut of_tables, mut referred_to) = (Vec::new(), BTreeSet::new());
-    each(file, |number, page| {
-        if free.contains(&number) {
-            return;
-        }
-        match page[0] {
-            TABLE_LEAF => of_tables.push(number),
-            TABLE_INTERIOR => {
-                of_tables.push(number);
-                referred_to.extend(children(page));
+/// The pages that are not free.
+pub(super) struct Pages {
+    /// Those of tables that no other page refers to: the roots of tables, and what a damaged page above has cut off.
+    pub loose: Vec<u32>,
+    /// What each page of a table refers to.
+    below: BTreeMap<u32, Vec<u32>>,
+}
+
+impl Pages {
+    /// The first page says which are free. Where it does not, those pages are taken to say so that look like it.
+    pub(super) fn read(file: &mut File) -> io::Result<Self> {
+        let pages = u32::try_from(file.metadata()?.len() / PAGE_BYTES as u64).unwrap_or(u32::MAX);
+        let free = match listed_free(file, pages)? {
+            Some(free) => free,
+            None => likely_free(file, pages)?,
+        };
+        let (mut loose, mut below, mut referred_to) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        each(file, |number, page| {
+            let kind = page.first().copied().filter(|_| !free.contains(&number));
+            if matches!(kind, Some(TABLE_LEAF | TABLE_INTERIOR)) {
+                loose.push(number);
             }
-            INDEX_INTERIOR => referred_to.extend(children(page)),
-            _ => {}
+            if matches!(kind, Some(TABLE_INTERIOR | INDEX_INTERIOR)) {
+                let children: Vec<u32> = children(page).filter(|child| (2..=pages).contains(child)).collect();
+                referred_to.extend(children.iter().copied());
+                if kind == Some(TABLE_INTERIOR) {
+                    below.insert(number, children);
+                }
+            }
+        })?;
+        loose.retain(|number| !referred_to.contains(number));
+        Ok(Self { loose, below })
+    }
+
+    /// The pages of rows in the tree of a table, in order, each once.
+    pub(super) fn leaves(&self, root: u32) -> Vec<u32> {
+        let (mut leaves, mut seen, mut to_see) = (Vec::new(), BTreeSet::new(), vec![root]);
+        while let Some(page) = to_see.pop() {
+            if !seen.insert(page) {
+                continue;
+            }
+            match self.below.get(&page) {
+                Some(children) => to_see.extend(children.iter().rev()),
+                None => leaves.push(page),
+            }
         }
-    })?;
-    of_tables.retain(|number| !referred_to.contains(number));
-    Ok(of_tables)
+        leaves
+    }
 }
 
 /// The free pages, as the first page lists them; none where that list does not hold together.
