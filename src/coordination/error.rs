@@ -270,6 +270,18 @@ impl BackupError {
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Read(error) if says_damaged(error))
     }
+
+    /// Whether no other try can read more of the store: what it holds is damaged, or was cut off.
+    pub(super) fn is_for_good(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Read(error) => {
+                says_damaged(error)
+                    || error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+            }
+            Self::NoSpace { .. } | Self::Write { .. } => false,
+        }
+    }
 }
 
 /// Whether the engine has read something that is no part of a database: a page, or the first one.
