@@ -68,6 +68,10 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
 /// Writes all that the connection reads in the place of its file, of which something is not there any more. What somebody else has put there
 /// is kept under another name, which this returns.
 pub(super) fn put_back(connection: &Connection, path: &Path, standing: &Standing) -> Result<Option<PathBuf>, BackupError> {
+    let needed = bytes(connection)?;
+    if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
+        return Err(BackupError::NoSpace { needed });
+    }
     let temporary = sibling(path, RESTORING);
     write_whole(connection, &temporary, |temporary| {
         let kept = standing.keep_foreign(path)?;
@@ -98,9 +102,14 @@ fn write_whole<T>(connection: &Connection, temporary: &Path, place: impl FnOnce(
 
 /// Free space without which no backup is made (bytes): its own, and what the store may need meanwhile.
 pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
+    Ok(bytes(connection)?.saturating_add(2 * reserve::BYTES))
+}
+
+/// What a copy may take.
+fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
+    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX))
 }
 
 /// Copies the newest good backup of the store at `path` to `new`, which is not there. Says which, if there was one.

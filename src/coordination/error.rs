@@ -241,7 +241,7 @@ impl From<rusqlite::Error> for ReadError {
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// It would leave too little space: free some.
-    #[error("no room for a backup: it needs {} MiB, with the reserve", needed.div_ceil(1 << 20))]
+    #[error("no room for a copy of the store: it needs {} MiB", needed.div_ceil(1 << 20))]
     NoSpace {
         /// Bytes.
         needed: u64,

@@ -241,11 +241,14 @@ impl Committer {
             Err(error) => {
                 tracing::error!(%path, %error, "{what}, and could not be written again");
                 self.not_put_back = Some(Instant::now());
-                self.stats.must_restart(what);
-                if error.is_for_good() {
-                    self.give_up(what);
+                if !error.is_for_good() {
+                    self.stats.must_restart(what);
+                    return refused;
                 }
-                return refused;
+                let damaged = format!("the store is damaged ({what})");
+                self.stats.must_restart(&damaged);
+                self.give_up(&damaged);
+                return Err(CommitError::Restart(damaged));
             }
         }
         self.not_put_back = None;
@@ -271,7 +274,7 @@ impl Committer {
         if let Err(error) = moved {
             tracing::error!(path = %self.path.display(), error, "what stands in the store's place could not be moved: it is no state to go on with");
         }
-        self.connection = State::Failed { since: Instant::now(), reason: CommitError::Corrupt(what.to_owned()) };
+        self.connection = State::Failed { since: Instant::now(), reason: CommitError::Restart(what.to_owned()) };
     }
 
     /// Closes the file and opens it again, after the disk has failed. Says whether it holds what is `unanswered`, durably.
