@@ -8,7 +8,7 @@ use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
-use super::error::{CommitError, OpenError};
+use super::error::{BackupError, CommitError, OpenError};
 use super::files::{self, Lock};
 use super::reserve::Reserve;
 use super::retention::Retention;
@@ -235,7 +235,12 @@ impl Committer {
             return refused;
         }
         let path = self.path.display();
-        match backup::put_back(connection, &self.path, &self.standing) {
+        let mut written = backup::put_back(connection, &self.path, &self.standing);
+        // What is kept back for a full disk is for what was promised.
+        if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
+            written = backup::put_back(connection, &self.path, &self.standing);
+        }
+        match written {
             Ok(None) => tracing::error!(%path, "{what}: it was written again, whole"),
             Ok(Some(kept)) => tracing::error!(%path, put_there = %kept.display(), "{what}: it was written again, whole"),
             Err(error) => {

@@ -3,12 +3,14 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use recado::coordination::{CommitError, OpenError, Options, Recovered, Store, backups, foreign_files, lost_stores, make_backup};
 use recado_core::ids::BootId;
 use recado_core::ledger::{DeliveryState, OperationRecord, OperationState, Write};
 use serde_json::json;
 
+use crate::faults::{Disk, fill};
 use crate::fixtures::{accepted, batch, commit, delivery, open, operation, path_in, succeeded, wall};
 
 /// What is done to the files of a store, in its directory, while it is open.
@@ -212,6 +214,39 @@ fn nothing_is_promised_where_the_store_can_not_be_written_again() {
     assert_eq!(commit(&mut store, succeeded(2)), Ok(()));
     assert!(matches!(commit(&mut store, accepted(3)), Err(CommitError::Restart(_))));
     is_whole("written again", &data, &[OperationState::Succeeded; 2], 2);
+}
+
+#[test]
+fn on_a_full_disk_it_is_written_again_from_the_reserve_or_when_there_is_room() {
+    let Some(disk) = Disk::mount("24m") else { return };
+    // What the reserve has room for, and more.
+    for (number_of, fits) in [(20, true), (220, false)] {
+        let data = disk.0.join(number_of.to_string());
+        let options = Options { reopen_after: Duration::ZERO, ..Options::new(BootId(1), wall(1)) };
+        let (mut store, _) = Store::open(&path_in(&data), &options).expect("opens");
+        for number in [1, 2] {
+            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+        }
+        for number in 3..=number_of {
+            let large = OperationRecord { arguments: json!({ "text": "x".repeat(30_000) }), ..operation(number, number) };
+            assert_eq!(commit(&mut store, vec![Write::CreateBatch(batch(number)), Write::CreateOperation(large)]), Ok(()));
+        }
+        fill(&disk.0.join("filler"));
+        fs::remove_file(beside(&data, "-wal")).expect("removed");
+        let outcome = commit(&mut store, succeeded(1));
+        assert_eq!(outcome.is_ok(), fits, "{outcome:?}");
+        if !fits {
+            assert!(matches!(&outcome, Err(CommitError::Restart(reason)) if reason.contains("log was removed")), "{outcome:?}");
+            assert!(store.restart_wanted().is_some());
+        }
+        fs::remove_file(disk.0.join("filler")).expect("removed");
+        assert_eq!(commit(&mut store, succeeded(2)), Ok(()));
+        let (next, recovered, _copy) = found_after_a_kill(&data);
+        assert_eq!((next.loss(), recovered.operations.len()), (None, usize::try_from(number_of).expect("few")));
+        assert_eq!(recovered.deliveries.len(), 1 + usize::from(fits));
+        drop(store);
+        fs::remove_dir_all(&data).expect("removed");
+    }
 }
 
 #[test]
