@@ -196,7 +196,7 @@ fn user(path: &Path) -> Option<(u32, u32)> {
 }
 
 /// Everything whose name begins with that of the store.
-pub(super) fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
+fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
     entries.filter(move |entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path())

@@ -271,13 +271,10 @@ impl Committer {
         if let Err(error) = connection::leave_log(connection) {
             tracing::warn!(%error, "what is left of the store's log may be moved into its file");
         }
-        let moved = if self.standing.has_moved(&self.path) {
-            self.standing.keep_foreign(&self.path).map(drop).map_err(|error| error.to_string())
-        } else {
-            set_aside::set_aside(&self.path, self.boot, what).map(drop).map_err(|error| error.to_string())
-        };
-        if let Err(error) = moved {
-            tracing::error!(path = %self.path.display(), error, "what stands in the store's place could not be moved: it is no state to go on with");
+        if !files::is_gone(&self.path)
+            && let Err(error) = set_aside::set_aside(&self.path, self.boot, what)
+        {
+            tracing::error!(path = %self.path.display(), %error, "what stands in the store's place could not be moved: it is no state to go on with");
         }
         self.connection = State::Failed { since: Instant::now(), reason: CommitError::Restart(what.to_owned()) };
     }

@@ -47,19 +47,16 @@ impl Standing {
         }
     }
 
-    /// Whether the file at `path` is not the one that is open: there is none, or another.
-    pub(super) fn has_moved(&self, path: &Path) -> bool {
-        self.is_gone(path, "")
-    }
-
     /// Gives what somebody has put in the place of the store at `path` another name, with the log that came with it. None where nothing was.
     pub(super) fn keep_foreign(&self, path: &Path) -> io::Result<Option<PathBuf>> {
-        if !self.has_moved(path) || look(path, "").is_err() {
+        if !self.is_gone(path, "") || look(path, "").is_err() {
             return Ok(None);
         }
-        let names = (1_u64..).map(|number| sibling(path, &format!("{FOREIGN}{number}")));
+        let mut names = (1..=FOREIGN_MAX).map(|number| sibling(path, &format!("{FOREIGN}{number}")));
         let is_free = |name: &PathBuf| !PARTS.iter().any(|part| sibling(name, part).exists());
-        let Some(kept) = names.into_iter().find(is_free) else { return Ok(None) };
+        let Some(kept) = names.find(is_free) else {
+            return Err(io::Error::other(format!("{FOREIGN_MAX} files were put in its place before: move its *{FOREIGN}* files away")));
+        };
         // The file last: until it has gone, the next look finds it, and comes here again.
         for part in PARTS.iter().rev() {
             if self.is_gone(path, part) && look(path, part).is_ok() {
@@ -89,21 +86,15 @@ fn identity(found: &Metadata) -> Identity {
     (found.dev(), found.ino())
 }
 
-/// What somebody has put in the place of the store at `path` while it was in use, by name.
+/// What somebody has put in the place of the store at `path` while it was in use.
 pub fn foreign_files(path: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = super::files::all(path)
-        .filter(|file| {
-            let number = sibling(path, FOREIGN).file_name().and_then(|stem| {
-                file.file_name()?.to_string_lossy().strip_prefix(&*stem.to_string_lossy()).map(|number| number.parse::<u64>().is_ok())
-            });
-            number == Some(true)
-        })
-        .collect();
-    found.sort();
-    found
+    (1..=FOREIGN_MAX).map(|number| sibling(path, &format!("{FOREIGN}{number}"))).filter(|file| look(file, "").is_ok()).collect()
 }
 
 const LOG: &str = "-wal";
 
 /// What the name of a file begins with that was put in the store's place, after the store's own.
 const FOREIGN: &str = ".foreign-";
+
+/// So many are kept: whoever goes on putting files there would fill the disk with them.
+const FOREIGN_MAX: u32 = 5;

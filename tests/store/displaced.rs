@@ -153,6 +153,31 @@ fn what_is_put_in_the_place_of_an_open_store_is_kept_and_never_read_as_it() {
 }
 
 #[test]
+fn whoever_goes_on_putting_files_there_fills_no_disk_with_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    let put_one = || HARMS[9].1(&data);
+    for number in 1..=5 {
+        put_one();
+        assert!(store.look_after());
+        assert_eq!(foreign_files(&path_in(&data)).len(), number);
+    }
+    put_one();
+    let refused = commit(&mut store, succeeded(2)).expect_err("it would be lost");
+    assert!(matches!(refused, CommitError::Restart(_)), "{refused}");
+    assert!(store.restart_wanted().is_some());
+    // Seen to, as it asks for.
+    each_file(&data, |file| {
+        if file.to_string_lossy().contains(".foreign-") {
+            fs::remove_file(file).expect("removed");
+        }
+    });
+    drop(store);
+    is_whole("seen to", &data, &[OperationState::Succeeded, OperationState::Accepted], 1);
+}
+
+#[test]
 fn a_log_that_somebody_else_has_emptied_in_order_is_no_harm() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut store = store_in(directory.path());
