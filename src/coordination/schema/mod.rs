@@ -66,7 +66,7 @@ pub fn columns_of(version: i64) -> Result<Columns> {
 }
 
 /// More migrations than there will ever be.
-const VERSIONS_MAX: i64 = 1_000;
+const VERSIONS_MAX: i64 = 10_000;
 
 const MIGRATIONS: &[&str] =
     &[include_str!("0001_ledger.sql"), include_str!("0002_trouble.sql"), include_str!("0003_cancel_and_hand_off.sql")];
