@@ -11,7 +11,7 @@ use super::clock::{random, wall};
 use super::running::problems_of_the_store;
 use super::upkeep::{lost_text, unreadable_rows};
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, is_missing, mend};
+use crate::coordination::{Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, is_disk_full, is_missing, mend};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -113,7 +113,7 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
 /// What keeps a start from being well, though nothing is wrong with the file.
 fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, problems: &mut Vec<String>) {
     let Some(free) = found.free_bytes else { return };
-    if free < START_BYTES && found.in_use_by.is_none() {
+    if found.in_use_by.is_none() && (free < START_BYTES || is_disk_full(&found.path)) {
         problems.push("The disk is full: a start refuses calls until there is space; free some.".to_owned());
     }
     if backups_kept > 0 && found.is_backup_due && free < contents.backup_bytes {

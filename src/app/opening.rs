@@ -11,13 +11,13 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
 use super::run::{AppError, endpoint, seed};
-use super::switchboard::RETRY_AFTER_S;
+use super::switchboard::admission;
 use super::watch;
 use crate::admin::{self, AdminError, HealthState, Impact, StoreHealth};
 use crate::cognition::tools;
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
-use crate::surface::sip::{Admission, Command, EndpointConfig, Server};
+use crate::surface::sip::{Command, EndpointConfig, Server};
 use crate::telemetry::{Measures, Seldom};
 
 /// Opens the store, however long that takes. None when the box was told to stop before.
@@ -57,8 +57,7 @@ pub async fn open_store(
         }
         if problem != said {
             // Only where a service manager listens. It has what it waits for: a box that is there and says how it is.
-            let status = format!("refusing calls: {problem}");
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&status)]);
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&watch::status(health))]);
         }
         said = problem;
         tokio::select! {
@@ -115,8 +114,7 @@ struct Refusing {
 
 impl Refusing {
     async fn start(config: &Config, health: &HealthState, measures: &Measures) -> Result<Self, AppError> {
-        let admission = Admission::Refuse { retry_after_s: RETRY_AFTER_S };
-        let sip = Server::start(config.sip.listen, EndpointConfig { admission, ..endpoint(config) }, seed())?;
+        let sip = Server::start(config.sip.listen, EndpointConfig { admission: admission(true), ..endpoint(config) }, seed())?;
         let listener = admin::listen(config.http.listen).await?;
         let http_address = listener.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
         let routes = admin::router(health.clone(), measures.clone()).merge(tools::refusing_router());

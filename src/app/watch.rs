@@ -74,6 +74,11 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
     }
 }
 
+/// What a service manager is told of the box: whether it takes calls, and why not.
+pub fn status(health: &HealthState) -> String {
+    health.refusal().map_or_else(|| "taking calls".to_owned(), |why| format!("refusing calls: {why}"))
+}
+
 /// Watches over the parts of the house: health names the one that is stuck, and the service manager's watchdog, where there is
 /// one, is fed only while none is. A part that stays stuck has the box started again without waiting for the watchdog's time,
 /// which is there for the case that nobody looks any more. Runs until it is dropped.

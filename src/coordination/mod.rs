@@ -37,7 +37,7 @@ pub use loss::Loss;
 pub use mend::mend;
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
-pub use reserve::ROOM_BYTES as RESERVE_ROOM_BYTES;
+pub use reserve::{ROOM_BYTES as RESERVE_ROOM_BYTES, is_disk_full};
 pub use retention::Keep;
 pub use rows::Claim;
 pub use secret::CallbackSecret;

@@ -58,6 +58,13 @@ impl Refusing {
         let problem = health["problems"][0].as_str().unwrap_or_default();
         println!("{what}: {problem}");
         assert!(problem.starts_with("store: ") && problem.contains(because), "{what}: {health}");
+        self.refuses_calls(what, because);
+        let callback = get(self.http, "POST", "/v1/operations/op_1/result").unwrap_or_default().to_lowercase();
+        assert!(callback.starts_with("http/1.1 503") && callback.contains("retry-after"), "{what}: {callback}");
+    }
+
+    /// Refuses calls and probes, and says so from the beginning.
+    fn refuses_calls(&self, what: &str, because: &str) {
         assert!(get(self.http, "GET", "/health").is_some_and(|answer| answer.starts_with("HTTP/1.1 503")), "{what}");
         assert_eq!(Phone::try_dial(self.sip, "ana").err(), Some(503), "{what}");
         let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
@@ -70,8 +77,6 @@ impl Refusing {
         );
         let answer = transact(&socket, &options, "OPTIONS").expect("an answer");
         assert!(answer.starts_with("SIP/2.0 503") && answer.contains("Retry-After: 30"), "{what}: {answer}");
-        let callback = get(self.http, "POST", "/v1/operations/op_1/result").unwrap_or_default().to_lowercase();
-        assert!(callback.starts_with("http/1.1 503") && callback.contains("retry-after"), "{what}: {callback}");
         let told = self.told("STATUS=refusing calls");
         assert!(told.contains("READY=1") && told.contains(because), "{what}: {told}");
     }
@@ -289,6 +294,29 @@ fn the_doctor_foretells_that_a_full_disk_keeps_the_box_from_taking_calls() {
     let boxed = Refusing::start(&stage);
     boxed.refuses("a full disk", "no space left");
     doctor_says(&stage, boxed.http, "The disk is full: a start refuses calls until there is space");
+    disk.empty();
+    boxed.recovers("a full disk");
+}
+
+#[test]
+fn a_box_that_is_killed_on_a_full_disk_refuses_calls_from_the_first_moment_of_the_next_start() {
+    let stage = Stage::set(&["job"]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "16m") else { return };
+    let store = store_of(&stage);
+    make_store(&store);
+    // What such a kill leaves: its reserve is given up, and there is just enough to open the store.
+    std::fs::remove_file(store.with_extension("db.reserve")).expect("there");
+    std::fs::write(stage.path("data/room"), vec![0; 768 << 10]).expect("written");
+    disk.fill();
+    std::fs::remove_file(stage.path("data/room")).expect("there");
+    let foretold = "The disk is full: a start refuses calls until there is space";
+    doctor_says(&stage, SocketAddr::from(([127, 0, 0, 1], 1)), foretold);
+    let boxed = Refusing::start(&stage);
+    // The first that it says of itself, and not only what it comes to.
+    let first = patiently("the box to be there", || boxed.health());
+    assert_eq!(first["status"], "refusing", "{first}");
+    assert!(first["problems"].to_string().contains("store: the disk is full: "), "{first}");
+    boxed.refuses_calls("a full disk", "the disk is full");
     disk.empty();
     boxed.recovers("a full disk");
 }
