@@ -12,11 +12,11 @@ use tracing::{error, info};
 
 use super::run::{AppError, endpoint, seed};
 use super::switchboard::admission;
-use super::watch;
+use super::{upkeep, watch};
 use crate::admin::{self, AdminError, HealthState, Impact, StoreHealth};
 use crate::cognition::tools;
 use crate::config::Config;
-use crate::coordination::{OpenError, Options, Recovered, Store};
+use crate::coordination::{OpenError, Options, Recovered, Store, lost_stores};
 use crate::surface::sip::{Command, EndpointConfig, Server};
 use crate::telemetry::{Measures, Seldom};
 
@@ -36,13 +36,15 @@ pub async fn open_store(
     let opened = loop {
         let opening = tokio::task::spawn_blocking({
             let (path, options) = (path.clone(), options.clone());
-            move || Store::open(&path, &options)
+            // What was lost, now or before, is known without reading any of it.
+            move || (Store::open(&path, &options), lost_stores(&path))
         });
-        let outcome = tokio::select! {
+        let (outcome, lost) = tokio::select! {
             outcome = patiently(opening, refusing.is_none().then_some(MORE_TIME_EVERY), ask_for_time) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
+        upkeep::show_lost(health, &lost);
         let problem = match outcome {
             Ok(opened) => break Some(opened),
             Err(error) => told(&error, &path),
@@ -151,6 +153,29 @@ const HTTP_ENDS: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_was_lost_before_is_known_to_health_when_the_store_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.this_box.data_dir = Some(directory.path().to_owned());
+        let lost = directory.path().join("recado.db.missing-boot_1-1");
+        std::fs::write(&lost, b"").unwrap();
+        let (health, measures) = (HealthState::new(Instant::now()), Measures::new().unwrap());
+        let opens = async |boot| {
+            let options = Options::new(recado_core::BootId(boot), recado_core::time::Wall::default());
+            open_store(&config, options, &health, &measures, std::pin::pin!(std::future::pending())).await.unwrap().is_some()
+        };
+        assert!(opens(1).await);
+        let report = health.report(Instant::now());
+        assert_eq!(report.status, admin::Status::Degraded);
+        assert!(report.problems.iter().any(|problem| problem.starts_with("damage: the store was not there")), "{report:?}");
+        for file in crate::coordination::lost_stores(&config.this_box.store()) {
+            std::fs::remove_file(file).unwrap();
+        }
+        assert!(opens(2).await);
+        assert_eq!(health.report(Instant::now()).problems, Vec::<String>::new());
+    }
 
     #[tokio::test]
     async fn time_is_asked_for_again_and_again_for_as_long_as_the_store_is_opened() {

@@ -252,8 +252,10 @@ fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::pat
     let bytes = loses(&store);
 
     let boxed = stage.box_runs();
-    let health = patiently("health to say so", || Some(boxed.health()).filter(|health| health["status"] == "degraded"));
+    // From the first moment.
+    let health = boxed.health();
     println!("{health}");
+    assert_eq!(health["status"], "degraded", "{health}");
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with(&format!("damage: {said}"))), "{health}");
     assert!(!boxed.said(logged).is_empty());
     doctor_says(&stage, boxed.http, said);
