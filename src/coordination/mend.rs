@@ -58,7 +58,7 @@ fn mend_files(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> 
             format!("set the damaged store aside as {} and put {by} in its place", loss.set_aside.display())
         };
         let (unknown, uncertain) = (loss.operations_unknown, loss.deliveries_uncertain);
-        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain"));
+        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain, and are told so when the box runs"));
     }
     if !reserve_was_held && Reserve::new(path, Instant::now()).held() {
         done.push("made the reserve for a full disk".to_owned());

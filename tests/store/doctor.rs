@@ -6,12 +6,12 @@ use std::path::Path;
 
 use recado::coordination::{Contents, Examination, OpenError, Options, examine, make_backup, mend};
 use recado_core::ids::BootId;
-use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, Write};
+use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
 use crate::faults::run;
-use crate::fixtures::{accepted, batch, claim, commit, delivery, open, path_in, succeeded, wall};
+use crate::fixtures::{accepted, batch, claim, commit, delivery, open, operation, path_in, succeeded, wall};
 
 fn now() -> Wall {
     wall(120_000)
@@ -138,6 +138,42 @@ fn what_can_be_mended_is_mended() {
     assert_eq!(contents(&well).losses.len(), 1);
     assert_eq!(well.set_aside.len(), 1);
     assert_eq!(mend(&path, &options()).expect("nothing to do"), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_owed_after_a_mend_is_shown_before_the_box_is_started() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(recado::config::STORE_FILE);
+    let (mut store, _) = open(&path, 1);
+    let waits = OperationRecord { state: OperationState::RetryWait, attempt: 1, ..operation(2, 2) };
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    assert_eq!(commit(&mut store, [accepted(2), vec![Write::UpdateOperation(waits)]].concat()), Ok(()));
+    assert_eq!(commit(&mut store, [accepted(3), succeeded(3)].concat()), Ok(()));
+    drop(store);
+    make_backup(&path, 3).expect("a backup");
+    fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \".\"\n").expect("written");
+    fs::write(directory.path().join("dialogue.toml"), "").expect("written");
+    let recado = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+        let output = command.current_dir(&directory).args(arguments).args(["-c", "recado.toml"]).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let lines = |what: [String; 3]| what.map(|line| line + "\n").concat();
+    let closing = |state: &str| {
+        format!("{} {state} for tel:+34600000001 since 1970-01-01 00:00:02 UTC, 0 times cut: Your table is booked.", delivery(3, 3).id)
+    };
+    let shown = |number: u128, state: &str| format!("{} book {state}", operation(number, number).id);
+    let before = recado(&["pending"]);
+    let expected = lines([closing("ready"), shown(1, "accepted, attempt 0"), shown(2, "retry_wait, attempt 1")]);
+    assert_eq!(before.split_once('\n').map(|(_, lines)| lines), Some(expected.as_str()));
+    fs::write(&path, [0xa5; 8_192]).expect("written");
+    let mended = recado(&["doctor", "--mend"]);
+    assert!(mended.contains("; 2 operations are not known, 1 closings uncertain, and are told so when the box runs\n"), "{mended}");
+    let untold = ", not told yet: the box makes its closing when all that was asked for with it has ended";
+    let unknown = |number: u128, attempt: u32| shown(number, &format!("unknown, attempt {attempt}{untold}"));
+    let after = recado(&["pending"]);
+    let expected = lines([closing("uncertain"), unknown(1, 0), unknown(2, 1)]);
+    assert_eq!(after.split_once('\n').map(|(_, lines)| lines), Some(expected.as_str()));
 }
 
 #[test]
