@@ -34,7 +34,7 @@ pub use error::{BackupError, CommitError, OpenError, ReadError};
 pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting, examine};
 pub use files::{is_gone, is_missing};
 pub use loss::Loss;
-pub use mend::mend;
+pub use mend::{in_the_way, mend};
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
 pub use reserve::{ROOM_BYTES as RESERVE_ROOM_BYTES, is_disk_full};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use recado::coordination::{Contents, Examination, OpenError, Options, examine, make_backup, mend};
+use recado::coordination::{Contents, Examination, OpenError, Options, Store, examine, make_backup, mend};
 use recado_core::ids::BootId;
 use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use recado_core::time::Wall;
@@ -111,6 +111,8 @@ fn what_can_be_mended_is_mended() {
     fs::remove_file(file(".reserve")).expect("there");
     fs::write(file(".backup-new"), b"half").expect("written");
     fs::write(file(".examined-wal"), b"half").expect("written");
+    std::os::unix::fs::symlink("nowhere", file(".damaged-new")).expect("a link");
+    assert!(run("mkfifo", &["-m", "600", &file(".restoring").to_string_lossy()]));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
     let mut bytes = fs::read(&path).expect("there");
     bytes[4096..].fill(0xa5);
@@ -123,7 +125,7 @@ fn what_can_be_mended_is_mended() {
     let ill = examine(&path, now());
     assert!(!ill.reserve && ill.in_use_by.is_none());
     assert!(ill.readable_by_others.contains(&path));
-    assert_eq!(ill.leftovers, [file(".backup-new"), file(".examined-wal")]);
+    assert_eq!(ill.leftovers, [".backup-new", ".restoring", ".examined-wal", ".damaged-new"].map(file));
     assert!(ill.contents.as_ref().is_none_or(|contents| contents.integrity != "ok"), "{ill:?}");
     assert_eq!((ill.backups.len(), &ill.backups[0].damage), (1, &None));
 
@@ -239,6 +241,43 @@ fn what_has_to_stay_keeps_nothing_else_from_being_removed_and_a_backup_is_made_a
     assert_eq!(contents(&well).findings.unreadable_total, 60, "what is referred to stays, and is said to");
     assert_eq!(well.backups.len(), 1, "what was removed is in a backup");
     assert!(done.contains(&well.backups[0].file.display().to_string()), "{done}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_of_the_stores_is_named_with_what_to_do_and_left_as_it_is() {
+    for suffix in [".backup-new", ".restoring", ".restoring-wal", ".damaged-new", ".damaged", ".examined", ".reserve", ".lock"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(recado::config::STORE_FILE);
+        drop(scene(&path));
+        make_backup(&path, 3).expect("a backup");
+        let in_the_way = directory.path().join(format!("{}{suffix}", recado::config::STORE_FILE));
+        drop(fs::remove_file(&in_the_way));
+        fs::create_dir(&in_the_way).expect("made");
+        fs::set_permissions(&in_the_way, fs::Permissions::from_mode(0o700)).expect("ours");
+        fs::write(in_the_way.join("somebody's"), "work").expect("written");
+        let whole = fs::read(&path).expect("there");
+        fs::write(&path, [0xa5; 8_192]).expect("written");
+        let refused = Store::open(&path, &options()).map(|(store, _)| drop(store));
+        if suffix.starts_with(".restoring") || suffix.starts_with(".damaged") || suffix == ".lock" {
+            assert!(matches!(&refused, Err(OpenError::Directory { path }) if *path == in_the_way), "{suffix}: {refused:?}");
+        }
+        if refused.is_ok() {
+            fs::write(&path, whole).expect("written");
+        }
+        fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \".\"\n").expect("written");
+        fs::write(directory.path().join("dialogue.toml"), "").expect("written");
+        for arguments in [&["doctor"][..], &["doctor", "--mend"]] {
+            let mut doctor = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+            let said = doctor.current_dir(&directory).args(arguments).args(["-c", "recado.toml"]).output().expect("it runs");
+            let text = String::from_utf8_lossy(&said.stdout);
+            let named = format!("{} is a directory, and a file of the store's belongs there: move it away", in_the_way.display());
+            assert!(said.status.code() == Some(3) && text.contains(&named), "{suffix}: {text}");
+            assert!(!text.contains("--mend removes it") && !text.contains("check the disk (dmesg) that holds"), "{suffix}: {text}");
+        }
+        assert_eq!(fs::read_to_string(in_the_way.join("somebody's")).expect("kept"), "work");
+        fs::remove_dir_all(&in_the_way).expect("removed");
+        mend(&path, &options()).expect("mended");
+    }
 }
 
 #[test]
