@@ -3,6 +3,7 @@
 //! They guard against a damaged file, not against a lost disk: copy them elsewhere for that.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -13,6 +14,7 @@ use super::error::{BackupError, OpenError, from_io};
 use super::files::{self, directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
 use super::set_aside::{PARTS, remove};
+use super::standing::Standing;
 use super::{check, connection, schema};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
@@ -54,7 +56,7 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
     }
     let number = numbered(path).first().map_or(1, |(number, _)| number.saturating_add(1));
     let target = sibling(path, &format!("{INFIX}{number}"));
-    write_whole(connection, &temporary, &target)?;
+    write_whole(connection, &temporary, |temporary| fs::rename(temporary, &target).and_then(|()| sync_directory(&target)))?;
     for (_, old) in numbered(path).into_iter().skip(keep.max(1) as usize) {
         if let Err(error) = fs::remove_file(&old) {
             tracing::warn!(file = %old.display(), %error, "an old backup could not be removed");
@@ -63,25 +65,34 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
     Ok(target)
 }
 
-/// Puts what the connection reads in the place of its file, which has gone.
-pub(super) fn put_back(connection: &Connection, path: &Path) -> Result<(), BackupError> {
-    write_whole(connection, &sibling(path, RESTORING), path)
+/// Writes all that the connection reads in the place of its file, of which something is not there any more. What somebody else has put there
+/// is kept under another name, which this returns.
+pub(super) fn put_back(connection: &Connection, path: &Path, standing: &Standing) -> Result<Option<PathBuf>, BackupError> {
+    let needed = bytes(connection)?;
+    if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
+        return Err(BackupError::NoSpace { needed });
+    }
+    let temporary = sibling(path, RESTORING);
+    write_whole(connection, &temporary, |temporary| {
+        let kept = standing.keep_foreign(path)?;
+        // A log that is left there belongs to another file, and must not be read into this one.
+        for part in PARTS.iter().skip(1) {
+            remove(&sibling(path, part))?;
+        }
+        fs::rename(temporary, path).and_then(|()| sync_directory(path))?;
+        Ok(kept)
+    })
 }
 
-/// Writes all that the connection reads to `target`, by way of `temporary`: durably, and checked, or not at all.
-fn write_whole(connection: &Connection, temporary: &Path, target: &Path) -> Result<(), BackupError> {
-    let about = |error: std::io::Error| BackupError::Write { file: temporary.to_owned(), reason: error.to_string() };
+/// Writes all that the connection reads to `temporary`, durably and checked, and then has it `place` that; or nothing is left of it.
+fn write_whole<T>(connection: &Connection, temporary: &Path, place: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, BackupError> {
+    let about = |error: io::Error| BackupError::Write { file: temporary.to_owned(), reason: error.to_string() };
     // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
     drop(fs::remove_file(temporary));
     drop(private_file(temporary).map_err(about)?);
     let written = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
         verify(temporary).map_err(|what| BackupError::Damaged { what })?;
-        File::open(temporary).and_then(|file| file.sync_all()).map_err(about)?;
-        // A log that is left there belongs to another file, and must not be read into this one.
-        for part in PARTS.iter().skip(1) {
-            remove(&sibling(target, part)).map_err(about)?;
-        }
-        fs::rename(temporary, target).and_then(|()| sync_directory(target)).map_err(about)
+        File::open(temporary).and_then(|file| file.sync_all()).and_then(|()| place(temporary)).map_err(about)
     });
     if written.is_err() {
         drop(fs::remove_file(temporary));
@@ -91,9 +102,14 @@ fn write_whole(connection: &Connection, temporary: &Path, target: &Path) -> Resu
 
 /// Free space without which no backup is made (bytes): its own, and what the store may need meanwhile.
 pub(super) fn bytes_needed(connection: &Connection) -> rusqlite::Result<u64> {
+    Ok(bytes(connection)?.saturating_add(2 * reserve::BYTES))
+}
+
+/// What a copy may take.
+fn bytes(connection: &Connection) -> rusqlite::Result<u64> {
     let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
     let page_bytes: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
-    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX).saturating_add(2 * reserve::BYTES))
+    Ok(u64::try_from(pages.saturating_mul(page_bytes)).unwrap_or(u64::MAX))
 }
 
 /// Copies the newest good backup of the store at `path` to `new`, which is not there. Says which, if there was one.
@@ -103,10 +119,10 @@ pub(super) fn restore_newest(path: &Path, new: &Path) -> Result<Option<PathBuf>,
             tracing::error!(backup = %backup.display(), what, "a backup can't be used");
             continue;
         }
-        let about = |error: std::io::Error| from_io(&error, new);
+        let about = |error: io::Error| from_io(&error, new);
         let mut copy = private_file(new).map_err(about)?;
         let mut from = File::open(&backup).map_err(|error| from_io(&error, &backup))?;
-        std::io::copy(&mut from, &mut copy).and_then(|_| copy.sync_all()).map_err(about)?;
+        io::copy(&mut from, &mut copy).and_then(|_| copy.sync_all()).map_err(about)?;
         return Ok(Some(backup));
     }
     Ok(None)

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, FileControl, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 
 use super::error::{OpenError, from_engine};
 use super::{check, schema};
@@ -23,7 +23,7 @@ pub(super) fn open(path: &Path, has_held_a_store: bool, suspect: bool, backups: 
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(about)?;
     connection.busy_timeout(BUSY).map_err(about)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(about)?;
+    leave_log(&connection).map_err(about)?;
     if connection.is_readonly("main").map_err(about)? {
         return Err(OpenError::ReadOnly { path: path.to_owned() });
     }
@@ -49,10 +49,10 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
     if busy == 0 { Ok(()) } else { Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)) }
 }
 
-/// Whether the file that is open stands in its place no more: nobody would find again what is written to it.
-pub(super) fn has_moved(connection: &Connection) -> bool {
-    let mut moved = 0;
-    connection.file_control(Some("main"), FileControl::HasMoved(&mut moved)).is_ok() && moved != 0
+/// Has the connection leave the file and the log as they are when it is closed. Closed otherwise, it moves what the log holds into the file, and
+/// removes the log by its name, which may be another's by then.
+pub(super) fn leave_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map(drop)
 }
 
 /// Opens the file at `path` to look in, while the box runs or not.

@@ -247,7 +247,7 @@ impl From<rusqlite::Error> for ReadError {
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     /// It would leave too little space: free some.
-    #[error("no room for a backup: it needs {} MiB, with the reserve", needed.div_ceil(1 << 20))]
+    #[error("no room for a copy of the store: it needs {} MiB", needed.div_ceil(1 << 20))]
     NoSpace {
         /// Bytes.
         needed: u64,
@@ -275,6 +275,18 @@ impl BackupError {
     /// Whether the store itself was found damaged, by reading it.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Read(error) if says_damaged(error))
+    }
+
+    /// Whether no other try can read more of the store: what it holds is damaged, or was cut off.
+    pub(super) fn is_for_good(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Read(error) => {
+                says_damaged(error)
+                    || error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+            }
+            Self::NoSpace { .. } | Self::Write { .. } => false,
+        }
     }
 }
 

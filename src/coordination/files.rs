@@ -49,6 +49,15 @@ impl Lock {
         }
         Ok(Self(file))
     }
+
+    /// Whether the lock of the store at `path` is this one. Where its file was removed, a second instance finds none that is held.
+    pub(super) fn stands(&self, path: &Path) -> bool {
+        let (Ok(held), found) = (self.0.metadata(), fs::symlink_metadata(sibling(path, LOCK))) else { return true };
+        match found {
+            Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
 }
 
 /// Makes the directory of the store at `path` (0700) where it is missing, durably. What is above it must be there.

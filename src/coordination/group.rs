@@ -4,16 +4,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
-use super::error::{CommitError, OpenError};
+use super::error::{BackupError, CommitError, OpenError};
 use super::files::{self, Lock};
 use super::reserve::Reserve;
 use super::retention::Retention;
 use super::rows;
+use super::standing::Standing;
 use super::stats::{Stats, Tally};
-use super::{ahead, backup, connection};
+use super::store::Options;
+use super::{ahead, backup, connection, set_aside};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -23,11 +26,15 @@ pub(super) struct Committer {
     reserve: Reserve,
     retention: Option<Retention>,
     stats: Arc<Stats>,
+    boot: BootId,
     reopen_after: Duration,
+    standing: Standing,
+    /// When the store could last not be written again into its place.
+    not_put_back: Option<Instant>,
     /// Transactions that were answered as failed with the disk: each may be found in the file when it is open again.
     doubtful: Vec<Vec<Write>>,
     // Dropped last: the store is ours until its connection is closed.
-    _lock: Lock,
+    lock: Lock,
 }
 
 #[derive(Debug)]
@@ -41,18 +48,23 @@ enum State {
 }
 
 impl Committer {
-    pub(super) fn new(
-        path: PathBuf,
-        lock: Lock,
-        connection: Connection,
-        tally: Tally,
-        retention: Option<Retention>,
-        reopen_after: Duration,
-    ) -> Self {
+    pub(super) fn new(path: PathBuf, lock: Lock, connection: Connection, tally: Tally, options: &Options) -> Self {
         let reserve = Reserve::new(&path, Instant::now());
         let stats = Arc::new(Stats::new(tally));
         stats.reserve(reserve.held(), reserve.spent());
-        Self { path, connection: State::Open(connection), reserve, retention, stats, reopen_after, doubtful: Vec::new(), _lock: lock }
+        Self {
+            connection: State::Open(connection),
+            reserve,
+            retention: options.keep.map(Retention::new),
+            stats,
+            boot: options.boot,
+            reopen_after: options.reopen_after,
+            standing: Standing::of(&path),
+            not_put_back: None,
+            doubtful: Vec::new(),
+            lock,
+            path,
+        }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -164,13 +176,16 @@ impl Committer {
             return Err(Failed { reason: error.into(), applied: Some((outcomes, moves)) });
         }
         if outcomes.iter().any(Result::is_ok) {
+            self.standing.has_written(&self.path);
             self.stats.committed(begun.elapsed());
             self.stats.moved(&moves);
         }
         Ok(outcomes)
     }
 
+    /// The connection, where the store is this process's and in its place.
     fn connection(&mut self) -> Result<&Connection, CommitError> {
+        self.keep_lock()?;
         if let State::Failed { since, reason } = &self.connection {
             let reason = reason.clone();
             if since.elapsed() < self.reopen_after {
@@ -178,14 +193,90 @@ impl Committer {
             }
             self.reopen(reason, None);
         }
+        if let Some(what) = self.standing.fault(&self.path)
+            && matches!(self.connection, State::Open(_))
+        {
+            self.put_back(what)?;
+        }
         match &self.connection {
-            State::Open(connection) if connection::has_moved(connection) => {
-                self.stats.must_restart(HAS_MOVED);
-                Err(CommitError::Restart(HAS_MOVED.to_owned()))
-            }
             State::Open(connection) => Ok(connection),
             State::Failed { reason, .. } => Err(reason.clone()),
         }
+    }
+
+    /// Sees that a second instance finds the store taken, whatever was removed.
+    fn keep_lock(&mut self) -> Result<(), CommitError> {
+        if self.lock.stands(&self.path) {
+            return Ok(());
+        }
+        match files::create_directory(&self.path).and_then(|()| Lock::take(&self.path)) {
+            Ok(lock) => {
+                tracing::warn!(path = %self.path.display(), "the store's lock was removed while it was in use: it is taken again");
+                self.lock = lock;
+                Ok(())
+            }
+            // There may be room when the reserve is given up.
+            Err(OpenError::Full { .. }) => Err(CommitError::Full),
+            Err(error) => {
+                // What the connection holds may be nowhere else: it is kept.
+                let reason = format!("the store's lock was removed while it was in use ({error})");
+                self.stats.must_restart(&reason);
+                Err(CommitError::Restart(reason))
+            }
+        }
+    }
+
+    /// Writes the store again, whole, from what its connection has open, and goes on with that. Where it can't be written now, nothing is
+    /// promised that only this connection would have; where it can't be read, what stands there is not taken for it.
+    fn put_back(&mut self, what: &str) -> Result<(), CommitError> {
+        let State::Open(connection) = &self.connection else { return Ok(()) };
+        let refused = Err(CommitError::Restart(what.to_owned()));
+        if self.not_put_back.is_some_and(|tried| tried.elapsed() < self.reopen_after) {
+            return refused;
+        }
+        let path = self.path.display();
+        let mut written = backup::put_back(connection, &self.path, &self.standing);
+        // What is kept back for a full disk is for what was promised.
+        if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
+            written = backup::put_back(connection, &self.path, &self.standing);
+        }
+        match written {
+            Ok(None) => tracing::error!(%path, "{what}: it was written again, whole"),
+            Ok(Some(kept)) => tracing::error!(%path, put_there = %kept.display(), "{what}: it was written again, whole"),
+            Err(error) => {
+                tracing::error!(%path, %error, "{what}, and could not be written again");
+                self.not_put_back = Some(Instant::now());
+                if !error.is_for_good() {
+                    self.stats.must_restart(what);
+                    return refused;
+                }
+                let damaged = format!("the store is damaged ({what})");
+                self.stats.must_restart(&damaged);
+                self.give_up(&damaged);
+                return Err(CommitError::Restart(damaged));
+            }
+        }
+        self.not_put_back = None;
+        if let Err(error) = connection::leave_log(connection) {
+            tracing::warn!(%error, "what was put in the place of the store's log may be removed");
+        }
+        self.reopen(CommitError::Restart(what.to_owned()), None);
+        Ok(())
+    }
+
+    /// What the connection holds is lost. What stands in the store's place, an older state or somebody else's, is moved out of it, so that the
+    /// next to open it has a loss on record.
+    fn give_up(&mut self, what: &str) {
+        let State::Open(connection) = &self.connection else { return };
+        if let Err(error) = connection::leave_log(connection) {
+            tracing::warn!(%error, "what is left of the store's log may be moved into its file");
+        }
+        if !files::is_gone(&self.path)
+            && let Err(error) = set_aside::set_aside(&self.path, self.boot, what)
+        {
+            tracing::error!(path = %self.path.display(), %error, "what stands in the store's place could not be moved: it is no state to go on with");
+        }
+        self.connection = State::Failed { since: Instant::now(), reason: CommitError::Restart(what.to_owned()) };
     }
 
     /// Closes the file and opens it again, after the disk has failed. Says whether it holds what is `unanswered`, durably.
@@ -208,6 +299,7 @@ impl Committer {
             Ok((connection, found, kept)) => {
                 tracing::info!("the store is open again, and checked");
                 self.connection = State::Open(connection);
+                self.standing = Standing::of(&self.path);
                 self.doubtful.clear();
                 if found {
                     self.stats.must_restart("a commit that had failed is in the store after all");
@@ -230,15 +322,15 @@ impl Committer {
 }
 
 impl Drop for Committer {
-    /// Where the file has gone, the connection alone has what was promised.
+    /// Where something of the store has gone, the connection alone has what was promised.
     fn drop(&mut self) {
-        let State::Open(connection) = &self.connection else { return };
-        if connection::has_moved(connection) && files::is_gone(&self.path) {
-            match backup::put_back(connection, &self.path) {
-                Ok(()) => tracing::warn!(path = %self.path.display(), "the store's file had gone: it was written again, whole"),
-                Err(error) => {
-                    tracing::error!(%error, path = %self.path.display(), "the store's file has gone, and could not be written again")
-                }
+        let fault = if matches!(self.connection, State::Open(_)) { self.standing.fault(&self.path) } else { None };
+        if let Some(what) = fault
+            && self.keep_lock().is_ok()
+        {
+            self.not_put_back = None;
+            if self.put_back(what).is_err() {
+                self.give_up(what);
             }
         }
     }
@@ -314,9 +406,6 @@ impl Bars {
         }
     }
 }
-
-/// Why nothing more is written to a file that is open.
-const HAS_MOVED: &str = "the store's file was moved or removed while it was in use";
 
 /// What became of each commit of a group, and the deliveries that it moved: from the first state, none where it is new, to the
 /// second, none where it was removed.

@@ -13,7 +13,7 @@ use super::files::{self, Lock};
 use super::group::Committer;
 use super::loss::{self, Loss};
 use super::recovery::{self, Recovered};
-use super::retention::{Keep, Retention};
+use super::retention::Keep;
 use super::rows::{self, RowError};
 use super::secret::CallbackSecret;
 use super::set_aside::{self, SetAside};
@@ -102,7 +102,7 @@ impl Store {
             }
         };
         let Opened { connection, callback_secret, recovered, tally } = opened;
-        let committer = Committer::new(path.to_owned(), lock, connection, tally, options.keep.map(Retention::new), options.reopen_after);
+        let committer = Committer::new(path.to_owned(), lock, connection, tally, options);
         Ok((Self { committer, callback_secret, loss }, recovered))
     }
 

@@ -380,11 +380,11 @@ fn say(line: &str) {
 }
 
 /// A small disk, in memory or in a file.
-struct Disk(PathBuf);
+pub struct Disk(pub PathBuf);
 
 impl Disk {
     /// Where this is permitted: as root, outside of a sandbox.
-    fn mount(size: &str) -> Option<Self> {
+    pub fn mount(size: &str) -> Option<Self> {
         Self::mounted(&["-t", "tmpfs", "-o", &format!("size={size}"), "recado-test"])
     }
 
@@ -465,7 +465,7 @@ fn sibling(path: &Path, part: &str) -> PathBuf {
     name.into()
 }
 
-fn fill(path: &Path) {
+pub fn fill(path: &Path) {
     let mut file = fs::File::options().create(true).append(true).open(path).expect("it can be written");
     while file.write_all(&[0; 4096]).is_ok() {}
     while file.write_all(&[0]).is_ok() {}

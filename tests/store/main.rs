@@ -4,6 +4,7 @@ mod constraints;
 mod conversations;
 mod crash;
 mod damage;
+mod displaced;
 mod doctor;
 mod faults;
 mod fixtures;

@@ -3,9 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use recado::coordination::{
-    CommitError, OpenError, Options, Recovered, Store, backups, is_missing, lost_stores, make_backup, mend, was_missing,
-};
+use recado::coordination::{OpenError, Options, Recovered, Store, backups, is_missing, lost_stores, make_backup, mend, was_missing};
 use recado_core::ids::BootId;
 use recado_core::ledger::{DeliveryState, OperationState};
 
@@ -187,73 +185,4 @@ fn a_doctor_mends_it_as_a_start_does() {
     let lost = "1 operations are not known, 1 closings uncertain, and are told so when the box runs";
     let expected = format!("put the backup {backup} in the place of the store, which was not there; {lost}");
     assert_eq!(done, [expected]);
-}
-
-/// What takes the file from under a store that is open, and where it is then.
-fn taken_away(directory: &Path, elsewhere: &Path, whole: bool) {
-    for entry in fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry")) {
-        if whole || entry.file_name() == "state.db" {
-            fs::rename(entry.path(), elsewhere.join(entry.file_name())).expect("moved");
-        }
-    }
-}
-
-#[test]
-fn nothing_is_promised_on_a_file_that_is_not_in_its_place_and_nothing_of_it_is_lost() {
-    for whole in [false, true] {
-        let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-        let path = path_in(directory.path());
-        let (mut store, _) = open(&path, 1);
-        for number in [1, 2] {
-            assert_eq!(commit(&mut store, accepted(number)), Ok(()));
-        }
-        make_backup(&path, 3).expect("a backup");
-        assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
-        assert_eq!(store.restart_wanted(), None);
-        taken_away(directory.path(), elsewhere.path(), whole);
-        // Not even what was promised before: nobody would find it again.
-        let refused = commit(&mut store, succeeded(2)).expect_err("it would be lost");
-        assert!(matches!(&refused, CommitError::Restart(reason) if reason.contains("moved or removed")), "{refused}");
-        assert!(store.restart_wanted().is_some_and(|reason| reason.contains("moved or removed")));
-        drop(store);
-        let suspect = Options { suspect: true, ..Options::new(BootId(2), wall(1)) };
-        let (store, recovered) = Store::open(&path, &suspect).expect("opens");
-        assert_eq!((store.loss(), lost_stores(&path).len()), (None, 0));
-        let states: Vec<OperationState> = recovered.operations.iter().map(|operation| operation.state).collect();
-        assert_eq!(states, [OperationState::Succeeded, OperationState::Accepted]);
-        assert_eq!(recovered.deliveries.iter().map(|delivery| delivery.state).collect::<Vec<_>>(), [DeliveryState::Ready]);
-    }
-}
-
-#[test]
-fn a_store_that_is_idle_sees_that_its_file_has_gone_and_goes_on_when_it_is_put_back() {
-    let (directory, elsewhere) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
-    let path = path_in(directory.path());
-    let (mut store, _) = open(&path, 1);
-    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
-    assert!(store.look_after());
-    taken_away(directory.path(), elsewhere.path(), false);
-    store.look_after();
-    assert!(store.restart_wanted().is_some_and(|reason| reason.contains("moved or removed")));
-    // What was promised is recorded again, and nothing new is begun before the file was read anew.
-    taken_away(elsewhere.path(), directory.path(), false);
-    assert_eq!(commit(&mut store, succeeded(1)), Ok(()));
-    assert!(commit(&mut store, accepted(2)).is_err());
-    drop(store);
-    let (store, recovered) = open(&path, 2);
-    assert_eq!((store.loss(), recovered.deliveries.len()), (None, 1));
-}
-
-#[test]
-fn a_store_that_this_process_had_open_is_lost_where_not_even_what_stood_beside_it_is_left() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().join("data").join("state.db");
-    let (mut store, _) = open(&path, 1);
-    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
-    fs::rename(directory.path().join("data"), directory.path().join("elsewhere")).expect("moved");
-    assert!(commit(&mut store, succeeded(1)).is_err());
-    drop(store);
-    let suspect = Options { suspect: true, ..Options::new(BootId(2), wall(1)) };
-    let (store, _) = Store::open(&path, &suspect).expect("opens");
-    assert!(store.loss().is_some_and(|loss| loss.reason.starts_with("it was not there")), "{:?}", store.loss());
 }
