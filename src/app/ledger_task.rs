@@ -536,6 +536,8 @@ mod tests {
         let (file, tool) = (folder.path().join("recado.db"), Arc::new(Counted::default()));
         let Rig { task, calls, answered, answers, stop, anew, health, _callbacks } = Rig::start(&file, &tool);
         Rig::pass_on(answered, answers);
+        // It can't be written again into its place.
+        std::fs::create_dir(folder.path().join("recado.db.restoring")).unwrap();
         std::fs::remove_file(&file).unwrap();
         let (session, response) = (SessionId(1), ResponseId(1));
         let (news, mut told) = mpsc::channel(64);

@@ -348,7 +348,7 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
 }
 
 #[test]
-fn a_result_that_comes_when_the_file_has_gone_is_not_taken_before_the_store_was_opened_anew_with_all_that_it_held() {
+fn a_result_that_comes_when_the_file_has_gone_is_taken_by_the_store_that_is_written_again() {
     let stage = Stage::set(&["job"]);
     let boxed = Refusing::start(&stage);
     boxed.told("STATUS=taking calls");
@@ -357,17 +357,41 @@ fn a_result_that_comes_when_the_file_has_gone_is_not_taken_before_the_store_was_
     let asked = stage.asked("job", 1);
     let store = store_of(&stage);
     std::fs::remove_file(&store).expect("removed");
-    assert_eq!(report(&asked, SUCCEEDED), 503, "it would be lost with the file");
-    let health = patiently("health to say so", || boxed.health().filter(|health| health["status"] == "refusing"));
-    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("was moved or removed")), "{health}");
-    phone.hang_up();
-    patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
-    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
-    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
-    let phone = Phone::dial(boxed.sip, "ana");
+    assert_eq!(report(&asked, SUCCEEDED), 200);
+    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded, "it is not in the store that is found next");
     phone.hears(DONE, 1);
     phone.hang_up();
-    boxed.recovers("a store whose file had gone");
+    assert!(boxed.health().is_some_and(|health| health["status"] != "refusing"));
+    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_result_that_comes_when_the_file_has_gone_and_can_not_be_written_again_is_not_taken_before_it_can() {
+    let stage = Stage::set(&["job"]);
+    let boxed = Refusing::start(&stage);
+    boxed.told("STATUS=taking calls");
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(ACCEPTED, 1);
+    let asked = stage.asked("job", 1);
+    let store = store_of(&stage);
+    let in_the_way = store.with_extension("db.restoring");
+    std::fs::create_dir(&in_the_way).expect("made");
+    std::fs::remove_file(&store).expect("removed");
+    assert_eq!(report(&asked, SUCCEEDED), 503, "it would be lost with the file");
+    // Known to health before it is to the sender.
+    let health = boxed.health().expect("it answers");
+    assert_eq!(health["status"], "refusing", "{health}");
+    assert!(health["problems"].to_string().contains("was moved or removed"), "{health}");
+    std::fs::remove_dir(&in_the_way).expect("removed");
+    patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
+    phone.hang_up();
+    boxed.told("STATUS=opening the store anew");
+    boxed.told("STATUS=taking calls");
+    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
+    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
+    let phone = patiently("a call to be taken", || Phone::try_dial(boxed.sip, "ana").ok());
+    phone.hears(DONE, 1);
+    phone.hang_up();
 }
 
 #[test]
