@@ -129,7 +129,7 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
 }
 
 /// Says in health that a store was damaged or not there, until somebody has seen to it.
-fn show_lost(health: &HealthState, lost: &[PathBuf]) {
+pub(super) fn show_lost(health: &HealthState, lost: &[PathBuf]) {
     match lost_text(lost) {
         None => health.clear(DAMAGE),
         Some(text) => health.raise(DAMAGE, Impact::Degrades, format!("{text}; `recado doctor` says more")),

@@ -156,7 +156,8 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
 pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
     let names = [backup::MAKING, backup::RESTORING, super::loss::EXAMINED, set_aside::NOTE_NEW];
     let files = names.iter().flat_map(|name| set_aside::PARTS.iter().map(move |part| sibling(path, &format!("{name}{part}"))));
-    files.filter(|file| file.exists()).collect()
+    // A link that leads nowhere is there, too.
+    files.filter(|file| fs::symlink_metadata(file).is_ok()).collect()
 }
 
 /// Who has the store, as its lock says.
