@@ -87,12 +87,16 @@ impl Reserve {
         }
     }
 
-    /// Makes the reserve, if it is missing and there is room for it.
+    /// Makes the reserve, if it is missing and there is room for it. It may have been removed by others.
     pub(super) fn restore(&mut self, now: Instant) {
+        let there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file() && found.len() == BYTES);
+        if self.held && !there {
+            tracing::warn!(path = %self.path.display(), "the store's reserve is not there any more");
+        }
+        self.held &= there;
         if self.held || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
             return;
         }
-        let there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file() && found.len() == BYTES);
         if !there {
             // What a cut left of it while it was given up, or made, keeps space that the store may need.
             drop(fs::remove_file(&self.path));
