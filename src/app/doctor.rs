@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
 use super::running::problems_of_the_store;
-use super::upkeep::{lost_text, unreadable_rows};
+use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
 use crate::coordination::{
     Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, in_the_way, is_disk_full, is_missing, mend,
@@ -113,7 +113,7 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     if backups_kept > 0 && found.backups.is_empty() && found.contents.is_some() {
         remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
     }
-    problems.extend(lost_text(&found.set_aside).map(|text| format!("{text}.")));
+    problems.extend(lost_text(&found.set_aside).into_iter().chain(foreign_text(&found.foreign)).map(|text| format!("{text}.")));
 }
 
 /// What keeps a start from being well, though nothing is wrong with the file.
@@ -176,7 +176,10 @@ fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, r
         problems.push(text.to_owned());
     }
     if contents.reopened > 0 {
-        remarks.push(format!("Its file was opened again {} times after the disk had failed: look at dmesg.", contents.reopened));
+        remarks.push(format!(
+            "Its file was opened again {} times after the disk had failed, or its files were taken: look at dmesg.",
+            contents.reopened
+        ));
     }
     remarks.extend(contents.losses.iter().map(|loss| format!("Set aside: {loss}.")));
 }

@@ -16,7 +16,7 @@ use super::{upkeep, watch};
 use crate::admin::{self, AdminError, HealthState, Impact, StoreHealth};
 use crate::cognition::tools;
 use crate::config::Config;
-use crate::coordination::{OpenError, Options, Recovered, Store, lost_stores};
+use crate::coordination::{OpenError, Options, Recovered, Store};
 use crate::surface::sip::{Command, EndpointConfig, Server};
 use crate::telemetry::{Measures, Seldom};
 
@@ -37,14 +37,14 @@ pub async fn open_store(
         let opening = tokio::task::spawn_blocking({
             let (path, options) = (path.clone(), options.clone());
             // What was lost, now or before, is known without reading any of it.
-            move || (Store::open(&path, &options), lost_stores(&path))
+            move || (Store::open(&path, &options), upkeep::Beside::of(&path))
         });
-        let (outcome, lost) = tokio::select! {
+        let (outcome, beside) = tokio::select! {
             outcome = patiently(opening, refusing.is_none().then_some(MORE_TIME_EVERY), ask_for_time) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
-        upkeep::show_lost(health, &lost);
+        beside.show(health);
         let problem = match outcome {
             Ok(opened) => break Some(opened),
             Err(error) => told(&error, &path),

@@ -19,6 +19,7 @@ use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
 use super::schema;
 use super::set_aside::{self, listed};
+use super::standing::foreign_files;
 use crate::config::open_file;
 
 /// What was found.
@@ -46,6 +47,8 @@ pub struct Examination {
     pub is_missing: bool,
     /// Damaged stores that were set aside, and what says that one was not there.
     pub set_aside: Vec<PathBuf>,
+    /// What was put in the store's place while it was in use.
+    pub foreign: Vec<PathBuf>,
     /// Whether a damaged store is being set aside, and the next start goes on with it.
     pub set_aside_under_way: bool,
     /// Backups, the newest first.
@@ -144,6 +147,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         reserve_can_be_made: Reserve::can_be_made(path),
         is_missing: files::is_missing(path),
         set_aside: listed(path),
+        foreign: foreign_files(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),
         is_backup_due: backup::is_backup_due(path, now, Duration::ZERO),
