@@ -9,7 +9,7 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{Findings, check_store, is_backup_due, is_gone, lost_stores, make_backup, was_missing};
+use crate::coordination::{Findings, check_store, foreign_files, is_backup_due, is_gone, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
@@ -61,9 +61,9 @@ impl Rounds {
             // What is damaged is not to take the place of a good copy.
             let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
             let backup = (due && whole).then(|| make_backup(&store, backups));
-            (found, backup, lost_stores(&store))
+            (found, backup, Beside::of(&store))
         });
-        let (found, backup, lost) = looked.await?;
+        let (found, backup, beside) = looked.await?;
         match found {
             None => {}
             Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
@@ -97,7 +97,7 @@ impl Rounds {
             }
             None => {}
         }
-        show_lost(health, &lost);
+        beside.show(health);
         Ok(None)
     }
 }
@@ -128,12 +128,41 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
     ))
 }
 
-/// Says in health that a store was damaged or not there, until somebody has seen to it.
-fn show_lost(health: &HealthState, lost: &[PathBuf]) {
-    match lost_text(lost) {
-        None => health.clear(DAMAGE),
-        Some(text) => health.raise(DAMAGE, Impact::Degrades, format!("{text}; `recado doctor` says more")),
+/// What stands beside a store and is for somebody to see to.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// Stores that were lost.
+    lost: Vec<PathBuf>,
+    /// What was put in the store's place.
+    foreign: Vec<PathBuf>,
+}
+
+impl Beside {
+    /// Beside the store at `path`. Nothing of it is read.
+    pub(super) fn of(path: &Path) -> Self {
+        Self { lost: lost_stores(path), foreign: foreign_files(path) }
     }
+
+    /// Says so in health, until somebody has.
+    pub(super) fn show(&self, health: &HealthState) {
+        for (key, text) in [(DAMAGE, lost_text(&self.lost)), (FOREIGN, foreign_text(&self.foreign))] {
+            match text {
+                None => health.clear(key),
+                Some(text) => health.raise(key, Impact::Degrades, format!("{text}; `recado doctor` says more")),
+            }
+        }
+    }
+}
+
+/// What is said of what was put in the store's place while the box ran, and what ends it.
+pub(super) fn foreign_text(foreign: &[PathBuf]) -> Option<String> {
+    let first = foreign.first()?;
+    let more = if foreign.len() == 1 { String::new() } else { format!(" and {} more", foreign.len() - 1) };
+    Some(format!(
+        "a file was put in the place of the store while the box ran, which went on with its own and kept it as {}{more}: stop the box before you \
+         put a copy of the store there, and move this one away",
+        first.display()
+    ))
 }
 
 /// What is said of stores that were damaged or not there, and what ends it.
@@ -156,8 +185,9 @@ pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
 }
 
 /// What health calls that which is looked after here.
-pub(super) const PARTS: [&str; 4] = [DAMAGE, CHECK, BACKUP, HISTORY];
+pub(super) const PARTS: [&str; 5] = [DAMAGE, FOREIGN, CHECK, BACKUP, HISTORY];
 const DAMAGE: &str = "damage";
+const FOREIGN: &str = "foreign";
 const CHECK: &str = "check";
 const BACKUP: &str = "backup";
 const HISTORY: &str = "history";
@@ -263,6 +293,28 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let what = rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
         assert!(what.as_ref().is_some_and(|what| what.contains("not a database")), "{what:?}");
+    }
+
+    #[tokio::test]
+    async fn what_was_put_in_the_stores_place_degrades_health_until_it_is_moved_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        let kept = [1, 2].map(|number| directory.path().join(format!("state.db.foreign-{number}")));
+        kept.iter().for_each(|file| std::fs::write(file, "somebody's").unwrap());
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let report = health.report(begun);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert_eq!(report.status, Status::Degraded);
+        assert!(
+            problem.starts_with("foreign: a file was put in the place of the store") && problem.contains("foreign-1 and 1 more"),
+            "{problem}"
+        );
+        kept.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        assert_eq!(health.report(begun).status, Status::Ok);
     }
 
     #[test]

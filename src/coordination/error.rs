@@ -38,6 +38,12 @@ pub enum OpenError {
         /// The store.
         path: PathBuf,
     },
+    /// A directory stands where a file of the store's belongs: move it away. Nobody but its owner knows what it is.
+    #[error("{} is a directory, and a file of the store's belongs there: move it away", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The disk is full: free some space.
     #[error("no space left for {}: free some space on its disk", path.display())]
     Full {
@@ -311,6 +317,7 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
         io::ErrorKind::PermissionDenied => OpenError::Permission { path },
         io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path },
         io::ErrorKind::StorageFull => OpenError::Full { path },
+        io::ErrorKind::IsADirectory => OpenError::Directory { path },
         // What belongs to the store is opened without following links.
         _ if error.raw_os_error() == Some(libc::ELOOP) => {
             let reason = "it is a link: put the file itself there, or correct the store's path".to_owned();

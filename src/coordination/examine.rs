@@ -17,6 +17,7 @@ use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
 use super::set_aside::{self, listed};
+use super::standing::foreign_files;
 use super::{connection, header, schema};
 use crate::config::open_file;
 
@@ -45,6 +46,8 @@ pub struct Examination {
     pub is_missing: bool,
     /// Damaged stores that were set aside, and what says that one was not there.
     pub set_aside: Vec<PathBuf>,
+    /// What was put in the store's place while it was in use.
+    pub foreign: Vec<PathBuf>,
     /// Whether a damaged store is being set aside, and the next start goes on with it.
     pub set_aside_under_way: bool,
     /// Backups, the newest first.
@@ -143,6 +146,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         reserve_can_be_made: Reserve::can_be_made(path),
         is_missing: header::is_missing(path),
         set_aside: listed(path),
+        foreign: foreign_files(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),
         is_backup_due: backup::is_backup_due(path, now, Duration::ZERO),
@@ -155,7 +159,8 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
 pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
     let names = [backup::MAKING, backup::RESTORING, super::salvage::EXAMINED, set_aside::NOTE_NEW];
     let files = names.iter().flat_map(|name| set_aside::PARTS.iter().map(move |part| sibling(path, &format!("{name}{part}"))));
-    files.filter(|file| file.exists()).collect()
+    // A link that leads nowhere is there, too.
+    files.filter(|file| fs::symlink_metadata(file).is_ok()).collect()
 }
 
 /// Who has the store, as its lock says.

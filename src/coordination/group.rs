@@ -120,8 +120,10 @@ impl Committer {
         self.reserve.release(|bytes| ahead::take(connection, path, bytes))
     }
 
-    /// What is done from time to time: makes the reserve again when there is room.
+    /// What is done from time to time: sees that the store is in its place, and makes the reserve again when there is room.
     pub(super) fn tend(&mut self) {
+        // The reserve's place is beside the store, wherever that has gone.
+        let _ = self.connection();
         let was_spent = self.reserve.spent();
         self.reserve.restore(Instant::now());
         if was_spent
@@ -137,8 +139,6 @@ impl Committer {
     /// all is well.
     pub(super) fn look_after(&mut self) -> bool {
         self.tend();
-        // It sees whether the file is in its place.
-        let _ = self.connection();
         if !self.stats.read().writable {
             let tried = self.connection().and_then(|connection| Ok(connection.execute("UPDATE box SET reopened = reopened", [])?));
             if let Err(reason @ CommitError::Io(_)) = &tried

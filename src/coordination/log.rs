@@ -9,11 +9,12 @@ use std::path::Path;
 use super::connection;
 use super::files::sibling;
 use super::header::LOG;
+use crate::config::open_file;
 
 /// What is wrong with the log of the store at `path`, which nobody has open: why the engine would drop commits that were flushed. A last
 /// commit that a power cut has torn is no damage.
 pub(super) fn damage(path: &Path) -> io::Result<Option<&'static str>> {
-    let mut log = match File::open(sibling(path, LOG)) {
+    let mut log = match open_file(&sibling(path, LOG)) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),

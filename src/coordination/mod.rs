@@ -39,10 +39,10 @@ pub use examine::{Backup, BrokenRule, Contents, Examination, SHOWN_MAX, Waiting,
 pub use files::is_gone;
 pub use header::is_missing;
 pub use loss::Loss;
-pub use mend::mend;
+pub use mend::{in_the_way, mend};
 pub use reader::{Counts, History, Pending, PendingDelivery, ROWS_MAX, Reader};
 pub use recovery::Recovered;
-pub use reserve::ROOM_BYTES as RESERVE_ROOM_BYTES;
+pub use reserve::{ROOM_BYTES as RESERVE_ROOM_BYTES, is_disk_full};
 pub use retention::Keep;
 pub use rows::Claim;
 pub use secret::CallbackSecret;

@@ -185,9 +185,12 @@ impl Opened {
 /// Puts a store in the place of one that was set aside. It has a name of its own until its loss is on record and it has been read.
 fn replace(path: &Path, options: &Options, set_aside: &SetAside) -> Result<(Opened, Loss), OpenError> {
     let new = files::sibling(path, backup::RESTORING);
-    for part in set_aside::PARTS {
-        let left_over = files::sibling(&new, part);
-        set_aside::remove(&left_over).map_err(|error| from_io(&error, &left_over))?;
+    // What is in the way of a copy to read would pass for a store of which nothing can be read.
+    for name in [&new, &files::sibling(path, salvage::EXAMINED)] {
+        for part in set_aside::PARTS {
+            let left_over = files::sibling(name, part);
+            set_aside::remove(&left_over).map_err(|error| from_io(&error, &left_over))?;
+        }
     }
     let restored = backup::restore_newest(path, &new)?;
     files::create_file(&new)?;

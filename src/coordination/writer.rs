@@ -109,7 +109,7 @@ impl Drop for Writer {
 }
 
 fn run(mut committer: Committer, taken: &Receiver<(CommitId, Vec<Write>)>, mut answer: impl FnMut(Answer)) {
-    let mut is_well = true;
+    let mut is_well = committer.stats().is_well();
     loop {
         let mut group = match taken.recv_timeout(if is_well { TEND } else { TEND_UNWELL }) {
             Ok(first) => vec![first],

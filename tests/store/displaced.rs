@@ -178,6 +178,21 @@ fn whoever_goes_on_putting_files_there_fills_no_disk_with_them() {
 }
 
 #[test]
+fn a_reserve_that_was_removed_is_made_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    let is_there = || fs::metadata(beside(&data, ".reserve")).is_ok_and(|found| found.len() > 0);
+    for (what, harm) in HARMS.iter().filter(|(what, _)| what.contains("directory") || what.contains("all of it")) {
+        harm(&data);
+        assert!(store.look_after() && is_there(), "{what}");
+        fs::remove_dir_all(data.with_file_name("elsewhere")).ok();
+    }
+    fs::remove_file(beside(&data, ".reserve")).expect("removed");
+    assert_eq!((commit(&mut store, succeeded(2)), is_there()), (Ok(()), true));
+}
+
+#[test]
 fn a_log_that_somebody_else_has_emptied_in_order_is_no_harm() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut store = store_in(directory.path());
