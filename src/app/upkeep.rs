@@ -181,7 +181,7 @@ pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
         }
     };
     let times = if lost.len() == 1 { String::new() } else { format!(", {} times in all", lost.len()) };
-    Some(format!("the store {what}{times}: what was going on is not known and is told so. {seen_to}"))
+    Some(format!("the store {what}{times}: what was going on then is not known, and what is still on record of it is told so. {seen_to}"))
 }
 
 /// What health calls that which is looked after here.

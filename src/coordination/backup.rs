@@ -11,11 +11,11 @@ use recado_core::time::Wall;
 use rusqlite::Connection;
 
 use super::error::{BackupError, OpenError, from_io};
-use super::files::{self, directory, private_file, sibling, sync_directory};
+use super::files::{directory, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
 use super::set_aside::{PARTS, remove};
 use super::standing::Standing;
-use super::{check, connection, schema};
+use super::{check, connection, header};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -131,14 +131,17 @@ pub(super) fn restore_newest(path: &Path, new: &Path) -> Result<Option<PathBuf>,
 /// Whether a backup is whole, ours, not newer than this program, and what is owed reads back. What is over and does not read back is no
 /// worse in a backup than in the store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
-    files::inspect(file).map_err(|error| error.to_string())?;
+    let refused = |error: OpenError| match error {
+        OpenError::Corrupt { what, .. } => what,
+        error => error.to_string(),
+    };
+    header::inspect(file).map_err(refused)?;
+    if header::may_only_be_read(file) {
+        return Err("its first page says that it may only be read".to_owned());
+    }
     let about = |error: rusqlite::Error| error.to_string();
     let connection = connection::open_unchanging(file).map_err(about)?;
-    let whose: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(about)?;
-    let version = schema::version(&connection).map_err(about)?;
-    if whose != schema::APPLICATION_ID || version < 1 {
-        return Err("it is empty, or no store of recado".to_owned());
-    }
+    connection::refuse_marks(&connection, file, true).map_err(refused)?;
     match check::all(&connection).map_err(about)?.damage {
         None => Ok(()),
         Some(what) => Err(what),

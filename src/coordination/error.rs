@@ -290,9 +290,24 @@ impl BackupError {
     }
 }
 
-/// Whether the engine has read something that is no part of a database: a page, or the first one.
+/// Whether the engine has read something that is no part of a database: a page, or the first one; or of no database with our schema: what
+/// is asked for and what is written fit the schema that it says it has.
 pub(super) fn says_damaged(error: &rusqlite::Error) -> bool {
-    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+        // The engine's word for SQL, or a first page, that makes no sense to it.
+        Some(ErrorCode::Unknown | ErrorCode::TooBig | ErrorCode::TypeMismatch | ErrorCode::ConstraintViolation) => true,
+        Some(_) => false,
+        None => matches!(
+            error,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::InvalidColumnName(_)
+                | rusqlite::Error::QueryReturnedNoRows
+        ),
+    }
 }
 
 /// The error for what the operating system said about `path`.
@@ -316,8 +331,8 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
 pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, what: error.to_string() },
-        Some(ErrorCode::NotADatabase) => super::files::not_a_database(&path),
+        Some(ErrorCode::NotADatabase) => super::header::not_a_database(&path),
+        _ if says_damaged(error) => OpenError::Corrupt { path, what: error.to_string() },
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::Full { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },

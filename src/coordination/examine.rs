@@ -13,13 +13,12 @@ use serde::Serialize;
 
 use super::backup::{self, backups};
 use super::check::{self, Findings};
-use super::connection;
 use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
-use super::schema;
 use super::set_aside::{self, listed};
 use super::standing::foreign_files;
+use super::{connection, header, schema};
 use crate::config::open_file;
 
 /// What was found.
@@ -145,7 +144,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         free_bytes: free_bytes(directory(path)).ok(),
         reserve: Reserve::is_there(path),
         reserve_can_be_made: Reserve::can_be_made(path),
-        is_missing: files::is_missing(path),
+        is_missing: header::is_missing(path),
         set_aside: listed(path),
         foreign: foreign_files(path),
         set_aside_under_way: set_aside::is_under_way(path),
@@ -158,7 +157,7 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
 
 /// Files that only something that was cut short leaves behind. While the box runs they may be in use.
 pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
-    let names = [backup::MAKING, backup::RESTORING, super::loss::EXAMINED, set_aside::NOTE_NEW];
+    let names = [backup::MAKING, backup::RESTORING, super::salvage::EXAMINED, set_aside::NOTE_NEW];
     let files = names.iter().flat_map(|name| set_aside::PARTS.iter().map(move |part| sibling(path, &format!("{name}{part}"))));
     // A link that leads nowhere is there, too.
     files.filter(|file| fs::symlink_metadata(file).is_ok()).collect()
@@ -188,7 +187,7 @@ fn sizes(path: &Path) -> BTreeMap<String, u64> {
 }
 
 fn read(path: &Path, now: Wall) -> Result<Contents, String> {
-    match files::inspect(path) {
+    match header::inspect(path) {
         _ if path.try_exists().is_ok_and(|there| !there) => return Err("there is no store: start the box once".to_owned()),
         Err(error) => return Err(error.to_string()),
         Ok(_) => {}

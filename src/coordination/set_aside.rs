@@ -33,7 +33,7 @@ pub(super) fn set_aside(path: &Path, boot: BootId, reason: &str) -> Result<SetAs
     begin(path, boot, DAMAGED, reason)
 }
 
-/// Sets aside what is left of a store whose file is not there ([`is_missing`](super::files::is_missing)).
+/// Sets aside what is left of a store whose file is not there ([`is_missing`](super::header::is_missing)).
 ///
 /// # Errors
 /// As for [`set_aside()`].

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use super::files::{sibling, sync_directory};
+use super::header::LOG;
 use super::set_aside::PARTS;
 
 /// The files that a connection has open, by what the operating system knows them by.
@@ -90,8 +91,6 @@ fn identity(found: &Metadata) -> Identity {
 pub fn foreign_files(path: &Path) -> Vec<PathBuf> {
     (1..=FOREIGN_MAX).map(|number| sibling(path, &format!("{FOREIGN}{number}"))).filter(|file| look(file, "").is_ok()).collect()
 }
-
-const LOG: &str = "-wal";
 
 /// What the name of a file begins with that was put in the store's place, after the store's own.
 const FOREIGN: &str = ".foreign-";
