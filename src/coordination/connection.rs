@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
 
 use super::error::{OpenError, from_engine};
 use super::schema::Columns;
@@ -47,7 +47,11 @@ pub(super) fn open_unread(path: &Path, has_held_a_store: bool, suspect: bool, ba
         // The change is one transaction: a cut leaves the older schema whole.
         tracing::warn!(%error, "the schema is changed without a backup");
     }
-    schema::migrate(&mut connection).map_err(about)?;
+    schema::migrate(&mut connection).map_err(|error| match error.sqlite_error_code() {
+        // Its marks and columns fit together: what makes no sense then is the change, and the file is left as it is.
+        Some(ErrorCode::Unknown) => OpenError::Io { path: path.to_owned(), reason: error.to_string() },
+        _ => about(error),
+    })?;
     Ok(connection)
 }
 

@@ -282,8 +282,8 @@ impl BackupError {
         match self {
             Self::Damaged { .. } => true,
             Self::Read(error) => {
-                says_damaged(error)
-                    || error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+                let is_cut = error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ);
+                is_cut || matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
             }
             Self::NoSpace { .. } | Self::Write { .. } => false,
         }

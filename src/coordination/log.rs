@@ -11,21 +11,30 @@ use super::files::sibling;
 use super::header::LOG;
 use crate::config::open_file;
 
-/// What is wrong with the log of the store at `path`, which nobody has open: why the engine would drop commits that were flushed. A last
-/// commit that a power cut has torn is no damage.
-pub(super) fn damage(path: &Path) -> io::Result<Option<&'static str>> {
+/// How a log is that nobody has open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Condition {
+    /// Why the engine would drop commits that were flushed. A last commit that a power cut has torn is no damage.
+    pub damage: Option<&'static str>,
+    /// Whether the last commit was torn, and its end is there: behind commits that come it would pass for damage.
+    pub is_torn: bool,
+}
+
+/// How the log of the store at `path` is.
+pub(super) fn condition(path: &Path) -> io::Result<Condition> {
     let mut log = match open_file(&sibling(path, LOG)) {
         Ok(log) => log,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Condition::default()),
         Err(error) => return Err(error),
     };
     let found = committed(&mut log)?;
-    Ok(match found {
+    let damage = match found {
         Committed { has_header: false, commits: 1.., .. } => Some("its log has no beginning"),
         // Each commit is flushed before the next is written: behind one that was cut there is none.
         Committed { commits_behind_damage: 2.., .. } => Some("a part of its log is damaged, and commits follow it"),
         _ => None,
-    })
+    };
+    Ok(Condition { damage, is_torn: found.commits_behind_damage > 0 })
 }
 
 /// Writes the pages of all commits in the log into the file at `copy`, and removes the log. A frame that is damaged is passed over. Says

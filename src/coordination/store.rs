@@ -159,12 +159,20 @@ struct Opened {
 impl Opened {
     fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         let has_held_a_store = header::inspect(path)?;
-        if let Some(what) = log::damage(path).map_err(|error| from_io(&error, path))? {
+        let log = log::condition(path).map_err(|error| from_io(&error, path))?;
+        if let Some(what) = log.damage {
             return Err(OpenError::Corrupt { path: path.to_owned(), what: what.to_owned() });
         }
         files::create_file(path)?;
         let connection = connection::open_unread(path, has_held_a_store, options.suspect, options.backups)?;
-        Self::read(connection, path, options, None)
+        let opened = Self::read(connection, path, options, None)?;
+        // Where somebody looks in it stays, and is met by the next start.
+        if log.is_torn
+            && let Err(error) = connection::empty_log(&opened.connection)
+        {
+            tracing::warn!(%error, "the log is not begun anew after a power cut");
+        }
+        Ok(opened)
     }
 
     /// Reads what matters, and records the boot, with the secret that was `found` in a damaged store where there is none.
