@@ -237,7 +237,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let mut beside = tokio::task::JoinSet::new();
     beside.spawn(watch::follow_media(media_progress, media_pulse.clone()));
     beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
-    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew));
+    let looking = upkeep::Looking::default();
+    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew, looking.clone()));
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
     beside.spawn(warm_up(config.this_box.language, config.speech.voices.clone(), acceptances(config), speaker));
@@ -270,6 +271,10 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
     if let Some(keeper) = keeper {
         keeper.join();
+    }
+    if matches!(ended, Ok(Ended::ToOpenTheStoreAnew)) {
+        drop(beside);
+        looking.ended().await;
     }
     info!("stopped");
     ended

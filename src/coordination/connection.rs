@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+use rusqlite::{Connection, OpenFlags, ffi};
 
-use super::error::{OpenError, from_engine};
+use super::error::{OpenError, from_engine, is_corrupt};
 use super::schema::Columns;
 use super::{check, header, schema};
 
@@ -47,10 +47,9 @@ pub(super) fn open_unread(path: &Path, has_held_a_store: bool, suspect: bool, ba
         // The change is one transaction: a cut leaves the older schema whole.
         tracing::warn!(%error, "the schema is changed without a backup");
     }
-    schema::migrate(&mut connection).map_err(|error| match error.sqlite_error_code() {
-        // Its marks and columns fit together: what makes no sense then is the change, and the file is left as it is.
-        Some(ErrorCode::Unknown) => OpenError::Io { path: path.to_owned(), reason: error.to_string() },
-        _ => about(error),
+    // Its marks and columns fit together: what fails then is the change, unless a page is damaged, and the file is left as it is.
+    schema::migrate(&mut connection).map_err(|error| {
+        if is_corrupt(&error) { about(error) } else { OpenError::Io { path: path.to_owned(), reason: error.to_string() } }
     })?;
     Ok(connection)
 }
@@ -64,6 +63,12 @@ pub(super) fn use_log(connection: &Connection) -> rusqlite::Result<()> {
 pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
     let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if busy == 0 { Ok(()) } else { Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)) }
+}
+
+/// Whether the file has all that the log holds, or the log holds nothing.
+pub(super) fn log_is_in_file(connection: &Connection) -> rusqlite::Result<bool> {
+    let counts = |row: &rusqlite::Row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
+    connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], counts).map(|(frames, in_file)| frames == in_file)
 }
 
 /// Has the connection leave the file and the log as they are when it is closed. Closed otherwise, it moves what the log holds into the file, and

@@ -153,6 +153,10 @@ pub enum CommitError {
     /// It is opened anew when the calls are over.
     #[error("the store has to be opened anew: {0}")]
     Restart(String),
+    /// Something of the store is not in its place, and could not be written again yet: free some space, or see what is in the way. What is
+    /// refused so would be lost.
+    #[error("{0}")]
+    Displaced(String),
     /// The disk did not do what it was told. If power is cut before it works again, the commit may be found after the restart.
     #[error("the disk failed: {0}")]
     Io(String),
@@ -172,6 +176,7 @@ impl CommitError {
             Self::Locked => "locked",
             Self::Corrupt(_) => "corrupt",
             Self::Restart(_) => "restart",
+            Self::Displaced(_) => "displaced",
             Self::Io(_) => "io",
             Self::Closed => "closed",
         }
@@ -280,14 +285,18 @@ impl BackupError {
     /// Whether no other try can read more of the store: what it holds is damaged, or was cut off.
     pub(super) fn is_for_good(&self) -> bool {
         match self {
-            Self::Damaged { .. } => true,
             Self::Read(error) => {
                 let is_cut = error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ);
-                is_cut || matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+                is_cut || is_corrupt(error)
             }
-            Self::NoSpace { .. } | Self::Write { .. } => false,
+            Self::NoSpace { .. } | Self::Write { .. } | Self::Damaged { .. } => false,
         }
     }
+}
+
+/// Whether the engine has read a page that is none.
+pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 
 /// Whether the engine has read something that is no part of a database: a page, or the first one; or of no database with our schema: what

@@ -52,8 +52,8 @@ impl Lock {
     pub(super) fn stands(&self, path: &Path) -> bool {
         let (Ok(held), found) = (self.0.metadata(), fs::symlink_metadata(sibling(path, LOCK))) else { return true };
         match found {
-            Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(found) => found.ino() == held.ino(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 }

@@ -7,6 +7,7 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use super::connection;
+use super::error::{OpenError, from_io};
 use super::files::sibling;
 use super::header::LOG;
 use crate::config::open_file;
@@ -20,8 +21,17 @@ pub(super) struct Condition {
     pub is_torn: bool,
 }
 
+/// Refuses a store at `path` whose log is damaged. Says how it is otherwise.
+pub(super) fn refuse_damaged(path: &Path) -> Result<Condition, OpenError> {
+    let condition = condition(path).map_err(|error| from_io(&error, &sibling(path, LOG)))?;
+    match condition.damage {
+        Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what: what.to_owned() }),
+        None => Ok(condition),
+    }
+}
+
 /// How the log of the store at `path` is.
-pub(super) fn condition(path: &Path) -> io::Result<Condition> {
+fn condition(path: &Path) -> io::Result<Condition> {
     let mut log = match open_file(&sibling(path, LOG)) {
         Ok(log) => log,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Condition::default()),

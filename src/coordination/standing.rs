@@ -13,24 +13,50 @@ use super::set_aside::PARTS;
 /// The files that a connection has open, by what the operating system knows them by.
 #[derive(Debug)]
 pub(super) struct Standing {
-    /// The file, its log, and the log's index; none where it is not one of the operating system's, of which nothing is known.
-    files: [Option<Identity>; PARTS.len()],
+    /// The file, its log, and the log's index; none where nothing is known: it is not one of the operating system's, or that gives it another
+    /// number each time.
+    files: [Option<u64>; PARTS.len()],
     /// The length of the log (bytes): while a store is open it only grows.
     log_bytes: u64,
 }
 
-/// Device and inode. A number is not given to another file while somebody has this one open.
-type Identity = (u64, u64);
+/// What has become of a store's files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// The file is not there, or another stands in its place.
+    Moved,
+    /// The log is not there, another stands in its place, or it is shorter than it was.
+    LogLost,
+    /// So is the index of the log, which is made again from the log.
+    IndexLost,
+}
+
+impl Fault {
+    /// For people.
+    pub(super) fn text(self) -> &'static str {
+        match self {
+            Self::Moved => "the store's file was moved or removed while it was in use",
+            Self::LogLost => "the store's log was removed or cut while it was in use",
+            Self::IndexLost => "the index of the store's log was removed while it was in use",
+        }
+    }
+}
 
 impl Standing {
     /// The files of the store at `path`, which has just been opened and written to.
     pub(super) fn of(path: &Path) -> Self {
-        let mut standing = Self { files: PARTS.map(|part| look(path, part).ok().map(|found| identity(&found))), log_bytes: 0 };
+        let number = |part| look(path, part).ok().map(|found| found.ino());
+        let [first, again] = [PARTS.map(number), PARTS.map(number)];
+        let mut files = first;
+        for (file, again) in files.iter_mut().zip(again) {
+            *file = file.filter(|number| again == Some(*number));
+        }
+        let mut standing = Self { files, log_bytes: 0 };
         standing.has_written(path);
         standing
     }
 
-    /// The store was written to by its own connection.
+    /// The store was written to by its own connection, or its log begun anew in order.
     pub(super) fn has_written(&mut self, path: &Path) {
         if let Ok(log) = look(path, LOG) {
             self.log_bytes = log.len();
@@ -38,14 +64,20 @@ impl Standing {
     }
 
     /// What has become of the files of the store at `path`, if anything has. What can't be looked at is taken to be as it was.
-    pub(super) fn fault(&self, path: &Path) -> Option<&'static str> {
-        let [file, beside @ ..] = PARTS.map(|part| self.is_gone(path, part));
+    pub(super) fn fault(&self, path: &Path) -> Option<Fault> {
+        let [file, log, index] = PARTS.map(|part| self.is_gone(path, part));
         let is_cut = || look(path, LOG).is_ok_and(|log| log.len() < self.log_bytes);
-        match (file, beside.contains(&true) || is_cut()) {
-            (true, _) => Some("the store's file was moved or removed while it was in use"),
-            (false, true) => Some("the store's log was removed or cut while it was in use"),
-            (false, false) => None,
+        match (file, log || is_cut(), index) {
+            (true, ..) => Some(Fault::Moved),
+            (_, true, _) => Some(Fault::LogLost),
+            (.., true) => Some(Fault::IndexLost),
+            _ => None,
         }
+    }
+
+    /// Whether there is room, among the files that are kept, for one more that was put in the place of the store at `path`.
+    pub(super) fn can_keep_foreign(&self, path: &Path) -> bool {
+        self.fault(path) != Some(Fault::Moved) || look(path, "").is_err() || free_name(path).is_some()
     }
 
     /// Gives what somebody has put in the place of the store at `path` another name, with the log that came with it. None where nothing was.
@@ -53,9 +85,7 @@ impl Standing {
         if !self.is_gone(path, "") || look(path, "").is_err() {
             return Ok(None);
         }
-        let mut names = (1..=FOREIGN_MAX).map(|number| sibling(path, &format!("{FOREIGN}{number}")));
-        let is_free = |name: &PathBuf| !PARTS.iter().any(|part| sibling(name, part).exists());
-        let Some(kept) = names.find(is_free) else {
+        let Some(kept) = free_name(path) else {
             return Err(io::Error::other(format!("{FOREIGN_MAX} files were put in its place before: move its *{FOREIGN}* files away")));
         };
         // The file last: until it has gone, the next look finds it, and comes here again.
@@ -72,19 +102,22 @@ impl Standing {
     fn is_gone(&self, path: &Path, part: &str) -> bool {
         let known = PARTS.iter().zip(&self.files).find(|(name, _)| **name == part).and_then(|(_, known)| *known);
         known.is_some_and(|known| match look(path, part) {
-            Ok(found) => identity(&found) != known,
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            // The number alone, as the engine has it: that of the device is another when the disk was plugged in again.
+            Ok(found) => found.ino() != known,
+            Err(error) => matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         })
     }
+}
+
+/// A name for what was put in the place of the store at `path`.
+pub(super) fn free_name(path: &Path) -> Option<PathBuf> {
+    let mut names = (1..=FOREIGN_MAX).map(|number| sibling(path, &format!("{FOREIGN}{number}")));
+    names.find(|name| PARTS.iter().all(|part| look(name, part).is_err()))
 }
 
 /// Without following links: what belongs to the store is none.
 fn look(path: &Path, part: &str) -> io::Result<Metadata> {
     fs::symlink_metadata(sibling(path, part))
-}
-
-fn identity(found: &Metadata) -> Identity {
-    (found.dev(), found.ino())
 }
 
 /// What somebody has put in the place of the store at `path` while it was in use.

@@ -80,6 +80,7 @@ impl Store {
     pub fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         files::create_directory(path)?;
         let lock = Lock::take(path)?;
+        backup::finish_put_back(path).map_err(|error| from_io(&error, path))?;
         let damaged = match set_aside::resume(path, options.boot)? {
             Some(set_aside) => Err(set_aside),
             None if header::is_missing(path) || (options.suspect && files::is_gone(path)) => {
@@ -159,10 +160,7 @@ struct Opened {
 impl Opened {
     fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         let has_held_a_store = header::inspect(path)?;
-        let log = log::condition(path).map_err(|error| from_io(&error, path))?;
-        if let Some(what) = log.damage {
-            return Err(OpenError::Corrupt { path: path.to_owned(), what: what.to_owned() });
-        }
+        let log = log::refuse_damaged(path)?;
         files::create_file(path)?;
         let connection = connection::open_unread(path, has_held_a_store, options.suspect, options.backups)?;
         let opened = Self::read(connection, path, options, None)?;

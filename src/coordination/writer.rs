@@ -85,6 +85,12 @@ impl Writer {
         self.stats.deliveries()
     }
 
+    /// Why nothing can be recorded now although the store is open, if that is so: something of it is not in its place, and can't be written
+    /// again yet.
+    pub fn displaced(&self) -> Option<String> {
+        self.stats.why_displaced()
+    }
+
     /// Somebody else has found that the store has to be opened anew: from now on nothing new is begun on it.
     pub fn must_restart(&self, reason: &str) {
         self.stats.must_restart(reason);

@@ -298,11 +298,11 @@ fn speech(bytes: &[u8]) -> Result<Vec<i16>, DemoError> {
 
 /// Whether a file can be written: what is in it stays, and where there is none there is none afterwards.
 fn can_be_written(file: &Path) -> std::io::Result<()> {
-    let is_there = match file.metadata() {
-        Ok(found) if !found.is_file() => return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a file")),
-        Ok(_) => true,
-        Err(_) => false,
-    };
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a file"));
+    }
+    // A link that leads nowhere is there, too.
+    let is_there = file.symlink_metadata().is_ok();
     OpenOptions::new().append(true).create(true).open(file)?;
     if is_there { Ok(()) } else { std::fs::remove_file(file) }
 }

@@ -381,11 +381,11 @@ fn a_result_that_comes_when_the_file_has_gone_and_can_not_be_written_again_is_no
     // Known to health before it is to the sender.
     let health = boxed.health().expect("it answers");
     assert_eq!(health["status"], "refusing", "{health}");
-    assert!(health["problems"].to_string().contains("was moved or removed"), "{health}");
+    let problem = health["problems"].to_string();
+    assert!(problem.contains("was moved or removed") && problem.contains("can't be written again"), "{health}");
     std::fs::remove_dir(&in_the_way).expect("removed");
     patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
     phone.hang_up();
-    boxed.told("STATUS=opening the store anew");
     boxed.told("STATUS=taking calls");
     assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
     assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());

@@ -65,7 +65,7 @@ fn read(set_aside: &Path, copy: &Path) -> Result<Evidence, String> {
     drop(file);
     let connection = connection::open_examined(copy).map_err(|error| error.to_string())?;
     let found = Reading { connection, pages: pages_read, trees, faults: u64::from(!log_is_whole), rows: 0 }.evidence();
-    found.map_err(|error| error.to_string())?.ok_or_else(|| "no page of it holds what was asked for".to_owned())
+    found.ok_or_else(|| "no page of it holds what was asked for".to_owned())
 }
 
 /// A first page that declares the tables of the ledger that are read, whose columns have no rules.
@@ -161,35 +161,30 @@ struct Reading {
 
 impl Reading {
     /// None where there is nothing of the ledger.
-    fn evidence(mut self) -> rusqlite::Result<Option<Evidence>> {
+    fn evidence(mut self) -> Option<Evidence> {
         let is_named = |table| self.trees.iter().any(|tree| tree.of == Some(table));
         let all_named = is_named(BATCH) && is_named(OPERATION);
         let (mut known, mut owed) = (BTreeSet::new(), BTreeSet::new());
         let batches = self.all(BATCH, rows::batch, |batch: &BatchRecord| {
             let is_owed = known.insert(batch.id) && batch.state != BatchState::Closed;
             is_owed && owed.insert(batch.id)
-        })?;
+        });
         let (mut seen, mut of_lost) = (BTreeSet::new(), false);
         let operations = self.all(OPERATION, rows::operation, |operation: &OperationRecord| {
             of_lost |= !known.contains(&operation.batch);
             owed.contains::<BatchId>(&operation.batch) && seen.insert(operation.id)
-        })?;
-        let secret = self.secret()?;
+        });
+        let secret = self.secret();
         if !all_named && self.rows == 0 {
-            return Ok(None);
+            return None;
         }
         let is_whole = all_named && self.faults == 0 && !of_lost;
         let gap = (!is_whole).then(|| "not all of it could be read, or is known to have been".to_owned());
-        Ok(Some(Evidence { batches, operations, secret, gap }))
+        Some(Evidence { batches, operations, secret, gap })
     }
 
     /// The rows of a table that read back and are to `keep`, in order, whatever tree they stand in.
-    fn all<T>(
-        &mut self,
-        table: &'static str,
-        read: impl Fn(&Row) -> Result<T, String>,
-        mut keep: impl FnMut(&T) -> bool,
-    ) -> rusqlite::Result<Vec<T>> {
+    fn all<T>(&mut self, table: &'static str, read: impl Fn(&Row) -> Result<T, String>, mut keep: impl FnMut(&T) -> bool) -> Vec<T> {
         let mut found = Vec::new();
         let mut take = |sequence, record| {
             if keep(&record) {
@@ -197,13 +192,14 @@ impl Reading {
             }
         };
         for tree in self.trees.iter().filter(|tree| tree.of.is_none_or(|of| of == table)) {
-            point(&self.connection, tree.root)?;
             let mut scan = Scan::default();
-            if !scan.rows(&self.connection, table, "ASC", &read, &mut take) {
+            if point(&self.connection, tree.root).is_err() {
+                scan.faults += 1;
+            } else if !scan.rows(&self.connection, table, "ASC", &read, &mut take) {
                 // A page of it can't be read: each is read by itself, from both ends.
                 for leaf in self.pages.leaves(tree.root) {
-                    point(&self.connection, leaf)?;
-                    let _ = scan.rows(&self.connection, table, "ASC", &read, &mut take)
+                    let _ = point(&self.connection, leaf).is_err()
+                        || scan.rows(&self.connection, table, "ASC", &read, &mut take)
                         || scan.rows(&self.connection, table, "DESC", &read, &mut take);
                 }
             }
@@ -214,18 +210,16 @@ impl Reading {
             }
         }
         found.sort_by_key(|(sequence, _)| *sequence);
-        Ok(found.into_iter().map(|(_, record)| record).collect())
+        found.into_iter().map(|(_, record)| record).collect()
     }
 
-    fn secret(&self) -> rusqlite::Result<Option<[u8; CallbackSecret::BYTES]>> {
-        for tree in self.trees.iter().filter(|tree| tree.of.is_none_or(|of| of == BOX)) {
-            point(&self.connection, tree.root)?;
-            // Text in its place, as in other tables, is none.
-            if let Ok(secret) = self.connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)) {
-                return Ok(Some(secret));
-            }
-        }
-        Ok(None)
+    fn secret(&self) -> Option<[u8; CallbackSecret::BYTES]> {
+        let mut trees = self.trees.iter().filter(|tree| tree.of.is_none_or(|of| of == BOX));
+        // Text in its place, as in other tables, is none; nor is what no table can be made of.
+        trees.find_map(|tree| {
+            point(&self.connection, tree.root).ok()?;
+            self.connection.query_row("SELECT callback_secret FROM box", [], |row| row.get(0)).ok()
+        })
     }
 }
 

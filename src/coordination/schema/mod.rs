@@ -70,3 +70,17 @@ const VERSIONS_MAX: i64 = 10_000;
 
 const MIGRATIONS: &[&str] =
     &[include_str!("0001_ledger.sql"), include_str!("0002_trouble.sql"), include_str!("0003_cancel_and_hand_off.sql")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_schema_has_columns_that_those_before_it_have_not() {
+        // By which a file is known whose number of the schema is damaged.
+        let all: Vec<Columns> = (1..=VERSION).map(|version| columns_of(version).unwrap()).collect();
+        for pair in all.windows(2) {
+            assert!(pair[1].iter().any(|(table, columns)| pair[0].get(table) != Some(columns)));
+        }
+    }
+}
