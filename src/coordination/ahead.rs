@@ -11,7 +11,7 @@ use rusqlite::{Connection, FileControl};
 
 use super::connection::{CHECKPOINT_PAGES, PAGE_BYTES};
 use super::files::sibling;
-use super::header::LOG;
+use super::header::{self, LOG};
 use super::reserve;
 
 /// Takes `bytes` of what is free on the disk for the store at `path`: for the log, up to what it needs between two checkpoints, and
@@ -111,10 +111,7 @@ static ZEROS: [u8; reserve::STEP_BYTES as usize] = [0; reserve::STEP_BYTES as us
 const CHUNK_BYTES_MAX: u64 = 3 * reserve::BYTES;
 
 /// The pages after which the log is moved into the file, and those of the group of commits by which it passes them.
-const LOG_BYTES: u64 = (CHECKPOINT_PAGES as u64 + 100) * (PAGE_BYTES as u64 + LOG_FRAME_BYTES);
-
-/// What stands before each page in the log (SQLite's file format, section 4.1).
-const LOG_FRAME_BYTES: u64 = 24;
+const LOG_BYTES: u64 = (CHECKPOINT_PAGES as u64 + 100) * (PAGE_BYTES as u64 + header::FRAME_HEAD_BYTES as u64);
 
 #[cfg(test)]
 mod tests {

@@ -84,13 +84,36 @@ pub(super) fn put_back(connection: &Connection, path: &Path, standing: &Standing
         let connection = connection::open_unchanging(file).map_err(|error| error.to_string())?;
         check::quick(&connection).map_err(|error| error.to_string())?.map_or(Ok(()), Err)
     };
+    mark_displaced(path);
     write_whole(connection, &temporary, |file| check(file).map_err(failed), &whole)?;
-    let placed = standing.keep_foreign(path).and_then(|kept| take_its_place(path).map(|()| kept));
+    // From here on it is gone on with.
+    let placed = unmark_displaced(path).and_then(|()| standing.keep_foreign(path)).and_then(|kept| take_its_place(path).map(|()| kept));
     placed.map_err(|error| {
         // It is written again later, with what comes until then.
+        mark_displaced(path);
         drop(fs::remove_file(&whole));
         failed(error.to_string())
     })
+}
+
+/// Notes that what stands in the place of the store at `path` is not all of it, or not it, as long as a process has the rest open.
+pub(super) fn mark_displaced(path: &Path) {
+    if let Err(error) = private_file(&sibling(path, DISPLACED)).and_then(|_| sync_directory(path)) {
+        tracing::warn!(path = %path.display(), %error, "that the store is not in its place is on no record");
+    }
+}
+
+/// It is again.
+pub(super) fn unmark_displaced(path: &Path) -> io::Result<()> {
+    if !is_displaced(path) {
+        return Ok(());
+    }
+    remove(&sibling(path, DISPLACED)).and_then(|()| sync_directory(path))
+}
+
+/// Whether a process has ended that had the rest of the store at `path` open.
+pub(super) fn is_displaced(path: &Path) -> bool {
+    fs::symlink_metadata(sibling(path, DISPLACED)).is_ok()
 }
 
 /// Goes on with what [`put_back`] was cut short in: the copy was whole, and what stands in its place is older, or somebody
@@ -99,6 +122,7 @@ pub(super) fn finish_put_back(path: &Path) -> io::Result<()> {
     if !sibling(path, WHOLE).exists() {
         return Ok(());
     }
+    unmark_displaced(path)?;
     if !is_gone(path)
         && let Some(kept) = free_name(path)
     {
@@ -199,6 +223,7 @@ fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {
 const INFIX: &str = ".backup-";
 pub(super) const MAKING: &str = ".backup-new";
 pub(super) const RESTORING: &str = ".restoring";
+const DISPLACED: &str = ".displaced";
 /// A copy of all that a store holds, which is to take its place.
 const WHOLE: &str = ".whole";
 

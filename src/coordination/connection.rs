@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::types::{FromSql, ToSql};
-use rusqlite::{Connection, OpenFlags, ffi};
+use rusqlite::{Connection, FileControl, OpenFlags, ffi};
 
 use super::error::{OpenError, from_engine, is_corrupt};
 use super::schema::Columns;
@@ -65,10 +65,17 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
     if busy == 0 { Ok(()) } else { Err(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_BUSY), None)) }
 }
 
-/// Whether the file has all that the log holds, or the log holds nothing.
-pub(super) fn log_is_in_file(connection: &Connection) -> rusqlite::Result<bool> {
-    let counts = |row: &rusqlite::Row| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
-    connection.query_row("PRAGMA wal_checkpoint(NOOP)", [], counts).map(|(frames, in_file)| frames == in_file)
+/// Whether it is the operating system that has the file: of another's, nothing can be known by its name.
+pub(super) fn is_a_file(connection: &Connection) -> bool {
+    connection.file_control(Some("main"), FileControl::HasMoved(&mut 0)).is_ok()
+}
+
+/// How much the log holds, by its index (bytes), and whether the file has all of that.
+pub(super) fn log_holds(connection: &Connection) -> rusqlite::Result<(u64, bool)> {
+    let mut counts = connection.prepare_cached("PRAGMA wal_checkpoint(NOOP)")?;
+    let (frames, in_file): (i64, i64) = counts.query_row([], |row| Ok((row.get(1)?, row.get(2)?)))?;
+    let bytes = u64::try_from(frames).ok().filter(|frames| *frames > 0).map_or(0, header::log_bytes);
+    Ok((bytes, frames == in_file))
 }
 
 /// Has the connection leave the file and the log as they are when it is closed. Closed otherwise, it moves what the log holds into the file, and

@@ -18,7 +18,7 @@ use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
 use super::set_aside::{self, listed};
 use super::standing::foreign_files;
-use super::{connection, header, schema};
+use super::{connection, header, log, schema};
 use crate::config::open_file;
 
 /// What was found.
@@ -164,7 +164,7 @@ pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
 }
 
 /// Who has the store, as its lock says.
-fn holder(path: &Path) -> Option<u32> {
+pub(super) fn holder(path: &Path) -> Option<u32> {
     let mut lock = open_file(&sibling(path, files::LOCK)).ok()?;
     // A shared lock disturbs nobody who looks at the same time, and is given back at once.
     match lock.try_lock_shared() {
@@ -192,6 +192,7 @@ fn read(path: &Path, now: Wall) -> Result<Contents, String> {
         Err(error) => return Err(error.to_string()),
         Ok(_) => {}
     }
+    log::refuse_damaged_at_rest(path).map_err(|error| error.to_string())?;
     let (connection, without_log) =
         match connection::open_read_only(path).and_then(|connection| schema::version(&connection).map(|_| connection)) {
             Ok(connection) => (connection, false),

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
+use super::standing::is_absent;
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -53,7 +54,7 @@ impl Lock {
         let (Ok(held), found) = (self.0.metadata(), fs::symlink_metadata(sibling(path, LOCK))) else { return true };
         match found {
             Ok(found) => found.ino() == held.ino(),
-            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
+            Err(error) => !is_absent(&error),
         }
     }
 }

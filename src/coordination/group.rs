@@ -8,7 +8,8 @@ use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryState, Write};
 use rusqlite::Connection;
 
-use super::error::{BackupError, CommitError, OpenError};
+use super::check::{self, Findings};
+use super::error::{BackupError, CommitError, OpenError, from_io};
 use super::files::{self, Lock};
 use super::reserve::Reserve;
 use super::retention::Retention;
@@ -16,7 +17,7 @@ use super::rows;
 use super::standing::{Fault, Standing};
 use super::stats::{Stats, Tally};
 use super::store::Options;
-use super::{ahead, backup, connection, log, set_aside};
+use super::{ahead, backup, connection, header, log, set_aside};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -54,6 +55,7 @@ enum State {
 impl Committer {
     pub(super) fn new(path: PathBuf, lock: Lock, connection: Connection, tally: Tally, options: &Options) -> Self {
         let reserve = Reserve::new(&path, Instant::now());
+        let standing = Standing::of(&path, connection::is_a_file(&connection));
         let stats = Arc::new(Stats::new(tally));
         stats.reserve(reserve.held(), reserve.spent());
         Self {
@@ -63,7 +65,7 @@ impl Committer {
             stats,
             boot: options.boot,
             reopen_after: options.reopen_after,
-            standing: Standing::of(&path),
+            standing,
             not_put_back: None,
             doubtful: Vec::new(),
             lock,
@@ -113,6 +115,13 @@ impl Committer {
                 }
             }
             CommitError::Corrupt(what) => self.stats.must_restart(&format!("the store is damaged ({what})")),
+            // The connection has it, and what is written again from that.
+            CommitError::Displaced(_) => {
+                if let Some((outcomes, _)) = applied {
+                    let applied = group.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
+                    self.doubtful.push(applied.flat_map(|((_, writes), _)| writes.clone()).collect());
+                }
+            }
             _ => {}
         }
         vec![Err(reason); group.len()]
@@ -121,7 +130,9 @@ impl Committer {
     /// Gives up the reserve for the store's own files. Says whether there was any.
     fn live_on_the_reserve(&mut self) -> bool {
         let (State::Open(connection), path) = (&self.connection, &self.path) else { return false };
-        self.reserve.release(|bytes| ahead::take(connection, path, bytes))
+        let released = self.reserve.release(|bytes| ahead::take(connection, path, bytes));
+        self.standing.has_written(&self.path);
+        released
     }
 
     /// What is done from time to time: sees that the store is in its place, and makes the reserve again when there is room.
@@ -165,6 +176,9 @@ impl Committer {
                 Err(error) => tracing::warn!(%error, "what is over for long could not be removed"),
             }
         }
+        if self.standing.fault_since(&self.path, self.log_bytes()).is_none() {
+            self.standing.has_written(&self.path);
+        }
         self.stats.is_well()
     }
 
@@ -182,6 +196,12 @@ impl Committer {
             return Err(Failed { reason: error.into(), applied: Some((outcomes, moves)) });
         }
         if outcomes.iter().any(Result::is_ok) {
+            // What was taken away meanwhile took this with it.
+            if let Some(fault) = self.standing.fault_since(&self.path, self.log_bytes())
+                && let Err(reason) = self.see_to(fault)
+            {
+                return Err(Failed { reason, applied: Some((outcomes, moves)) });
+            }
             self.standing.has_written(&self.path);
             self.stats.committed(begun.elapsed());
             self.stats.moved(&moves);
@@ -196,7 +216,7 @@ impl Committer {
             State::Failed { since, reason } if since.elapsed() < self.reopen_after => return Err(reason.clone()),
             State::Failed { reason, .. } => {
                 let reason = reason.clone();
-                if self.standing.fault(&self.path) == Some(Fault::Moved) && !files::is_gone(&self.path) {
+                if self.standing.fault(&self.path, 0) == Some(Fault::Moved) && !files::is_gone(&self.path) {
                     // Not even what it held can be compared with that.
                     let what = "another file stands in its place, which could not be opened again";
                     self.stats.must_restart(what);
@@ -206,8 +226,8 @@ impl Committer {
                 }
             }
             State::Open(_) => {
-                if let Some(fault) = self.standing.fault(&self.path) {
-                    self.stand_again(fault)?;
+                if let Some(fault) = self.standing.fault(&self.path, self.log_bytes()) {
+                    self.see_to(fault)?;
                 }
             }
             State::GivenUp { .. } => {}
@@ -249,9 +269,64 @@ impl Committer {
         CommitError::Displaced(reason)
     }
 
-    /// Has the files stand in their place again: opens them again where they hold all that the connection does, and writes them again, whole,
-    /// where they do not. Where that can't be done now, nothing is promised that only this connection would have; where it can't be done any
-    /// more, what stands there is not taken for the store.
+    /// How long the log has to be to hold what the connection knows to be in it.
+    fn log_bytes(&self) -> u64 {
+        let State::Open(connection) = &self.connection else { return 0 };
+        connection::log_holds(connection).map_or(0, |(bytes, _)| bytes)
+    }
+
+    fn see_to(&mut self, fault: Fault) -> Result<(), CommitError> {
+        match fault {
+            Fault::Touched => self.look_again(),
+            fault => self.stand_again(fault),
+        }
+    }
+
+    /// Somebody else has written to the file or its log, as who looks in with a tool of his own does, or has damaged it.
+    fn look_again(&mut self) -> Result<(), CommitError> {
+        if let Err(OpenError::Corrupt { .. }) = log::refuse_damaged(&self.path) {
+            // The connection may still know what it held.
+            return self.stand_again(Fault::LogLost);
+        }
+        let what = Fault::Touched.text();
+        match check::find(&self.path) {
+            // Whoever opens the file finds it damaged; the connection may hold in memory what it was.
+            Ok(Findings { damage: Some(_), .. }) if self.holds_all() => return self.stand_again(Fault::Touched),
+            Ok(Findings { damage: Some(found), .. }) => {
+                let damaged = format!("the store is damaged ({what}: {found})");
+                self.stats.must_restart(&damaged);
+                self.give_up(&damaged);
+                return Err(CommitError::Restart(damaged));
+            }
+            // All that is read is in the log, and the next start begins with the file.
+            Ok(_) if header::inspect(&self.path).is_err() => return self.stand_again(Fault::Touched),
+            Ok(_) => tracing::warn!(path = %self.path.display(), "{what}: it is whole"),
+            // What can't be read now is met by whoever reads it.
+            Err(error) => tracing::warn!(path = %self.path.display(), %error, "{what}: it could not be checked"),
+        }
+        self.standing.has_written(&self.path);
+        Ok(())
+    }
+
+    /// Whether the file holds all that the connection does, so that nothing is lost with the connection.
+    fn is_all_in_the_file(&self, fault: Fault) -> bool {
+        let State::Open(connection) = &self.connection else { return false };
+        let is_all = match fault {
+            Fault::Moved | Fault::Touched => false,
+            Fault::LogLost => log::refuse_damaged(&self.path).is_ok() && connection::log_holds(connection).is_ok_and(|(_, all)| all),
+            Fault::IndexLost => true,
+        };
+        is_all && connection::leave_log(connection).is_ok() && backup::unmark_displaced(&self.path).is_ok()
+    }
+
+    /// Whether all that the connection reads fits together.
+    fn holds_all(&self) -> bool {
+        let State::Open(connection) = &self.connection else { return false };
+        check::all(connection).is_ok_and(|found| found.damage.is_none())
+    }
+
+    /// Has the files stand in their place again: writes them again, whole. Where that can't be done now, nothing is promised that only this
+    /// connection would have; where it can't be done any more, what stands there is not taken for the store.
     fn stand_again(&mut self, fault: Fault) -> Result<(), CommitError> {
         let State::Open(connection) = &self.connection else { return Ok(()) };
         if let Some((tried, reason)) = &self.not_put_back
@@ -259,54 +334,68 @@ impl Committer {
         {
             return Err(CommitError::Displaced(reason.clone()));
         }
-        let (what, path) = (fault.text(), self.path.display());
-        let is_whole = match fault {
-            Fault::Moved => false,
-            Fault::LogLost => connection::log_is_in_file(connection).unwrap_or_default(),
-            Fault::IndexLost => true,
-        };
-        if is_whole {
-            tracing::warn!(%path, "{what}: the store is opened again");
-        } else {
-            let mut written = backup::put_back(connection, &self.path, &self.standing);
-            // What is kept back for a full disk is for what was promised.
-            if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
-                written = backup::put_back(connection, &self.path, &self.standing);
-            }
-            match written {
-                Ok(None) => tracing::error!(%path, "{what}: it was written again, whole"),
-                Ok(Some(kept)) => tracing::error!(%path, put_there = %kept.display(), "{what}: it was written again, whole"),
-                Err(error) if error.is_for_good() => {
-                    let damaged = format!("the store is damaged ({what})");
-                    tracing::error!(%path, %error, "{damaged}");
-                    self.stats.must_restart(&damaged);
-                    self.give_up(&damaged);
-                    return Err(CommitError::Restart(damaged));
-                }
-                Err(error) => {
-                    let reason = format!("{what}, and can't be written again ({error})");
-                    tracing::error!(%path, "{reason}");
-                    self.not_put_back = Some((Instant::now(), reason.clone()));
-                    return Err(self.is_displaced(reason));
-                }
-            }
+        let (what, path) = (fault.text(), self.path.display().to_string());
+        let mut written = backup::put_back(connection, &self.path, &self.standing);
+        // What is kept back for a full disk is for what was promised.
+        if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
+            written = backup::put_back(connection, &self.path, &self.standing);
         }
+        let failed = match written {
+            Ok(kept) => {
+                self.standing.has_copied(&self.path);
+                match self.take_up() {
+                    Ok(()) => {
+                        tracing::error!(path, put_there = ?kept, "{what}: it was written again, whole");
+                        return Ok(());
+                    }
+                    Err(error) => error.to_string(),
+                }
+            }
+            Err(error) if error.is_for_good() => {
+                let damaged = format!("the store is damaged ({what})");
+                tracing::error!(path, %error, "{damaged}");
+                self.stats.must_restart(&damaged);
+                self.give_up(&damaged);
+                return Err(CommitError::Restart(damaged));
+            }
+            Err(error) => error.to_string(),
+        };
+        backup::mark_displaced(&self.path);
+        let reason = format!("{what}, and can't be written again ({failed})");
+        tracing::error!(path, "{reason}");
+        self.not_put_back = Some((Instant::now(), reason.clone()));
+        Err(self.is_displaced(reason))
+    }
+
+    /// Goes on with what was written again. Until that is open and stands in its place, the connection that wrote it is kept: it may be taken
+    /// away, too.
+    fn take_up(&mut self) -> Result<(), CommitError> {
+        let (connection, found, _) = self.open_again(None)?;
+        let standing = Standing::of(&self.path, connection::is_a_file(&connection));
+        let log_bytes = connection::log_holds(&connection).map_or(0, |(bytes, _)| bytes);
+        if let Some(fault) = standing.fault(&self.path, log_bytes) {
+            connection::leave_log(&connection)?;
+            return Err(CommitError::Displaced(fault.text().to_owned()));
+        }
+        self.leave_log();
         self.not_put_back = None;
         self.stats.displaced(None);
-        self.reopen(CommitError::Displaced(what.to_owned()), None);
+        self.opened(connection, standing, found);
         Ok(())
     }
 
     /// What the connection holds is lost. What stands in the store's place, an older state or somebody else's, is moved out of it, so that the
     /// next to open it has a loss on record.
     fn give_up(&mut self, what: &str) {
+        backup::mark_displaced(&self.path);
         self.leave_log();
         let set_aside = if files::is_gone(&self.path) {
             set_aside::set_aside_missing(&self.path, self.boot)
         } else {
             set_aside::set_aside(&self.path, self.boot, what)
         };
-        if let Err(error) = set_aside {
+        // Where this fails, the mark says so to the next start.
+        if let Err(error) = set_aside.and_then(|_| backup::unmark_displaced(&self.path).map_err(|error| from_io(&error, &self.path))) {
             tracing::error!(path = %self.path.display(), %error, "what stands in the store's place could not be moved: it is no state to go on with");
         }
         self.connection = State::GivenUp { reason: what.to_owned() };
@@ -330,24 +419,11 @@ impl Committer {
         // Closed first, and without moving anything: the new connection must not share the old one's view of the log, and looks at it itself.
         self.leave_log();
         self.connection = State::Failed { since: Instant::now(), reason };
-        let opened = log::refuse_damaged(&self.path).and_then(|_| connection::open(&self.path, true, false, 0));
-        let reopened = opened.map_err(CommitError::from).and_then(|connection| {
-            connection::empty_log(&connection)?;
-            connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
-            let found =
-                self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || rows::hold(&connection, writes)?))?;
-            let kept = unanswered.as_ref().map_or(Ok(false), |writes| rows::hold(&connection, writes))?;
-            Ok((connection, found, kept))
-        });
-        let kept = match reopened {
+        let kept = match self.open_again(unanswered.as_deref()) {
             Ok((connection, found, kept)) => {
                 tracing::info!("the store is open again, and checked");
-                self.connection = State::Open(connection);
-                self.standing = Standing::of(&self.path);
-                self.doubtful.clear();
-                if found {
-                    self.stats.must_restart("a commit that had failed is in the store after all");
-                }
+                let standing = Standing::of(&self.path, connection::is_a_file(&connection));
+                self.opened(connection, standing, found);
                 kept
             }
             Err(reason) => {
@@ -363,12 +439,34 @@ impl Committer {
         self.stats.open(matches!(self.connection, State::Open(_)));
         kept
     }
+
+    /// Opens the file, checked, with a log that begins anew. Says whether it holds a commit that was answered as failed, and whether it holds
+    /// what is `unanswered`.
+    fn open_again(&self, unanswered: Option<&[Write]>) -> Result<(Connection, bool, bool), CommitError> {
+        log::refuse_damaged(&self.path)?;
+        let connection = connection::open(&self.path, true, false, 0)?;
+        connection::empty_log(&connection)?;
+        connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
+        let holds = |writes: &[Write]| rows::hold(&connection, writes);
+        let found = self.doubtful.iter().try_fold(false, |found, writes| Ok::<_, CommitError>(found || holds(writes)?))?;
+        let kept = unanswered.map_or(Ok(false), holds)?;
+        Ok((connection, found, kept))
+    }
+
+    fn opened(&mut self, connection: Connection, standing: Standing, found: bool) {
+        self.connection = State::Open(connection);
+        self.standing = standing;
+        self.doubtful.clear();
+        if found {
+            self.stats.must_restart("a commit that had failed is in the store after all");
+        }
+    }
 }
 
 impl Drop for Committer {
     /// Where something of the store has gone, the connection alone has what was promised.
     fn drop(&mut self) {
-        let fault = if matches!(self.connection, State::Open(_)) { self.standing.fault(&self.path) } else { None };
+        let fault = if matches!(self.connection, State::Open(_)) { self.standing.fault(&self.path, self.log_bytes()) } else { None };
         let Some(fault) = fault.filter(|_| self.keep_lock().is_ok()) else { return };
         self.not_put_back = None;
         if self.stand_again(fault).is_ok() {
@@ -381,7 +479,7 @@ impl Drop for Committer {
             if let Err(error) = set_aside::done(&self.path) {
                 tracing::error!(%error, "the next start takes a backup, although the store is whole");
             }
-        } else if matches!(self.connection, State::Open(_)) {
+        } else if matches!(self.connection, State::Open(_)) && !self.is_all_in_the_file(fault) {
             self.give_up(fault.text());
         }
     }

@@ -117,6 +117,16 @@ fn number(header: &[u8], at: usize) -> i64 {
     header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, |bytes| i64::from(u32::from_be_bytes(bytes)))
 }
 
+/// The length of a log of so many frames (bytes; SQLite's file format, section 4.1).
+pub(super) fn log_bytes(frames: u64) -> u64 {
+    LOG_HEADER_BYTES as u64 + frames.saturating_mul((FRAME_HEAD_BYTES + PAGE_BYTES) as u64)
+}
+
+/// What stands before the frames of a log, and in each before its page.
+pub(super) const LOG_HEADER_BYTES: usize = 32;
+pub(super) const FRAME_HEAD_BYTES: usize = 24;
+pub(super) const PAGE_BYTES: usize = super::connection::PAGE_BYTES as usize;
+
 /// What the log's name ends in.
 pub(super) const LOG: &str = "-wal";
 

@@ -6,10 +6,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-use super::connection;
 use super::error::{OpenError, from_io};
+use super::examine::holder;
 use super::files::sibling;
-use super::header::LOG;
+use super::header::{FRAME_HEAD_BYTES, LOG, LOG_HEADER_BYTES, PAGE_BYTES};
 use crate::config::open_file;
 
 /// How a log is that nobody has open.
@@ -28,6 +28,11 @@ pub(super) fn refuse_damaged(path: &Path) -> Result<Condition, OpenError> {
         Some(what) => Err(OpenError::Corrupt { path: path.to_owned(), what: what.to_owned() }),
         None => Ok(condition),
     }
+}
+
+/// The same, before somebody looks in, where no box has the store open: what is being written to looks damaged.
+pub(super) fn refuse_damaged_at_rest(path: &Path) -> Result<(), OpenError> {
+    if holder(path).is_some() { Ok(()) } else { refuse_damaged(path).map(drop) }
 }
 
 /// How the log of the store at `path` is.
@@ -166,10 +171,8 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 
 /// How a log begins; the last bit says in which order of bytes its checksums are made.
 const MAGIC: u32 = 0x377f_0682;
-const HEADER_BYTES: usize = 32;
+const HEADER_BYTES: usize = LOG_HEADER_BYTES;
 const PAGE_BYTES_AT: usize = 8;
 const SALTS_AT: usize = 16;
 const SUM_BYTES: usize = 8;
-const PAGE_BYTES: usize = connection::PAGE_BYTES as usize;
-const FRAME_HEAD_BYTES: usize = 24;
 const FRAME_BYTES: usize = FRAME_HEAD_BYTES + PAGE_BYTES;

@@ -11,11 +11,11 @@ use recado_core::time::Wall;
 use rusqlite::{Connection, ErrorCode};
 use serde::Serialize;
 
-use super::connection;
 use super::error::ReadError;
 use super::recovery::{self, Recovered};
 use super::rows::{self, Claim, RowError, WAITING};
 use super::schema;
+use super::{connection, log};
 use crate::config::open_file;
 
 /// A connection of its own, read-only. It works while the box runs, from another process too, and sees whole commits only.
@@ -97,6 +97,7 @@ impl Reader {
                 _ => ReadError::Io(error.to_string()),
             });
         }
+        log::refuse_damaged_at_rest(&path).map_err(|error| ReadError::Io(error.to_string()))?;
         let found = connection::open_read_only(&path).and_then(|connection| {
             let whose: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
             Ok((whose == schema::APPLICATION_ID && schema::version(&connection)? == schema::VERSION).then_some(connection))

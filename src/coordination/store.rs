@@ -83,9 +83,10 @@ impl Store {
         backup::finish_put_back(path).map_err(|error| from_io(&error, path))?;
         let damaged = match set_aside::resume(path, options.boot)? {
             Some(set_aside) => Err(set_aside),
-            None if header::is_missing(path) || (options.suspect && files::is_gone(path)) => {
+            None if header::is_missing(path) || ((options.suspect || backup::is_displaced(path)) && files::is_gone(path)) => {
                 Err(set_aside::set_aside_missing(path, options.boot)?)
             }
+            None if backup::is_displaced(path) => Err(set_aside::set_aside(path, options.boot, DISPLACED)?),
             None => match Opened::open(path, options) {
                 Err(OpenError::Corrupt { what, .. }) => Err(set_aside::set_aside(path, options.boot, &what)?),
                 // As after damage: a backup may be whole, and the rest of the file is evidence.
@@ -95,6 +96,8 @@ impl Store {
                 other => Ok(other?),
             },
         };
+        // What that says is on record by now, or has been over.
+        backup::unmark_displaced(path).map_err(|error| from_io(&error, path))?;
         let (opened, loss) = match damaged {
             Ok(opened) => (opened, None),
             Err(set_aside) => {
@@ -260,6 +263,9 @@ fn take_up(
     transaction.commit().map_err(about)?;
     Ok(CallbackSecret(secret))
 }
+
+/// Why a store is set aside whose rest a process had open that has ended.
+const DISPLACED: &str = "a part of it was taken from under the box, which ended before it could write it again";
 
 /// Boots that are remembered: a box that restarts every second must not fill its disk with them.
 const BOOTS_MAX: i64 = 1_000;

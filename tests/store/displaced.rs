@@ -3,6 +3,8 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use recado::coordination::{CommitError, OpenError, Options, Recovered, Store, backups, foreign_files, lost_stores, make_backup};
@@ -54,9 +56,10 @@ fn each_file(data: &Path, act: impl Fn(&Path)) {
     fs::read_dir(data).expect("a directory").for_each(|entry| act(&entry.expect("an entry").path()));
 }
 
-/// A store in `data`, of boot 1: operation 1 was accepted before the backup and has succeeded since, 2 is under way.
+/// A store in `data`, of boot 1: operation 1 was accepted before the backup and has succeeded since, 2 is under way. It tries again at once.
 fn store_in(data: &Path) -> Store {
-    let (mut store, _) = open(&path_in(data), 1);
+    let options = Options { reopen_after: Duration::ZERO, ..Options::new(BootId(1), wall(1)) };
+    let (mut store, _) = Store::open(&path_in(data), &options).expect("opens");
     for number in [1, 2] {
         assert_eq!(commit(&mut store, accepted(number)), Ok(()));
     }
@@ -285,6 +288,136 @@ fn what_a_log_held_that_was_cut_is_lost_aloud_or_not_lost() {
         assert_eq!(is_certain(&states), outcome.is_ok(), "{states:?}");
     }
     assert!(lost > 0, "nothing was cut that mattered");
+}
+
+#[test]
+fn what_is_written_into_an_open_store_is_noticed_before_anything_more_is_promised() {
+    let harms: [(&str, Harm); 6] = [
+        ("a backup is copied into it", |data| fs::copy(beside(data, ".backup-1"), path_in(data)).map(drop).expect("copied")),
+        ("it is emptied", |data| fs::write(path_in(data), b"").expect("written")),
+        ("it is cut", |data| File::options().write(true).open(path_in(data)).and_then(|file| file.set_len(60_000)).expect("cut")),
+        ("its pages are overwritten", |data| {
+            let length = fs::metadata(path_in(data)).expect("there").len();
+            fs::write(path_in(data), vec![0xa5; usize::try_from(length).expect("small")]).expect("written");
+        }),
+        ("its log is overwritten", |data| {
+            let length = fs::metadata(beside(data, "-wal")).expect("there").len();
+            let log = File::options().write(true).open(beside(data, "-wal")).expect("opens");
+            std::os::unix::fs::FileExt::write_all_at(&log, &vec![0xa5; usize::try_from(length).expect("small")], 0).expect("written");
+        }),
+        ("its log is emptied and as long again", |data| {
+            let length = fs::metadata(beside(data, "-wal")).expect("there").len();
+            let log = File::options().write(true).open(beside(data, "-wal")).expect("opens");
+            log.set_len(0).and_then(|()| log.set_len(length)).expect("cut");
+        }),
+    ];
+    for (what, harm) in harms {
+        for idle in [false, true] {
+            let directory = tempfile::tempdir().expect("a directory");
+            let data = directory.path().join("data");
+            let mut store = store_in(&data);
+            harm(&data);
+            let outcome = if idle {
+                store.look_after();
+                store.restart_wanted().map_or(Ok(()), Err)
+            } else {
+                commit(&mut store, succeeded(2)).map_err(|error| error.to_string())
+            };
+            let (next, recovered, _copy) = found_after_a_kill(&data);
+            let states: Vec<DeliveryState> = recovered.deliveries.iter().map(|delivery| delivery.state).collect();
+            match outcome {
+                // The connection knew it all.
+                Ok(()) => {
+                    assert_eq!((next.loss(), states), (None, vec![DeliveryState::Ready; 1 + usize::from(!idle)]), "{what}");
+                }
+                Err(reason) => {
+                    assert!(reason.contains("damaged"), "{what}: {reason}");
+                    assert!(store.restart_wanted().is_some_and(|reason| reason.contains("damaged")), "{what}");
+                    assert!(next.loss().is_some() && !states.contains(&DeliveryState::Ready), "{what}: {states:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn somebody_who_looks_in_and_writes_in_order_does_no_harm() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    let other = rusqlite::Connection::open(path_in(&data)).expect("opens");
+    other.execute_batch("CREATE TABLE note (text); INSERT INTO note VALUES ('seen'); PRAGMA wal_checkpoint").expect("written");
+    assert_eq!((commit(&mut store, succeeded(2)), store.restart_wanted()), (Ok(()), None));
+    drop(other);
+    assert_eq!((store.look_after(), store.restart_wanted()), (true, None));
+    is_whole("written to", &data, &[OperationState::Succeeded; 2], 2);
+}
+
+#[test]
+fn what_is_taken_away_while_a_commit_is_being_flushed_takes_nothing_with_it_that_was_acknowledged() {
+    let taking: [fn(&Path); 3] = [
+        |data| drop(fs::remove_file(beside(data, "-wal"))),
+        |data| drop(File::options().write(true).open(beside(data, "-wal")).and_then(|log| log.set_len(0))),
+        |data| drop(fs::remove_file(path_in(data))),
+    ];
+    for (what, take) in ["its log removed", "its log emptied", "its file removed"].into_iter().zip(taking) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let mut store = store_in(&data);
+        let over = Arc::new(AtomicBool::new(false));
+        let taker = std::thread::spawn({
+            let (data, over) = (data.clone(), Arc::clone(&over));
+            move || {
+                // At another moment of a commit each time.
+                for pause_us in (1..).map(|n| n * 17_311 % 40_000) {
+                    if over.load(Ordering::Acquire) {
+                        return;
+                    }
+                    std::thread::sleep(Duration::from_micros(pause_us));
+                    take(&data);
+                }
+            }
+        });
+        // Where it is taken away as soon as it is there again, nothing is promised.
+        let mut refused = None;
+        let mut is_taken = |number: &u128| match commit(&mut store, accepted(*number)) {
+            Ok(()) => true,
+            Err(error) => {
+                refused = Some(error.to_string());
+                false
+            }
+        };
+        let numbers = (10..160).filter(|number| is_taken(number));
+        let acknowledged: Vec<u128> = numbers.take(50).collect();
+        over.store(true, Ordering::Release);
+        taker.join().expect("it ends");
+        store.look_after();
+        let (next, recovered, _copy) = found_after_a_kill(&data);
+        assert!(!acknowledged.is_empty(), "{what}: {refused:?}");
+        for number in acknowledged {
+            assert!(recovered.operations.iter().any(|operation| operation.id.0 == number), "{what}: {number}: {:?}", next.loss());
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_before_the_store_is_written_again_leaves_that_on_record() {
+    for (what, harm) in HARMS.iter().filter(|(what, _)| !what.contains("index")) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let mut store = store_in(&data);
+        harm(&data);
+        fs::create_dir_all(beside(&data, ".restoring")).expect("made");
+        assert!(commit(&mut store, succeeded(2)).is_err(), "{what}");
+        fs::remove_dir(beside(&data, ".restoring")).expect("removed");
+        let (next, recovered, _copy) = found_after_a_kill(&data);
+        let states: Vec<DeliveryState> = recovered.deliveries.iter().map(|delivery| delivery.state).collect();
+        assert!(next.loss().is_some() && !states.contains(&DeliveryState::Ready), "{what}: {states:?}");
+        // Where it is not killed, all is well.
+        assert!(store.restart_wanted().is_none());
+        drop(store);
+        is_whole(what, &data, &[OperationState::Succeeded, OperationState::Accepted], 1);
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use rusqlite::{Connection, Row};
 
 use super::connection::{self, PAGE_BYTES as PAGE};
 use super::files::{directory, private_file, sibling};
-use super::header::LOG;
+use super::header::{LOG, PAGE_BYTES};
 use super::reserve::{self, free_bytes};
 use super::secret::CallbackSecret;
 use super::set_aside::PARTS;
@@ -273,7 +273,5 @@ const BOX: &str = "box";
 
 /// The tables that are read.
 const TABLES: [&str; 3] = [BATCH, OPERATION, BOX];
-
-const PAGE_BYTES: usize = PAGE as usize;
 
 pub(super) const EXAMINED: &str = ".examined";
