@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::backup::{self, backups};
 use super::check::{self, Findings};
+use super::error::{OpenError, from_engine};
 use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
@@ -187,22 +188,38 @@ fn sizes(path: &Path) -> BTreeMap<String, u64> {
 }
 
 fn read(path: &Path, now: Wall) -> Result<Contents, String> {
-    match header::inspect(path) {
-        _ if path.try_exists().is_ok_and(|there| !there) => return Err("there is no store: start the box once".to_owned()),
-        Err(error) => return Err(error.to_string()),
-        Ok(_) => {}
+    if path.try_exists().is_ok_and(|there| !there) {
+        return Err("there is no store: start the box once".to_owned());
     }
-    log::refuse_damaged_at_rest(path).map_err(|error| error.to_string())?;
+    // What a start refuses, or sets aside.
+    let has_held_a_store = files::refuse_link(path).and_then(|()| header::inspect(path)).map_err(told)?;
+    log::refuse_damaged_at_rest(path).map_err(told)?;
     let (connection, without_log) =
         match connection::open_read_only(path).and_then(|connection| schema::version(&connection).map(|_| connection)) {
             Ok(connection) => (connection, false),
             // On a read-only disk the log can't be read: its index has to be written.
             Err(error) => match connection::open_unchanging(path) {
                 Ok(connection) if holder(path).is_none() => (connection, true),
-                _ => return Err(error.to_string()),
+                _ => return Err(told(from_engine(&error, path))),
             },
         };
-    contents(&connection, without_log, now).map_err(|error| error.to_string())
+    match connection::refuse_marks(&connection, path, has_held_a_store) {
+        // More is said of that by what it contains.
+        Ok(()) | Err(OpenError::Newer { .. }) => {}
+        Err(error) => return Err(told(error)),
+    }
+    contents(&connection, without_log, now).map_err(|error| told(from_engine(&error, path)))
+}
+
+/// Why a store can't be read, and what becomes of it.
+fn told(error: OpenError) -> String {
+    match error {
+        OpenError::Corrupt { path, what } => format!(
+            "{} is damaged ({what}): a start of the box, or --mend, sets it aside, and a backup or an empty store takes its place",
+            path.display()
+        ),
+        other => other.to_string(),
+    }
 }
 
 fn contents(connection: &Connection, without_log: bool, now: Wall) -> rusqlite::Result<Contents> {

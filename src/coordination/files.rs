@@ -175,6 +175,14 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
+/// Refuses a link in the place of the file, as whoever opens it for writing does.
+pub(super) fn refuse_link(path: &Path) -> Result<(), OpenError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_symlink() => Err(from_io(&io::Error::from_raw_os_error(libc::ELOOP), path)),
+        _ => Ok(()),
+    }
+}
+
 /// Where a link stands in its place, what it leads to is somebody else's; a named pipe is not waited for.
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
     options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| from_io(&error, path))

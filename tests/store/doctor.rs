@@ -411,6 +411,56 @@ fn a_store_on_a_disk_that_can_not_be_written_is_read_all_the_same() {
 }
 
 #[test]
+fn what_a_start_refuses_or_sets_aside_is_foretold_and_looking_changes_nothing() {
+    let write = |file: &Path, at: usize, byte: u8| {
+        let mut bytes = fs::read(file).expect("there");
+        bytes[at] ^= byte;
+        fs::write(file, bytes).expect("written");
+    };
+    let log = |path: &Path| path.with_file_name("state.db-wal");
+    // What the file says counts where the log has nothing.
+    let write_alone = |path: &Path, at: usize, byte: u8| {
+        fs::write(log(path), b"").expect("written");
+        write(path, at, byte);
+    };
+    type Harm<'a> = Box<dyn Fn(&Path) + 'a>;
+    let harms: [(&str, Harm, &str); 5] = [
+        ("whose it is", Box::new(|path| write_alone(path, 69, 0x10)), "says that it is not recado's"),
+        ("which schema it has", Box::new(|path| write_alone(path, 60, 0x40)), "which it does not have"),
+        ("a part of the log", Box::new(|path| write(&log(path), 32 + 3 * 4_120 + 600, 0x10)), "a part of its log is damaged"),
+        ("the beginning of the log", Box::new(|path| write(&log(path), 0, 0x10)), "its log has no beginning"),
+        (
+            "a link",
+            Box::new(|path| {
+                fs::rename(path, path.with_file_name("elsewhere")).expect("moved");
+                std::os::unix::fs::symlink("elsewhere", path).expect("linked");
+            }),
+            "it is a link",
+        ),
+    ];
+    for (what, harm, said) in harms {
+        let (directory, copy) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let store = scene(&path_in(directory.path()));
+        let path = path_in(copy.path());
+        // The first page in the file, too.
+        let looking = Connection::open(path_in(directory.path())).expect("a database");
+        looking.query_row("PRAGMA wal_checkpoint", [], |_| Ok(())).expect("moved into the file");
+        for part in ["", "-wal", ".reserve"] {
+            let name = format!("state.db{part}");
+            fs::copy(directory.path().join(&name), copy.path().join(&name)).expect("copied");
+        }
+        drop((store, looking));
+        harm(&path);
+        let before = fs::read(log(&path)).expect("there");
+        let found = examine(&path, now());
+        assert!(found.unreadable.as_ref().is_some_and(|why| why.contains(said)), "{what}: {:?}", found.unreadable);
+        assert_eq!(fs::read(log(&path)).expect("there"), before, "{what}");
+        let started = Store::open(&path, &options());
+        assert!(started.as_ref().map_or(true, |(store, _)| store.loss().is_some()), "{what}: {:?}", started.err());
+    }
+}
+
+#[test]
 fn where_there_is_no_store_the_doctor_says_so_and_makes_none() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = path_in(directory.path());
