@@ -587,6 +587,18 @@ fn a_session_that_the_service_refuses_is_refused_for_good_and_everybody_is_told_
 }
 
 #[test]
+fn a_session_that_an_overcharged_service_refuses_is_asked_for_again() {
+    for (kind, code) in [("server_error", "odd"), ("invalid_request_error", "rate_limit_exceeded")] {
+        let mut stage = Stage::new("");
+        stage.respond(A, Cause::Greeting);
+        stage.give(Input::Connected);
+        let refused = stage.server(json!({ "type": "error", "error": { "type": kind, "code": code, "message": "m" } }));
+        assert!(matches!(&refused[..], [Action::Reconnect { .. }, Action::Said(Said::Trouble(_))]), "{refused:?}");
+        assert_eq!(stage.connect().last().unwrap()["type"], "response.create", "what was asked for still is");
+    }
+}
+
+#[test]
 fn a_service_that_does_not_answer_is_given_up_for_another_connection() {
     let mut stage = Stage::new("answer_timeout_ms = 700");
     stage.give(Input::Connected);

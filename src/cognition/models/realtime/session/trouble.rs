@@ -17,8 +17,7 @@ impl Session {
             ("session_expired", _) => {
                 self.reconnect("the service has ended the session, which was too old");
             }
-            (_, Some(About::Session)) => self.refused(fault),
-            (_, None) if !self.ready() => self.refused(fault),
+            (_, about) if about == Some(About::Session) || about.is_none() && !self.ready() => self.refused(fault),
             (_, Some(About::Create)) => self.fail_active(&said(&fault)),
             (_, Some(About::Render(render))) => self.renders.fail(render, said(&fault), &mut self.outbox),
             // One that names no event is about what was last asked for.
@@ -27,9 +26,16 @@ impl Session {
         }
     }
 
-    /// The session can't be had as it is set, today or later.
+    /// The session can't be had: as it is set, never; where the service is only overcharged, later.
     fn refused(&mut self, fault: ServerFault) {
-        if !matches!(self.state, State::Gone { .. }) {
+        let passes = fault.kind == "server_error" || fault.code() == "rate_limit_exceeded";
+        if matches!(self.state, State::Gone { .. } | State::Down) {
+            return;
+        }
+        if passes {
+            self.reconnect(&said(&fault));
+            self.outbox.say(Said::Trouble(fault));
+        } else {
             self.gone(said(&fault));
             self.outbox.say(Said::Refused(fault));
         }
