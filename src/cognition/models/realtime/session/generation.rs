@@ -15,6 +15,8 @@ use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, ItemFacts,
 pub(super) struct Generation {
     waiting: VecDeque<Request>,
     active: Option<Active>,
+    /// Whether the service gives back what is told it with a request: a response that is not named is then nobody's here.
+    names_responses: bool,
     /// A response that nobody here asked for is under way: nothing is asked for until it ends, or then.
     busy_until: Option<Time>,
 }
@@ -49,6 +51,8 @@ enum Turn {
 pub(super) struct Active {
     pub response: ResponseId,
     request: Request,
+    /// The event that asked for it.
+    asked_by: String,
     /// The service's name for it, once it has one.
     id: Option<String>,
     /// Cancelled; until then the service may say so.
@@ -168,10 +172,11 @@ impl Session {
             self.context(note);
         }
         let response = ResponseSettings { metadata: [(METADATA, request.response.to_string())].into(), ..ResponseSettings::default() };
-        self.outbox.send(About::Create, ClientBody::ResponseCreate { response });
+        let asked_by = self.outbox.send(About::Create, ClientBody::ResponseCreate { response });
         self.generation.active = Some(Active {
             response: request.response,
             request,
+            asked_by,
             id: None,
             cancelled: None,
             functions: BTreeMap::new(),
@@ -195,8 +200,10 @@ impl Session {
             return;
         }
         let named: Option<ResponseId> = response.metadata.get(METADATA).and_then(|name| name.parse().ok());
+        self.generation.names_responses |= named.is_some();
+        let may_be_unnamed = !self.generation.names_responses;
         match self.generation.active.as_mut() {
-            Some(active) if active.id.is_none() && named.is_none_or(|named| named == active.response) => {
+            Some(active) if active.id.is_none() && named.map_or(may_be_unnamed, |named| named == active.response) => {
                 active.id = Some(response.id.clone());
                 let (of, wanted) = (active.response, active.cancelled.is_none());
                 if wanted && self.spoken.back().is_none_or(|spoken| spoken.response != of) {
@@ -244,7 +251,7 @@ impl Session {
         let ours = |active: &mut Active| active.id.as_ref() == Some(&response.id);
         let Some(active) = self.generation.active.take_if(ours) else { return };
         if active.cancelled.is_some() {
-            return self.outbox.say(Said::Cancelled { response: active.response });
+            return self.outbox.say(Said::Cancelled { response: active.response, confirmed: true });
         }
         self.speech_ended(active.response);
         match (response.failure(), active.refused_call) {
@@ -264,7 +271,9 @@ impl Session {
     pub(super) fn fail_active(&mut self, reason: &str) {
         self.generation.busy_until = None;
         match self.generation.active.take() {
-            Some(active) if active.cancelled.is_some() => self.outbox.say(Said::Cancelled { response: active.response }),
+            Some(active) if active.cancelled.is_some() => {
+                self.outbox.say(Said::Cancelled { response: active.response, confirmed: false });
+            }
             Some(active) => {
                 self.speech_ended(active.response);
                 self.failed(active.response, reason);
@@ -274,12 +283,13 @@ impl Session {
     }
 
     /// The service found another response under way: ours is asked for again when that one has ended, or a little later.
-    pub(super) fn found_busy(&mut self, now: Time) {
-        let unnamed = |active: &mut Active| active.id.is_none();
-        let Some(active) = self.generation.active.take_if(unnamed) else { return };
+    pub(super) fn found_busy(&mut self, now: Time, event_id: Option<&str>) {
+        // Where it had a name already, that was the other one's.
+        let meant = |active: &mut Active| event_id.is_none_or(|event_id| event_id == active.asked_by);
+        let Some(active) = self.generation.active.take_if(meant) else { return };
         self.generation.busy_until = Some(now.plus(BUSY_MS));
         if active.cancelled.is_some() {
-            self.outbox.say(Said::Cancelled { response: active.response });
+            self.outbox.say(Said::Cancelled { response: active.response, confirmed: true });
         } else if active.request.found_busy < FOUND_BUSY_MAX {
             let found_busy = active.request.found_busy + 1;
             self.generation.waiting.push_front(Request { found_busy, ..active.request });
@@ -292,7 +302,7 @@ impl Session {
     pub(super) fn nothing_to_cancel(&mut self) {
         let cancelled = |active: &mut Active| active.cancelled.is_some();
         if let Some(active) = self.generation.active.take_if(cancelled) {
-            self.outbox.say(Said::Cancelled { response: active.response });
+            self.outbox.say(Said::Cancelled { response: active.response, confirmed: true });
         }
     }
 
@@ -305,7 +315,7 @@ impl Session {
     pub(super) fn give_up_cancel(&mut self, now: Time) {
         let late = |active: &mut Active| active.cancelled.is_some_and(|until| now >= until);
         if let Some(active) = self.generation.active.take_if(late) {
-            self.outbox.say(Said::Cancelled { response: active.response });
+            self.outbox.say(Said::Cancelled { response: active.response, confirmed: false });
         }
     }
 }

@@ -98,10 +98,12 @@ pub enum Said {
     Ready,
     /// The service does not take the session's settings, and never will: no other connection helps.
     Refused(ServerFault),
-    /// Nothing more comes of this response, which was cancelled: the service says so, or has said nothing for too long.
+    /// Nothing more comes of this response, which was cancelled.
     Cancelled {
         /// The response.
         response: ResponseId,
+        /// Whether the service says so; otherwise it has said nothing for too long, or is gone.
+        confirmed: bool,
     },
     /// Speech of a text that was to be rendered, in the session's format.
     Rendered {
@@ -309,7 +311,9 @@ impl Session {
         self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
         self.renewal_due = false;
         let history: Vec<Item> = self.memory.items().chain(self.calls.under_way()).collect();
-        history.into_iter().for_each(|item| self.outbox.send(About::Other, ClientBody::ItemCreate { item }));
+        for item in history {
+            self.outbox.send(About::Other, ClientBody::ItemCreate { item });
+        }
         self.outbox.say(Said::Ready);
     }
 

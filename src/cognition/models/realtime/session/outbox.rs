@@ -33,7 +33,8 @@ pub(super) struct Outbox {
 }
 
 impl Outbox {
-    pub fn send(&mut self, about: About, body: ClientBody) {
+    /// Sends an event, and says by which name an error will call it.
+    pub fn send(&mut self, about: About, body: ClientBody) -> String {
         self.count += 1;
         let event_id = format!("recado_{}", self.count);
         // Audio comes fifty times a second, and is never complained of by its name.
@@ -43,7 +44,8 @@ impl Outbox {
             }
             self.sent.push_back((event_id.clone(), about));
         }
-        self.actions.push(Action::Send(ClientEvent { event_id, body }));
+        self.actions.push(Action::Send(ClientEvent { event_id: event_id.clone(), body }));
+        event_id
     }
 
     pub fn say(&mut self, said: Said) {

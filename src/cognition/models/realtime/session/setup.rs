@@ -48,6 +48,11 @@ impl Setup {
         })
     }
 
+    /// The language that is spoken.
+    pub fn language(&self) -> Language {
+        self.language
+    }
+
     /// Whether the service detects turns.
     pub(super) fn detects_turns(&self) -> bool {
         self.turn_detection != TurnDetection::None

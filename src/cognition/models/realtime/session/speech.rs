@@ -219,7 +219,9 @@ impl Session {
         if !ready || bodies.is_empty() {
             return;
         }
-        bodies.into_iter().for_each(|body| self.outbox.send(About::Other, body));
+        for body in bodies {
+            self.outbox.send(About::Other, body);
+        }
         if !heard_text.trim().is_empty() {
             // The service has forgotten the words of what it cut.
             self.context(super::notes::cut_off(&heard_text));

@@ -243,6 +243,27 @@ fn a_response_that_nobody_asked_for_is_waited_for_and_then_ours_is_asked_for_aga
 }
 
 #[test]
+fn a_response_of_somebody_else_that_begins_while_ours_is_awaited_is_not_taken_for_ours() {
+    let mut stage = Stage::ready("");
+    let foreign = json!({ "type": "response.created", "response": { "id": "resp_foreign", "conversation_id": "conv" } });
+    // A service that does not say whose a response is may mislead, until it complains.
+    let asked = stage.respond(A, Cause::Greeting);
+    stage.server(foreign.clone());
+    stage.server(fault("conversation_already_has_active_response", Some(&event_id(&asked, "response.create"))));
+    let again = stage.ends("resp_foreign", "completed");
+    assert_eq!((types(&again), events(&again)), (vec!["response.create".to_owned()], vec![]));
+    stage.server(fault("conversation_already_has_active_response", Some(&event_id(&asked, "response.create"))));
+    stage.begins("resp_1", A);
+    assert_eq!(events(&stage.ends("resp_1", "completed")), [ModelEvent::Complete { response: A }], "the complaint came twice");
+    // From one that does say so, it is not even taken for ours.
+    stage.respond(B, TURN);
+    stage.server(foreign);
+    assert_eq!(events(&stage.ends("resp_foreign", "completed")), []);
+    stage.begins("resp_2", B);
+    assert_eq!(events(&stage.ends("resp_2", "completed")), [ModelEvent::Complete { response: B }]);
+}
+
+#[test]
 fn nothing_more_of_a_cancelled_response_is_heard_and_the_next_one_waits_until_it_has_ended() {
     let mut stage = Stage::ready("");
     stage.respond(A, TURN);
@@ -255,7 +276,7 @@ fn nothing_more_of_a_cancelled_response_is_heard_and_the_next_one_waits_until_it
     assert_eq!(stage.calls("resp_1", "call_1", "order", r#"{"item":"pan"}"#), []);
     let ended = stage.ends("resp_1", "cancelled");
     assert_eq!(types(&ended), ["response.create"]);
-    assert!(ended.contains(&Action::Said(Said::Cancelled { response: A })));
+    assert!(ended.contains(&Action::Said(Said::Cancelled { response: A, confirmed: true })));
     stage.begins("resp_2", B);
     assert_eq!(stage.speaks("resp_1", "item_1", "cinco. Seis. ", 100), [], "late");
     assert_eq!(audio_bytes(&stage.speaks("resp_2", "item_2", "Dígame usted. ", 100)), 800);
@@ -268,7 +289,7 @@ fn a_cancel_before_the_response_began_cancels_it_when_it_begins_all_the_same() {
     let cancelled = stage.tell(Command::CancelResponse { response: A });
     assert_eq!(sent(&cancelled), [json!({ "type": "response.cancel" })]);
     let nothing = stage.server(fault("response_cancel_not_active", Some(&event_id(&cancelled, "response.cancel"))));
-    assert_eq!(nothing, [Action::Said(Said::Cancelled { response: A })]);
+    assert_eq!(nothing, [Action::Said(Said::Cancelled { response: A, confirmed: true })]);
     assert_eq!(sent(&stage.begins("resp_1", A)), [json!({ "type": "response.cancel", "response_id": "resp_1" })]);
     assert_eq!(stage.speaks("resp_1", "item_1", "Uno. Dos. ", 100), []);
 }
@@ -289,7 +310,9 @@ fn a_cancel_that_the_service_says_nothing_about_holds_nobody_up() {
     stage.tell(Command::CancelResponse { response: A });
     stage.respond(B, TURN);
     assert_eq!(stage.session.deadline(), Some(stage.now.plus(2_000)));
-    assert_eq!(types(&stage.later(2_000)), ["response.create"]);
+    let later = stage.later(2_000);
+    assert_eq!(types(&later), ["response.create"]);
+    assert!(later.contains(&Action::Said(Said::Cancelled { response: A, confirmed: false })));
 }
 
 #[test]
@@ -817,7 +840,7 @@ impl Keeps {
     fn check(&mut self, actions: &[Action]) {
         for action in actions {
             match action {
-                Action::Said(Said::Cancelled { response }) => self.ends(*response),
+                Action::Said(Said::Cancelled { response, .. }) => self.ends(*response),
                 Action::Said(Said::Output(Output::Event(event))) => match event {
                     ModelEvent::Complete { response } | ModelEvent::Failed { response, .. } => {
                         self.goes_on(*response);

@@ -12,7 +12,7 @@ impl Session {
         match (fault.code(), about) {
             // Ours to know: none of these harms the session.
             ("response_cancel_not_active", _) => self.nothing_to_cancel(),
-            ("conversation_already_has_active_response", _) => self.found_busy(now),
+            ("conversation_already_has_active_response", _) => self.found_busy(now, fault.event_id.as_deref()),
             ("input_audio_buffer_commit_empty", _) => {}
             ("session_expired", _) => {
                 self.reconnect("the service has ended the session, which was too old");
