@@ -85,7 +85,7 @@ async fn a_service_that_works_is_said_to_work_step_by_step_in_both_languages() {
     let text = said(&in_english);
     assert!(text.ends_with("All of it works.\n") && text.contains("answer after the tool: first sound after "), "{text}");
     assert_eq!((in_english.status.code(), in_linear.status.code()), (Some(0), Some(0)), "{}", said(&in_linear));
-    let sent = spanish.seen.from_clients();
+    let sent = spanish.seen.sent_by_clients();
     let bytes: usize = sent.iter().filter_map(|event| event["audio"].as_str()).map(|audio| audio.len() * 3 / 4).sum();
     assert!((16_000..80_000).contains(&bytes), "a sentence of some seconds: {bytes} bytes");
     validator::check(&[Tap::of(&spanish), Tap::of(&english), Tap::of(&linear)]);
@@ -136,7 +136,7 @@ async fn each_thing_that_does_not_work_is_said_with_its_remedy_and_the_code_is_t
             with(&[Reply::Fail("insufficient_quota")]),
             "speech: does not work: the service says: insufficient_quota: Not now. Wait, or raise",
         ),
-        (with(&[Reply::Stall]), "speech: does not work: nothing has come for 500 ms. Check the network"),
+        (with(&[Reply::Stall]), "speech: does not work: nothing has come for 2000 ms. Check the network"),
         (
             with(&[Reply::Speak("No hago eso.", 200)]),
             "tool: does not work: the model has not called the tool; it said \"No hago eso.\". Try again",
@@ -149,7 +149,7 @@ async fn each_thing_that_does_not_work_is_said_with_its_remedy_and_the_code_is_t
     ];
     for (conduct, expected) in cases {
         let service = Service::start(vec![conduct.clone()]).await;
-        let output = cloud_test(&configured(&service, "en", "key_file = 'key'\nanswer_timeout_ms = 500")).await;
+        let output = cloud_test(&configured(&service, "en", "key_file = 'key'\nanswer_timeout_ms = 2000")).await;
         let text = said(&output);
         assert!(text.contains(&format!("\n  {expected}")) && text.ends_with("\nNot all of it works.\n"), "{conduct:?}: {text}");
         assert_eq!(output.status.code(), Some(3), "{text}");

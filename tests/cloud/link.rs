@@ -173,7 +173,7 @@ async fn a_caller_who_hears_nothing_holds_up_neither_cancels_nor_memory() {
     talker.speak();
     talker.tell(Command::CancelResponse { response: A });
     service.seen.until(|events| events.iter().any(|event| event["type"] == "response.cancel")).await;
-    assert!(service.seen.from_clients().iter().any(|event| event["type"] == "input_audio_buffer.append"));
+    assert!(service.seen.sent_by_clients().iter().any(|event| event["type"] == "input_audio_buffer.append"));
 }
 
 #[tokio::test]

@@ -19,6 +19,15 @@ async fn service(wanted: &[Reply]) -> Service {
     Service::start(vec![replies(wanted)]).await
 }
 
+/// The name of the call that was made.
+fn called(events: &[ModelEvent]) -> String {
+    let call = events.iter().find_map(|event| match event {
+        ModelEvent::ToolCall { call, .. } => Some(call.call_id.clone()),
+        _ => None,
+    });
+    call.expect("a call")
+}
+
 /// A turn, a call, its output, and an answer.
 async fn a_turn_with_a_call() -> Tap {
     let service =
@@ -29,11 +38,7 @@ async fn a_turn_with_a_call() -> Tap {
     talker.respond(A, TURN);
     let (events, bytes) = talker.response(A).await;
     assert_eq!((words(&events).as_str(), bytes), ("Se lo pido ahora. ", 2_400));
-    let call = events.iter().find_map(|event| match event {
-        ModelEvent::ToolCall { call, .. } => Some(call.clone()),
-        _ => None,
-    });
-    let call_id = call.expect("a call").call_id;
+    let call_id = called(&events);
     for status in [ToolStatus::Running, ToolStatus::Told] {
         talker.tell(Command::ToolOutput { call_id: call_id.clone(), operation: Some(OperationId(1)), status });
     }
@@ -116,8 +121,8 @@ async fn a_broken_connection() -> Tap {
     talker.ready().await;
     talker.speak();
     talker.respond(A, TURN);
-    talker.response(A).await;
-    talker.tell(Command::ToolOutput { call_id: "call_6".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+    let call_id = called(&talker.response(A).await.0);
+    talker.tell(Command::ToolOutput { call_id, operation: Some(OperationId(1)), status: ToolStatus::Running });
     talker.respond(B, Cause::Greeting);
     let (events, _) = talker.response(B).await;
     assert!(failure(&events).contains("closed the connection (1006)") || failure(&events).contains("broke"), "{events:?}");
@@ -126,6 +131,9 @@ async fn a_broken_connection() -> Tap {
     let (events, _) = talker.response(A).await;
     assert_eq!(words(&events), "Sigo aquí.");
     assert_eq!(service.seen.connections(), 2);
+    let told = service.seen.sent_by_clients();
+    let told = told.iter().filter_map(|event| event["item"]["content"][0]["text"].as_str());
+    assert_eq!(told.filter(|text| text.starts_with("order was called earlier in this call.")).count(), 1);
     Tap::of(&service)
 }
 

@@ -21,11 +21,14 @@ use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, 
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
+/// An answer that is no connection: its status, a header, its body.
+pub type HttpAnswer = (u16, Option<(&'static str, &'static str)>, &'static str);
+
 /// What the service does with one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Conduct {
-    /// Answers with this instead of a connection: status, a header, the body.
-    pub answers: Option<(u16, Option<(&'static str, &'static str)>, &'static str)>,
+    /// Answers with this instead of a connection.
+    pub answers: Option<HttpAnswer>,
     /// What it does first.
     pub hello: Hello,
     /// The service detects turns: it makes items of what it hears by itself, when so many bytes of it have come.
@@ -128,7 +131,7 @@ impl Seen {
     }
 
     /// What the clients sent, in order.
-    pub fn from_clients(&self) -> Vec<Value> {
+    pub fn sent_by_clients(&self) -> Vec<Value> {
         let lines = self.tap();
         let events = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(|line| line["side"] == "client");
         events.map(|line| line["event"].clone()).collect()
@@ -148,7 +151,7 @@ impl Seen {
     pub async fn until(&self, what: impl Fn(&[Value]) -> bool) {
         loop {
             let changed = self.changed.notified();
-            if what(&self.from_clients()) {
+            if what(&self.sent_by_clients()) {
                 return;
             }
             changed.await;

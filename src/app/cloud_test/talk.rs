@@ -262,7 +262,7 @@ impl Talk {
                 let piece = self.line.piece();
                 self.give(Told::Caller(piece)).map(|()| None)
             }
-            () = tokio::time::sleep_until(until) => Err(Fault::Nothing(ms(until - self.answer_timeout, until))),
+            () = tokio::time::sleep_until(until) => Err(Fault::Nothing(self.answer_timeout.as_millis() as u64)),
         }
     }
 

@@ -212,7 +212,7 @@ impl Holding {
                 self.pending.push_back(News::Connected);
                 self.give(Input::Connected);
             }
-            Event::Incoming(Incoming::Event(event)) => self.give(Input::Server(event)),
+            Event::Incoming(Incoming::Event(event)) => self.give(Input::Server(*event)),
             Event::Connected(Err(error)) | Event::Incoming(Incoming::Ended(error)) => self.disconnected(error),
         }
     }

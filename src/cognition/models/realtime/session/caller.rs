@@ -80,7 +80,7 @@ impl Caller {
     }
 
     /// The next piece that this connection is to have.
-    pub fn to_send(&mut self) -> Option<Vec<u8>> {
+    pub fn next_piece(&mut self) -> Option<Vec<u8>> {
         let piece: Vec<u8> = self.uncommitted.iter().skip(self.sent).take(self.bytes(PIECE_MS_MAX)).copied().collect();
         self.sent += piece.len();
         (!piece.is_empty()).then_some(piece)
@@ -160,7 +160,7 @@ mod tests {
     }
 
     fn sent(caller: &mut Caller) -> Vec<u8> {
-        std::iter::from_fn(|| caller.to_send()).flatten().collect()
+        std::iter::from_fn(|| caller.next_piece()).flatten().collect()
     }
 
     #[test]

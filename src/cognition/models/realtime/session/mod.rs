@@ -401,7 +401,7 @@ impl Session {
 
     fn send_caller_audio(&mut self) {
         if self.ready() {
-            while let Some(audio) = self.caller.to_send() {
+            while let Some(audio) = self.caller.next_piece() {
                 self.outbox.send(About::Audio, ClientBody::AudioAppend { audio });
             }
         }

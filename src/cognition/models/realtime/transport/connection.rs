@@ -36,7 +36,7 @@ pub struct Connection {
 #[derive(Debug)]
 pub enum Incoming {
     /// An event.
-    Event(ServerEvent),
+    Event(Box<ServerEvent>),
     /// Its end. Nothing more comes.
     Ended(TransportError),
 }
@@ -64,7 +64,7 @@ impl Connection {
         match self.outgoing.try_send(text.into()) {
             // Where the writer has ended, the reason is on its way.
             Ok(()) | Err(mpsc::error::TrySendError::Closed(_)) => Ok(()),
-            Err(mpsc::error::TrySendError::Full(_)) => Err(TransportError::Stuck(WRITE_TIMEOUT.as_millis() as u64)),
+            Err(mpsc::error::TrySendError::Full(_)) => Err(TransportError::Stuck(LIMITS.write.as_millis() as u64)),
         }
     }
 
@@ -76,12 +76,12 @@ impl Connection {
         }
     }
 
-    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: WebSocketStream<S>, endpoint: Endpoint) -> Self {
+    fn start<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(socket: WebSocketStream<S>, endpoint: Endpoint, limits: Limits) -> Self {
         let (sink, stream) = socket.split();
         let (comes, incoming) = mpsc::channel(INCOMING_MAX);
         let (outgoing, to_send) = mpsc::channel(OUTGOING_MAX);
-        tokio::spawn(write(sink, to_send, comes.clone()));
-        let reader = tokio::spawn(read(stream, comes, endpoint)).abort_handle();
+        tokio::spawn(write(sink, to_send, comes.clone(), limits));
+        let reader = tokio::spawn(read(stream, comes, endpoint, limits)).abort_handle();
         Self { incoming, outgoing, reader }
     }
 }
@@ -116,11 +116,11 @@ async fn connect(endpoint: &Endpoint) -> Result<Connection, TransportError> {
                 None => TransportError::Untrusted(format!("the secure connection to {} failed: {error}", endpoint.host())),
             })?;
             let upgraded = client_async_with_config(request, secure, Some(settings)).await;
-            Ok(Connection::start(upgraded.map_err(|error| refused(error, endpoint))?.0, endpoint.clone()))
+            Ok(Connection::start(upgraded.map_err(|error| refused(error, endpoint))?.0, endpoint.clone(), LIMITS))
         }
         None => {
             let upgraded = client_async_with_config(request, tcp, Some(settings)).await;
-            Ok(Connection::start(upgraded.map_err(|error| refused(error, endpoint))?.0, endpoint.clone()))
+            Ok(Connection::start(upgraded.map_err(|error| refused(error, endpoint))?.0, endpoint.clone(), LIMITS))
         }
     }
 }
@@ -173,14 +173,14 @@ fn names_model(response: &Response) -> bool {
 }
 
 /// Reads until the connection ends, which is the last that comes. Where nobody takes what has come, nothing more is read.
-async fn read<S>(mut stream: SplitStream<WebSocketStream<S>>, comes: mpsc::Sender<Incoming>, endpoint: Endpoint)
+async fn read<S>(mut stream: SplitStream<WebSocketStream<S>>, comes: mpsc::Sender<Incoming>, endpoint: Endpoint, limits: Limits)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut unreadable = 0u64;
     let ended = loop {
-        let message = match timeout(SILENT_MAX, stream.next()).await {
-            Err(_) => break TransportError::Silent(SILENT_MAX.as_millis() as u64),
+        let message = match timeout(limits.silent, stream.next()).await {
+            Err(_) => break TransportError::Silent(limits.silent.as_millis() as u64),
             Ok(None) => break TransportError::Closed { code: 1006, reason: String::new() },
             Ok(Some(Err(error))) => break broken(error),
             Ok(Some(Ok(message))) => message,
@@ -189,7 +189,7 @@ where
             Message::Text(text) => match ServerEvent::read(&text) {
                 Ok(ServerEvent::Ignored) => {}
                 Ok(event) => {
-                    if comes.send(Incoming::Event(event)).await.is_err() {
+                    if comes.send(Incoming::Event(Box::new(event))).await.is_err() {
                         return;
                     }
                 }
@@ -215,11 +215,15 @@ where
 }
 
 /// Writes what is to be sent, and a ping now and then, until there is nobody left who wants to send.
-async fn write<S>(mut sink: SplitSink<WebSocketStream<S>, Message>, mut to_send: mpsc::Receiver<Utf8Bytes>, comes: mpsc::Sender<Incoming>)
-where
+async fn write<S>(
+    mut sink: SplitSink<WebSocketStream<S>, Message>,
+    mut to_send: mpsc::Receiver<Utf8Bytes>,
+    comes: mpsc::Sender<Incoming>,
+    limits: Limits,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let mut pings = interval(PING_EVERY);
+    let mut pings = interval(limits.ping);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
@@ -229,12 +233,12 @@ where
             },
             _ = pings.tick() => Message::Ping(Default::default()),
         };
-        let ended = match timeout(WRITE_TIMEOUT, sink.send(message)).await {
+        let ended = match timeout(limits.write, sink.send(message)).await {
             Ok(Ok(())) => continue,
             // The reader knows better how it ended.
             Ok(Err(tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed)) => return,
             Ok(Err(error)) => broken(error),
-            Err(_) => TransportError::Stuck(WRITE_TIMEOUT.as_millis() as u64),
+            Err(_) => TransportError::Stuck(limits.write.as_millis() as u64),
         };
         let _ = comes.send(Incoming::Ended(ended)).await;
         return;
@@ -256,6 +260,18 @@ fn broken(error: tungstenite::Error) -> TransportError {
     }
 }
 
+/// How long a connection may be without life.
+#[derive(Debug, Clone, Copy)]
+struct Limits {
+    /// How often the service is pinged: shorter than what forgets idle connections on the way.
+    ping: Duration,
+    /// How long nothing at all may come: three pings that were not answered.
+    silent: Duration,
+    /// How long one message may take to be sent: a network that takes nothing for so long is gone.
+    write: Duration,
+}
+
+const LIMITS: Limits = Limits { ping: Duration::from_secs(15), silent: Duration::from_secs(45), write: Duration::from_secs(10) };
 /// How a fault of TLS calls the service.
 const WHOM: &str = "cloud.realtime";
 /// A piece of speech may be long: 15 MiB of audio are 20 MiB of base64.
@@ -266,11 +282,69 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 const INCOMING_MAX: usize = 64;
 /// Ten seconds of the caller's speech.
 const OUTGOING_MAX: usize = 512;
-/// Shorter than what forgets idle connections on the way.
-const PING_EVERY: Duration = Duration::from_secs(15);
-/// Three pings that were not answered.
-const SILENT_MAX: Duration = Duration::from_secs(45);
-/// A network that takes nothing for so long is gone.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Nobody waits for a goodbye.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::DuplexStream;
+    use tokio_tungstenite::tungstenite::protocol::Role;
+
+    use super::*;
+    use crate::cognition::models::realtime::wire::ClientBody;
+
+    const SHORT: Limits = Limits { ping: Duration::from_millis(100), silent: Duration::from_secs(2), write: Duration::from_secs(2) };
+
+    /// A connection, and the service's end of it.
+    async fn connected() -> (Connection, WebSocketStream<DuplexStream>) {
+        let (ours, theirs) = tokio::io::duplex(4 * 1024);
+        let settings = toml::from_str("url = 'ws://127.0.0.1/'\nmodel = 'm'").unwrap();
+        let socket = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
+        let connection = Connection::start(socket, Endpoint::new(&settings).unwrap(), SHORT);
+        (connection, WebSocketStream::from_raw_socket(theirs, Role::Server, None).await)
+    }
+
+    #[tokio::test]
+    async fn a_service_that_answers_pings_is_there_and_one_that_does_not_is_gone() {
+        let (mut connection, mut service) = connected().await;
+        for _ in 0..30 {
+            // Reading answers them.
+            assert!(matches!(service.next().await, Some(Ok(Message::Ping(_)))));
+        }
+        let ended = tokio::time::timeout(Duration::ZERO, connection.next()).await;
+        assert!(ended.is_err(), "three seconds of nothing but pongs: {ended:?}");
+        assert!(matches!(connection.next().await, Incoming::Ended(TransportError::Silent(2_000))));
+    }
+
+    #[tokio::test]
+    async fn a_service_that_takes_nothing_is_gone_and_what_waits_for_it_is_bounded() {
+        let (mut connection, _service) = connected().await;
+        let event = ClientEvent { event_id: "e".into(), body: ClientBody::AudioAppend { audio: vec![0; 160] } };
+        let mut taken = 0;
+        let refused = loop {
+            match connection.send(&event) {
+                Ok(()) => taken += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(refused, TransportError::Stuck(_)));
+        assert!((OUTGOING_MAX..OUTGOING_MAX * 2).contains(&taken), "{taken}");
+        loop {
+            if let Incoming::Ended(error) = connection.next().await {
+                break assert!(matches!(error, TransportError::Stuck(2_000) | TransportError::Silent(2_000)), "{error}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_is_dropped_says_goodbye() {
+        let (connection, mut service) = connected().await;
+        drop(connection);
+        while let Some(Ok(message)) = service.next().await {
+            if matches!(message, Message::Close(_)) {
+                return;
+            }
+        }
+        panic!("no goodbye");
+    }
+}
