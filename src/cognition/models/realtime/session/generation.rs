@@ -9,7 +9,7 @@ use recado_core::{ResponseId, Time};
 use super::outbox::About;
 use super::speech::Spoken;
 use super::{Said, Session, State, notes};
-use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, ItemFacts, ResponseFacts, ResponseSettings};
+use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item, ItemFacts, ResponseFacts, ResponseSettings};
 
 #[derive(Debug, Default)]
 pub(super) struct Generation {
@@ -25,7 +25,7 @@ pub(super) struct Generation {
 struct Request {
     response: ResponseId,
     /// What the model is told before.
-    note: Option<String>,
+    note: Option<Item>,
     turn: Turn,
     /// How often it was asked for and found another one under way.
     found_busy: u32,
@@ -110,11 +110,11 @@ impl Session {
         if self.generation.waiting.len() == WAITING_MAX {
             return self.failed(response, "too many responses are asked for at a time");
         }
-        let note = notes::cause(cause).map(|(note, of_history)| {
-            if of_history {
-                self.memory.note(note.clone());
+        let note = notes::cause(cause).map(|note| {
+            if note.of_history {
+                self.memory.note(note.item.clone());
             }
-            note
+            note.item
         });
         let turn = match cause {
             Cause::Turn { .. } if self.caller.awaits_service() => Turn::Awaited { until: now.plus(SERVICE_TURN_MS) },
@@ -168,8 +168,8 @@ impl Session {
     }
 
     fn create(&mut self, mut request: Request) {
-        if let Some(note) = request.note.take() {
-            self.context(note);
+        if let Some(item) = request.note.take() {
+            self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }
         let response = ResponseSettings { metadata: [(METADATA, request.response.to_string())].into(), ..ResponseSettings::default() };
         let asked_by = self.outbox.send(About::Create, ClientBody::ResponseCreate { response });
@@ -251,7 +251,8 @@ impl Session {
         let ours = |active: &mut Active| active.id.as_ref() == Some(&response.id);
         let Some(active) = self.generation.active.take_if(ours) else { return };
         if active.cancelled.is_some() {
-            return self.outbox.say(Said::Cancelled { response: active.response, confirmed: true });
+            let confirmed = response.status.as_deref() == Some("cancelled");
+            return self.outbox.say(Said::Cancelled { response: active.response, confirmed });
         }
         self.speech_ended(active.response);
         match (response.failure(), active.refused_call) {

@@ -20,8 +20,8 @@ enum Entry {
     Caller { item: String, words: Option<String> },
     /// The caller heard something; and the item that this connection has of it, where it needs one.
     Heard { segment: SegmentRef, text: String, standing: Standing, item: Option<String> },
-    /// The model was told something.
-    Note(String),
+    /// The model was told something that is neither's speech.
+    Note(Item),
 }
 
 impl Memory {
@@ -42,8 +42,8 @@ impl Memory {
         }
     }
 
-    pub fn note(&mut self, text: String) {
-        self.push(Entry::Note(text));
+    pub fn note(&mut self, item: Item) {
+        self.push(Entry::Note(item));
     }
 
     /// Remembers what was heard, in the place of what was said of the same segment before, whose item it gives back.
@@ -93,7 +93,7 @@ impl Memory {
                 Entry::Heard { text, standing: Standing::Settled(_), .. } => Item::message(Role::Assistant, text),
                 Entry::Heard { text, standing: Standing::Provisional, .. } => Item::message(Role::System, notes::being_said(text)),
                 Entry::Heard { text, standing: Standing::Uncertain, .. } => Item::message(Role::System, notes::perhaps_heard(text)),
-                Entry::Note(text) => Item::message(Role::System, text),
+                Entry::Note(item) => item.clone(),
             })
         })
     }

@@ -102,7 +102,7 @@ pub enum Said {
     Cancelled {
         /// The response.
         response: ResponseId,
-        /// Whether the service says so; otherwise it has said nothing for too long, or is gone.
+        /// Whether the service says so; otherwise it was complete all the same, or the service has said nothing for too long, or is gone.
         confirmed: bool,
     },
     /// Speech of a text that was to be rendered, in the session's format.
@@ -358,7 +358,7 @@ impl Session {
 
     /// Tells the model something as context, now and on every later connection.
     fn note(&mut self, text: String) {
-        self.memory.note(text.clone());
+        self.memory.note(Item::message(Role::System, text.clone()));
         self.context(text);
     }
 

@@ -3,23 +3,37 @@
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use serde_json::json;
 
-/// Why a response is asked for, where that is not what the caller said; and whether it is part of the conversation's history.
-pub(super) fn cause(cause: &Cause) -> Option<(String, bool)> {
-    Some(match cause {
+use crate::cognition::models::realtime::wire::{Item, Role};
+
+/// What a response is asked for with, where that is not what the caller said.
+pub(super) struct Note {
+    /// What the model is told: what the caller did, or what the box knows.
+    pub item: Item,
+    /// Whether it is part of the conversation's history.
+    pub of_history: bool,
+}
+
+/// Why a response is asked for, where that is not what the caller said.
+pub(super) fn cause(cause: &Cause) -> Option<Note> {
+    let (role, text) = match cause {
         Cause::Turn { .. } => return None,
-        Cause::Greeting => ("The call has begun and nobody has spoken yet. Greet the caller.".to_owned(), false),
-        Cause::Digit { digit, .. } => (format!("The caller pressed the key {digit}."), true),
-        Cause::Digits { digits, complete: true, .. } => (format!("The caller keyed in {digits}, which is all that was asked for."), true),
+        Cause::Greeting => (Role::System, "The call has begun and nobody has spoken yet. Greet the caller.".to_owned()),
+        Cause::Digit { digit, .. } => (Role::User, format!("(The caller pressed the key {digit}.)")),
+        Cause::Digits { digits, complete: true, .. } => {
+            (Role::User, format!("(The caller keyed in {digits}, which is all that was asked for.)"))
+        }
         Cause::Digits { digits, complete: false, .. } if digits.is_empty() => {
-            ("The caller was asked for keys and pressed none.".to_owned(), true)
+            (Role::User, "(The caller was asked for keys and pressed none.)".to_owned())
         }
         Cause::Digits { digits, complete: false, .. } => {
-            (format!("The caller keyed in {digits} and then nothing more: it is less than was asked for."), true)
+            (Role::User, format!("(The caller keyed in {digits} and then nothing more: it is less than was asked for.)"))
         }
         Cause::Silence { quiet_ms } => {
-            (format!("Nobody has spoken for {} seconds. Ask, in a few words, whether the caller is still there.", quiet_ms / 1_000), false)
+            let seconds = quiet_ms / 1_000;
+            (Role::System, format!("Nobody has spoken for {seconds} seconds. Ask, in a few words, whether the caller is still there."))
         }
-    })
+    };
+    Some(Note { item: Item::message(role, text), of_history: role == Role::User })
 }
 
 pub(super) fn told(text: &str) -> String {

@@ -316,6 +316,15 @@ fn a_cancel_that_the_service_says_nothing_about_holds_nobody_up() {
 }
 
 #[test]
+fn a_cancel_that_came_too_late_is_not_said_to_be_confirmed() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    stage.tell(Command::CancelResponse { response: A });
+    assert_eq!(stage.ends("resp_1", "completed"), [Action::Said(Said::Cancelled { response: A, confirmed: false })]);
+}
+
+#[test]
 fn the_item_that_was_playing_is_cut_where_it_was_heard_and_what_was_behind_it_is_removed() {
     let mut stage = Stage::ready("");
     stage.respond(A, TURN);
@@ -470,15 +479,18 @@ fn what_happens_beside_the_speech_is_told_as_items_of_the_box() {
         assert!(told[0].starts_with("system: ") && told[0].ends_with(said), "{told:?}");
     }
     for (cause, said) in [
-        (Cause::Digit { turn: TurnId(1), digit: '5' }, "The caller pressed the key 5."),
+        (Cause::Digit { turn: TurnId(1), digit: '5' }, "user: (The caller pressed the key 5.)"),
         (
             Cause::Digits { turn: TurnId(1), digits: "12".into(), complete: false },
-            "The caller keyed in 12 and then nothing more: it is less than was asked for.",
+            "user: (The caller keyed in 12 and then nothing more: it is less than was asked for.)",
         ),
-        (Cause::Silence { quiet_ms: 8_000 }, "Nobody has spoken for 8 seconds. Ask, in a few words, whether the caller is still there."),
+        (
+            Cause::Silence { quiet_ms: 8_000 },
+            "system: Nobody has spoken for 8 seconds. Ask, in a few words, whether the caller is still there.",
+        ),
     ] {
         let mut stage = Stage::ready("");
-        assert_eq!(words(&sent(&stage.respond(A, cause))), [format!("system: {said}")]);
+        assert_eq!(words(&sent(&stage.respond(A, cause))), [said]);
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
+use crate::cognition::tools::bounded_text;
+
 /// An event of the service, as far as it is used. What belongs to a response names it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(tag = "type")]
@@ -339,13 +341,13 @@ impl ServerFault {
         self.code.as_deref().filter(|code| !code.is_empty()).unwrap_or(&self.kind)
     }
 
-    /// Its name and what it says, on one line.
+    /// Its name and what it says, on one line that is not too long.
     pub fn words(&self) -> String {
-        match (self.code(), self.message.trim()) {
+        bounded_text(&match (self.code(), self.message.trim()) {
             ("", message) => message.to_owned(),
             (code, "") => code.to_owned(),
             (code, message) => format!("{code}: {message}"),
-        }
+        })
     }
 }
 
@@ -418,6 +420,8 @@ mod tests {
         assert_eq!(response.status_details.error.unwrap().words(), "rate_limit_exceeded: Wait.");
         let fault = ServerFault { kind: "invalid_request_error".into(), ..ServerFault::default() };
         assert_eq!(fault.words(), "invalid_request_error");
+        let long = ServerFault { message: "line\n".repeat(10_000), ..ServerFault::default() };
+        assert!(long.words().starts_with("line line") && long.words().len() < 1_000);
     }
 
     #[test]
