@@ -416,6 +416,8 @@ fn a_cloud_key_is_found_among_the_credentials_and_the_model_stands_in_the_addres
     assert_eq!(service.address().unwrap().as_str(), "wss://voice.example/v1/realtime?model=speaks");
     let named = Realtime { url: "ws://127.0.0.1/a?model=speaks&x=1".into(), ..service };
     assert_eq!(named.address().unwrap().as_str(), "ws://127.0.0.1/a?model=speaks&x=1");
+    let summary = Config::load(&sources, Depth::Files).unwrap().0.summary().to_string();
+    assert!(summary.contains("The speech model speaks at wss://voice.example/v1/realtime can be tried out"), "{summary}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ async fn waits_between_tries_grow_and_begin_anew_after_a_session_that_was_ready(
 }
 
 #[tokio::test]
-async fn a_session_that_is_refused_is_not_asked_for_again_and_one_that_is_overcharged_is() {
+async fn a_session_that_is_refused_is_not_asked_for_again_and_one_that_is_overloaded_is() {
     for refusing in [
         hello(Hello::Complaint { kind: "invalid_request_error", code: "model_not_found", close: 4000 }),
         hello(Hello::RefusesSettings { code: "invalid_value" }),
@@ -116,8 +116,8 @@ async fn a_session_that_is_refused_is_not_asked_for_again_and_one_that_is_overch
         assert_eq!(failure(&talker.response(B).await.0), reason, "at once, and for the same reason");
         assert_eq!(service.seen.connections(), 1);
     }
-    let overcharged = Hello::Complaint { kind: "invalid_request_error", code: "rate_limit_exceeded", close: 1013 };
-    let service = Service::start(vec![hello(overcharged), Conduct::default()]).await;
+    let overloaded = Hello::Complaint { kind: "invalid_request_error", code: "rate_limit_exceeded", close: 1013 };
+    let service = Service::start(vec![hello(overloaded), Conduct::default()]).await;
     let mut talker = Talker::open(&service.url(), "");
     talker.respond(A, Cause::Greeting);
     let (events, _) = talker.response(A).await;

@@ -48,12 +48,13 @@ impl Caller {
             self.before.drain(..excess);
         } else {
             self.uncommitted.extend(bytes);
-            // Of what the service detects itself, only speech is kept; and nobody is waited for for ever.
-            let kept_ms = if self.service_detects && !self.service_hears { BEFORE_MS } else { UNCOMMITTED_MS_MAX };
-            let excess = self.uncommitted.len().saturating_sub(self.bytes(kept_ms));
-            if kept_ms == UNCOMMITTED_MS_MAX || excess <= self.sent {
-                self.forget(excess);
+            // Of what the service detects itself, only speech is kept once it is sent.
+            if self.service_detects && !self.service_hears {
+                let excess = self.uncommitted.len().saturating_sub(self.bytes(BEFORE_MS));
+                self.forget(excess.min(self.sent));
             }
+            // And nobody is waited for for ever.
+            self.forget(self.uncommitted.len().saturating_sub(self.bytes(UNCOMMITTED_MS_MAX)));
         }
     }
 
@@ -127,7 +128,6 @@ impl Caller {
     }
 
     fn forget(&mut self, bytes: usize) {
-        let bytes = bytes.min(self.uncommitted.len());
         self.uncommitted.drain(..bytes);
         self.sent = self.sent.saturating_sub(bytes);
     }
@@ -222,6 +222,16 @@ mod tests {
             (0..4_000u32).for_each(|n| caller.hear(&frame(n as u8)));
             assert_eq!(caller.uncommitted.len(), 60_000 * 8);
         }
+    }
+
+    #[test]
+    fn what_is_heard_without_a_connection_is_heard_on_the_next_one_and_bounded_too() {
+        let mut caller = caller(true);
+        (0..200).for_each(|n| caller.hear(&frame(n)));
+        assert_eq!(sent(&mut caller).len(), 200 * 160);
+        caller.begin_connection();
+        (0..4_000u32).for_each(|n| caller.hear(&frame(n as u8)));
+        assert_eq!(caller.uncommitted.len(), 60_000 * 8);
     }
 
     #[test]

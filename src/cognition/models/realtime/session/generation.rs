@@ -67,13 +67,16 @@ pub(super) struct Active {
 
 impl Generation {
     pub fn deadline(&self) -> Option<Time> {
-        let awaited = match self.waiting.front().map(|request| request.turn) {
-            Some(Turn::Awaited { until }) if self.active.is_none() => Some(until),
-            _ => None,
+        let next = match (&self.active, self.waiting.front()) {
+            (Some(active), _) => return active.cancelled,
+            (None, Some(request)) => request,
+            (None, None) => return None,
         };
-        let cancelled = self.active.as_ref().and_then(|active| active.cancelled);
-        let busy = self.busy_until.filter(|_| !self.waiting.is_empty());
-        [awaited, cancelled, busy].into_iter().flatten().min()
+        match next.turn {
+            _ if self.busy_until.is_some() => self.busy_until,
+            Turn::Awaited { until } => Some(until),
+            _ => None,
+        }
     }
 
     /// The response under way, where it has this name and is still wanted.
@@ -82,11 +85,21 @@ impl Generation {
     }
 
     /// The service has made an item of what it heard.
-    pub fn committed(&mut self) {
+    pub fn committed(&mut self, connection: u64) {
+        self.awaited_becomes(Turn::Committed { connection });
+    }
+
+    /// The connection is gone, and what the service was about to make an item of is sent on the next one.
+    pub fn begin_connection(&mut self) {
+        self.awaited_becomes(Turn::ToCommit);
+        self.busy_until = None;
+        self.names_responses = false;
+    }
+
+    fn awaited_becomes(&mut self, turn: Turn) {
         for request in &mut self.waiting {
             if matches!(request.turn, Turn::Awaited { .. }) {
-                // It is not known to be this connection's only where there is no other.
-                request.turn = Turn::None;
+                request.turn = turn;
             }
         }
     }
@@ -117,10 +130,10 @@ impl Session {
             note.item
         });
         let turn = match cause {
+            Cause::Turn { .. } if !self.ready() => Turn::ToCommit,
             Cause::Turn { .. } if self.caller.awaits_service() => Turn::Awaited { until: now.plus(SERVICE_TURN_MS) },
-            Cause::Turn { .. } if self.caller.service_detects() => Turn::None,
-            Cause::Turn { .. } if self.ready() => self.commit(),
-            Cause::Turn { .. } => Turn::ToCommit,
+            Cause::Turn { .. } if self.caller.service_detects() => Turn::Committed { connection: self.connection },
+            Cause::Turn { .. } => self.commit(),
             _ => Turn::None,
         };
         self.generation.waiting.push_back(Request { response, note, turn, found_busy: 0, corrections: 0 });
@@ -268,9 +281,8 @@ impl Session {
         }
     }
 
-    /// The response that is under way can't be given.
+    /// The response that is under way, or asked for, can't be given.
     pub(super) fn fail_active(&mut self, reason: &str) {
-        self.generation.busy_until = None;
         match self.generation.active.take() {
             Some(active) if active.cancelled.is_some() => {
                 self.outbox.say(Said::Cancelled { response: active.response, confirmed: false });

@@ -250,6 +250,10 @@ impl Session {
     }
 
     fn server(&mut self, now: Time, event: ServerEvent) {
+        if matches!(self.state, State::Down | State::Gone { .. }) {
+            // Of a connection that was given up.
+            return;
+        }
         match event {
             ServerEvent::SessionCreated => self.session_created(now),
             ServerEvent::SessionUpdated => self.session_updated(now),
@@ -262,7 +266,7 @@ impl Session {
             ServerEvent::SpeechStopped | ServerEvent::Ignored => {}
             ServerEvent::Committed { item_id } => {
                 self.caller.service_hears(false);
-                self.generation.committed();
+                self.generation.committed(self.connection);
                 item_id.into_iter().for_each(|item| self.memory.caller_spoke(item));
             }
             ServerEvent::Transcribed { item_id, transcript, usage } => {
@@ -326,6 +330,7 @@ impl Session {
         self.outbox.forget_sent();
         self.caller.begin_connection();
         self.memory.begin_connection();
+        self.generation.begin_connection();
         self.spoken.clear();
         self.fail_active(reason);
         self.renders.fail_all(reason, &mut self.outbox);

@@ -622,7 +622,7 @@ fn a_session_that_the_service_refuses_is_refused_for_good_and_everybody_is_told_
 }
 
 #[test]
-fn a_session_that_an_overcharged_service_refuses_is_asked_for_again() {
+fn a_session_that_an_overloaded_service_refuses_is_asked_for_again() {
     for (kind, code) in [("server_error", "odd"), ("invalid_request_error", "rate_limit_exceeded")] {
         let mut stage = Stage::new("");
         stage.respond(A, Cause::Greeting);
@@ -766,6 +766,34 @@ fn a_service_that_detects_turns_is_waited_for_until_it_has_made_an_item_of_what_
 }
 
 #[test]
+fn a_turn_that_the_service_was_making_an_item_of_when_the_connection_broke_is_heard_on_the_next_one() {
+    let mut stage = Stage::ready("turn_detection = 'server_vad'");
+    (0..50).for_each(|_| drop(stage.give(Input::Caller(vec![0; 160]))));
+    stage.server(json!({ "type": "input_audio_buffer.speech_started", "audio_start_ms": 0, "item_id": "item_u1" }));
+    (0..50).for_each(|_| drop(stage.give(Input::Caller(vec![0; 160]))));
+    stage.respond(A, TURN);
+    stage.give(Input::Lost { reason: "broke".into() });
+    assert_eq!(stage.session.deadline(), None, "nothing is to be done until there is another connection");
+    let sent = stage.connect();
+    let kinds: Vec<&str> = sent.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds[kinds.len() - 2..], ["input_audio_buffer.commit", "response.create"]);
+    assert_eq!(kinds[0], "input_audio_buffer.append");
+}
+
+#[test]
+fn a_turn_that_the_service_had_made_an_item_of_is_lost_with_the_connection() {
+    let mut stage = Stage::ready("turn_detection = 'server_vad'");
+    stage.respond(A, Cause::Greeting);
+    stage.server(json!({ "type": "input_audio_buffer.speech_started", "audio_start_ms": 0, "item_id": "item_u1" }));
+    stage.respond(B, TURN);
+    stage.server(json!({ "type": "input_audio_buffer.committed", "item_id": "item_u1" }));
+    stage.give(Input::Lost { reason: "broke".into() });
+    stage.give(Input::Connected);
+    stage.server(json!({ "type": "session.created" }));
+    assert!(failure(&stage.server(json!({ "type": "session.updated" }))).contains("lost with the connection"));
+}
+
+#[test]
 fn tokens_of_all_responses_are_counted_by_kind_and_the_latest_limits_kept() {
     let mut stage = Stage::ready("");
     let usage = json!({ "input_tokens": 5, "output_tokens": 7, "input_token_details": { "audio_tokens": 5 }, "output_token_details": { "audio_tokens": 6, "text_tokens": 1 } });
@@ -783,8 +811,8 @@ proptest::proptest! {
     /// Whatever a service says, in whatever order: no panic, no second response at a time, no output more than there are calls, no cut
     /// beyond the audio, and nothing of a response after its end.
     #[test]
-    fn no_order_of_events_breaks_what_a_session_keeps_to(steps in proptest::collection::vec((0u8..16, 0u8..4), 1..120)) {
-        let mut stage = Stage::ready("");
+    fn no_order_of_events_breaks_what_a_session_keeps_to(steps in proptest::collection::vec((0u8..18, 0u8..4), 1..120)) {
+        let mut stage = Stage::ready(if steps.len() % 2 == 0 { "" } else { "turn_detection = 'server_vad'" });
         let mut keeps = Keeps::default();
         let mut next = 10u128;
         for (step, n) in steps {
@@ -825,14 +853,21 @@ proptest::proptest! {
                 }
                 11 => stage.server(json!({ "type": "session.created" })),
                 12 => stage.server(json!({ "type": "session.updated" })),
-                13 => stage.later(700),
+                13 => stage.later([100, 700, 3_000, 20_000][n]),
                 14 => {
                     stage.caller_speaks(10);
                     vec![]
                 }
+                15 => stage.server(json!({ "type": "input_audio_buffer.speech_started", "audio_start_ms": 0 })),
+                16 => stage.server(json!({ "type": "input_audio_buffer.committed" })),
                 _ => stage.give(Input::Render { render: RenderId(n as u64), text: "Hola.".into() }),
             };
             keeps.check(&actions);
+            if stage.session.deadline().is_some_and(|at| at <= stage.now) {
+                keeps.check(&stage.later(0));
+                let deadline = stage.session.deadline();
+                assert!(deadline.is_none_or(|at| at > stage.now), "woken at {:?}, it wants to be woken at {deadline:?}", stage.now);
+            }
         }
     }
 }

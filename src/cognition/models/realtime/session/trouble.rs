@@ -26,7 +26,7 @@ impl Session {
         }
     }
 
-    /// The session can't be had: as it is set, never; where the service is only overcharged, later.
+    /// The session can't be had: as it is set, never; where the service is only overloaded, later.
     fn refused(&mut self, fault: ServerFault) {
         let passes = fault.kind == "server_error" || fault.code() == "rate_limit_exceeded";
         if matches!(self.state, State::Gone { .. } | State::Down) {
