@@ -67,59 +67,50 @@ pub(super) fn subject(language: Language, host: &str, model: &str) -> String {
 }
 
 pub(super) fn works(language: Language, step: Step, works: &Works) -> String {
-    let ms = works.ms;
+    let (name, ms) = (name(language, step), works.ms);
     let said = works.said.as_ref().map(|said| format!(" ({})", said.trim())).unwrap_or_default();
-    match language {
-        Language::Es => match step {
-            Step::Connect => format!("conexión: establecida en {ms} ms"),
-            Step::Session => format!("sesión: aceptada en {ms} ms"),
-            Step::Hear => format!("voz: primer sonido {ms} ms después de la última palabra{said}"),
-            Step::Call => format!("herramienta: llamada {ms} ms después de la última palabra{said}"),
-            Step::Answer => format!("respuesta tras la herramienta: primer sonido a los {ms} ms{said}"),
-            Step::Cancel => format!("cancelación: confirmada en {ms} ms"),
-            Step::ReadAloud => format!("lectura de un texto: primer sonido a los {ms} ms"),
-        },
-        Language::En => match step {
-            Step::Connect => format!("connection: made in {ms} ms"),
-            Step::Session => format!("session: accepted in {ms} ms"),
-            Step::Hear => format!("speech: first sound {ms} ms after the last word{said}"),
-            Step::Call => format!("tool: called {ms} ms after the last word{said}"),
-            Step::Answer => format!("answer after the tool: first sound after {ms} ms{said}"),
-            Step::Cancel => format!("cancel: confirmed in {ms} ms"),
-            Step::ReadAloud => format!("a text read aloud: first sound after {ms} ms"),
-        },
-    }
+    let how = match (language, step) {
+        (Language::Es, Step::Connect) => format!("establecida en {ms} ms"),
+        (Language::Es, Step::Session) => format!("aceptada en {ms} ms"),
+        (Language::Es, Step::Hear) => format!("primer sonido {ms} ms después de la última palabra"),
+        (Language::Es, Step::Call) => format!("llamada {ms} ms después de la última palabra"),
+        (Language::Es, Step::Cancel) => format!("confirmada en {ms} ms"),
+        (Language::Es, Step::Answer | Step::ReadAloud) => format!("primer sonido a los {ms} ms"),
+        (Language::En, Step::Connect) => format!("made in {ms} ms"),
+        (Language::En, Step::Session) => format!("accepted in {ms} ms"),
+        (Language::En, Step::Hear) => format!("first sound {ms} ms after the last word"),
+        (Language::En, Step::Call) => format!("called {ms} ms after the last word"),
+        (Language::En, Step::Cancel) => format!("confirmed in {ms} ms"),
+        (Language::En, Step::Answer | Step::ReadAloud) => format!("first sound after {ms} ms"),
+    };
+    format!("{name}: {how}{said}")
 }
 
 pub(super) fn fails(language: Language, step: Step, fault: &Fault) -> String {
-    let (name, no) = match language {
-        Language::Es => (
-            match step {
-                Step::Connect => "conexión",
-                Step::Session => "sesión",
-                Step::Hear => "voz",
-                Step::Call => "herramienta",
-                Step::Answer => "respuesta tras la herramienta",
-                Step::Cancel => "cancelación",
-                Step::ReadAloud => "lectura de un texto",
-            },
-            "no funciona",
-        ),
-        Language::En => (
-            match step {
-                Step::Connect => "connection",
-                Step::Session => "session",
-                Step::Hear => "speech",
-                Step::Call => "tool",
-                Step::Answer => "answer after the tool",
-                Step::Cancel => "cancel",
-                Step::ReadAloud => "a text read aloud",
-            },
-            "does not work",
-        ),
+    let no = match language {
+        Language::Es => "no funciona",
+        Language::En => "does not work",
     };
-    let (what, remedy) = (what(language, fault), remedy(fault).sentence(language));
-    format!("{name}: {no}: {what}. {remedy}")
+    format!("{}: {no}: {}. {}", name(language, step), what(language, fault), remedy(fault).sentence(language))
+}
+
+fn name(language: Language, step: Step) -> &'static str {
+    match (language, step) {
+        (Language::Es, Step::Connect) => "conexión",
+        (Language::Es, Step::Session) => "sesión",
+        (Language::Es, Step::Hear) => "voz",
+        (Language::Es, Step::Call) => "herramienta",
+        (Language::Es, Step::Answer) => "respuesta tras la herramienta",
+        (Language::Es, Step::Cancel) => "cancelación",
+        (Language::Es, Step::ReadAloud) => "lectura de un texto",
+        (Language::En, Step::Connect) => "connection",
+        (Language::En, Step::Session) => "session",
+        (Language::En, Step::Hear) => "speech",
+        (Language::En, Step::Call) => "tool",
+        (Language::En, Step::Answer) => "answer after the tool",
+        (Language::En, Step::Cancel) => "cancel",
+        (Language::En, Step::ReadAloud) => "a text read aloud",
+    }
 }
 
 pub(super) fn trouble(language: Language, fault: &ServerFault) -> String {

@@ -102,7 +102,12 @@ impl Session {
         } else {
             let tool = call.tool.clone();
             call.answered = true;
-            self.context(notes::later(&tool, status));
+            let news = notes::later(&tool, status);
+            match status {
+                // Every other connection is told what runs.
+                ToolStatus::Running | ToolStatus::AlreadyRunning => self.context(news),
+                _ => self.note(news),
+            }
         }
     }
 

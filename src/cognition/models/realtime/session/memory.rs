@@ -80,22 +80,24 @@ impl Memory {
         }
     }
 
-    /// The history, for a connection that has none.
-    pub fn items(&self) -> impl Iterator<Item = Item> {
-        self.entries.iter().filter_map(|entry| {
-            Some(match entry {
-                Entry::Caller { words: Some(words), .. } if words.trim().is_empty() => return None,
-                Entry::Caller { words: Some(words), .. } => Item::message(Role::User, words),
+    /// The history, for a connection that has none. What is not settled gets a name from `names`, by which it can be replaced.
+    pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Item> {
+        let mut items = Vec::new();
+        for entry in &mut self.entries {
+            items.extend(match entry {
+                Entry::Caller { words: Some(words), .. } if words.trim().is_empty() => None,
+                Entry::Caller { words: Some(words), .. } => Some(Item::message(Role::User, words.as_str())),
                 Entry::Caller { words: None, .. } => {
-                    Item::message(Role::System, "The caller said something here that was not written down.")
+                    Some(Item::message(Role::System, "The caller said something here that was not written down."))
                 }
-                Entry::Heard { text, .. } if text.trim().is_empty() => return None,
-                Entry::Heard { text, standing: Standing::Settled(_), .. } => Item::message(Role::Assistant, text),
-                Entry::Heard { text, standing: Standing::Provisional, .. } => Item::message(Role::System, notes::being_said(text)),
-                Entry::Heard { text, standing: Standing::Uncertain, .. } => Item::message(Role::System, notes::perhaps_heard(text)),
-                Entry::Note(item) => item.clone(),
-            })
-        })
+                Entry::Heard { text, standing, item, .. } => spoken(text, *standing).map(|spoken| match standing {
+                    Standing::Settled(_) => spoken,
+                    Standing::Provisional | Standing::Uncertain => spoken.named(item.insert(names()).clone()),
+                }),
+                Entry::Note(note) => Some(note.clone()),
+            });
+        }
+        items
     }
 
     fn push(&mut self, entry: Entry) {
@@ -104,6 +106,16 @@ impl Memory {
         }
         self.entries.push_back(entry);
     }
+}
+
+/// What is spoken in the model's name, as an item, marked for as long as it is not settled; none where nothing was heard of it.
+pub(super) fn spoken(text: &str, standing: Standing) -> Option<Item> {
+    Some(match standing {
+        _ if text.trim().is_empty() => return None,
+        Standing::Settled(_) => Item::message(Role::Assistant, text),
+        Standing::Provisional => Item::message(Role::System, notes::being_said(text)),
+        Standing::Uncertain => Item::message(Role::System, notes::perhaps_heard(text)),
+    })
 }
 
 /// Some twenty turns: what is older than these is not asked for, and a new connection has to be told all of it.

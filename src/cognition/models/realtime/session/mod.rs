@@ -314,7 +314,8 @@ impl Session {
         }
         self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
         self.renewal_due = false;
-        let history: Vec<Item> = self.memory.items().chain(self.calls.under_way()).collect();
+        let mut history = self.memory.restore(|| self.outbox.item_name());
+        history.extend(self.calls.under_way());
         for item in history {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }
@@ -381,14 +382,15 @@ impl Session {
             // `Told` says it, whole.
             return;
         }
-        let own = matches!(heard.purpose, Purpose::Reply { .. });
-        let (segment, text) = (heard.segment, heard.text.clone());
+        // Of another connection's response this one has no item.
+        let own = match heard.purpose {
+            Purpose::Reply { response } => self.spoken.iter().any(|spoken| spoken.response == response),
+            _ => false,
+        };
+        let segment = heard.segment;
         let item = match heard.standing {
-            _ if text.trim().is_empty() => None,
-            Standing::Uncertain => Some(Item::message(Role::System, notes::perhaps_heard(&text))),
             Standing::Provisional | Standing::Settled(_) if own => None,
-            Standing::Provisional => Some(Item::message(Role::System, notes::being_said(&text))),
-            Standing::Settled(_) => Some(Item::message(Role::Assistant, text)),
+            standing => memory::spoken(&heard.text, standing),
         };
         let before = self.memory.heard(heard);
         if !self.ready() {

@@ -507,6 +507,9 @@ fn what_the_box_speaks_in_the_models_name_is_marked_until_it_is_settled() {
     let settled = sent(&stage.tell(heard("Lo pido y le digo.", acceptance, Standing::Settled(Evidence::Received))));
     assert_eq!(settled[0], json!({ "type": "conversation.item.delete", "item_id": name }));
     assert_eq!(words(&settled), ["assistant: Lo pido y le digo."]);
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    stage.ends("resp_1", "completed");
     let reply = Purpose::Reply { response: A };
     let segment = SegmentRef { playback: PlaybackId(1), index: 1 };
     let own = |standing| Command::Heard(HeardText { segment, purpose: reply, text: "Claro".into(), heard_ms: 500, standing });
@@ -518,6 +521,35 @@ fn what_the_box_speaks_in_the_models_name_is_marked_until_it_is_settled() {
         sent(&stage.tell(own(Standing::Settled(Evidence::Received)))),
         [json!({ "type": "conversation.item.delete", "item_id": name })]
     );
+}
+
+#[test]
+fn what_is_settled_on_a_new_connection_takes_the_place_of_what_it_was_told_and_what_it_was_not_is_told() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    stage.speaks("resp_1", "item_1", "Una frase. Otra frase. ", 900);
+    stage.ends("resp_1", "completed");
+    let heard = |index, purpose, standing| {
+        let segment = SegmentRef { playback: PlaybackId(1), index };
+        Command::Heard(HeardText { segment, purpose, text: format!("frase {index}"), heard_ms: 500, standing })
+    };
+    let settled = Standing::Settled(Evidence::Received);
+    let (reply, acceptance) = (Purpose::Reply { response: A }, Purpose::Acceptance { batch: BatchId(1) });
+    let first = sent(&stage.tell(heard(0, acceptance, Standing::Provisional)));
+    stage.tell(heard(1, reply, Standing::Provisional));
+    stage.give(Input::Lost { reason: "broke".into() });
+    let restored = stage.connect();
+    assert_eq!(words(&restored).len(), 2);
+    let names: Vec<&Value> = restored.iter().map(|event| &event["item"]["id"]).collect();
+    assert!(names.iter().all(|name| name.is_string() && **name != first[0]["item"]["id"]), "{restored:?}");
+    for (index, purpose) in [(0, acceptance), (1, reply)] {
+        let sent = sent(&stage.tell(heard(index, purpose, settled)));
+        assert_eq!(sent[0], json!({ "type": "conversation.item.delete", "item_id": names[index as usize] }));
+        assert_eq!(words(&sent), [format!("assistant: frase {index}")]);
+    }
+    let late = sent(&stage.tell(heard(2, reply, settled)));
+    assert_eq!((late.len(), words(&late)), (1, vec!["assistant: frase 2".to_owned()]));
 }
 
 #[test]
@@ -684,6 +716,7 @@ fn a_new_connection_is_told_what_was_heard_and_what_runs_and_answers_no_call_of_
     stage.speaks("resp_1", "item_1", "Ahora mismo se lo pido, dijo. ", 2_000);
     stage.calls("resp_1", "call_1", "order", r#"{"item":"pan"}"#);
     stage.calls("resp_1", "call_2", "order", r#"{"item":"vino"}"#);
+    stage.calls("resp_1", "call_3", "order", r#"{"item":"agua"}"#);
     stage.server(json!({ "type": "conversation.item.input_audio_transcription.completed", "item_id": "item_u1", "transcript": "Quiero pan y vino.", "usage": { "type": "tokens", "input_tokens": 9, "output_tokens": 4 } }));
     stage.ends("resp_1", "completed");
     let output = |call: &str, status| Command::ToolOutput { call_id: call.into(), operation: Some(OperationId(7)), status };
@@ -710,8 +743,10 @@ fn a_new_connection_is_told_what_was_heard_and_what_runs_and_answers_no_call_of_
         ]
     );
     assert_eq!(words(&history)[3..].iter().filter(|words| words.starts_with("system: order was called earlier in this call.")).count(), 2);
-    let later = sent(&stage.tell(output("call_2", ToolStatus::Told)));
-    assert_eq!(later[0]["item"]["type"], "message", "the new connection knows no such call");
+    for (call, status) in [("call_2", ToolStatus::Told), ("call_3", ToolStatus::Refused)] {
+        let later = sent(&stage.tell(output(call, status)));
+        assert_eq!(later[0]["item"]["type"], "message", "the new connection knows no such call");
+    }
     assert_eq!(stage.session.transcription_usage().input_tokens, 9);
 }
 
