@@ -71,16 +71,8 @@ impl Memory {
         }
     }
 
-    /// The items of the last connection are gone.
-    pub fn begin_connection(&mut self) {
-        for entry in &mut self.entries {
-            if let Entry::Heard { item, .. } = entry {
-                *item = None;
-            }
-        }
-    }
-
-    /// The history, for a connection that has none. What is not settled gets a name from `names`, by which it can be replaced.
+    /// The history, for a connection that has none. What was heard gets names from `names`, by which it
+    /// can be replaced.
     pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Item> {
         let mut items = Vec::new();
         for entry in &mut self.entries {
@@ -90,10 +82,11 @@ impl Memory {
                 Entry::Caller { words: None, .. } => {
                     Some(Item::message(Role::System, "The caller said something here that was not written down."))
                 }
-                Entry::Heard { text, standing, item, .. } => spoken(text, *standing).map(|spoken| match standing {
-                    Standing::Settled(_) => spoken,
-                    Standing::Provisional | Standing::Uncertain => spoken.named(item.insert(names()).clone()),
-                }),
+                Entry::Heard { text, standing, item, .. } => {
+                    let spoken = spoken(text, *standing);
+                    *item = spoken.is_some().then(&mut names);
+                    spoken.zip(item.clone()).map(|(spoken, name)| spoken.named(name))
+                }
                 Entry::Note(note) => Some(note.clone()),
             });
         }

@@ -330,7 +330,6 @@ impl Session {
         self.state = State::Down;
         self.outbox.forget_sent();
         self.caller.begin_connection();
-        self.memory.begin_connection();
         self.generation.begin_connection();
         self.spoken.clear();
         self.fail_active(reason);

@@ -548,6 +548,10 @@ fn what_is_settled_on_a_new_connection_takes_the_place_of_what_it_was_told_and_w
         assert_eq!(sent[0], json!({ "type": "conversation.item.delete", "item_id": names[index as usize] }));
         assert_eq!(words(&sent), [format!("assistant: frase {index}")]);
     }
+    stage.give(Input::Lost { reason: "broke again".into() });
+    let restored = stage.connect();
+    let again = sent(&stage.tell(heard(1, reply, settled)));
+    assert_eq!(again[0], json!({ "type": "conversation.item.delete", "item_id": restored[1]["item"]["id"] }), "evidence that came late");
     let late = sent(&stage.tell(heard(2, reply, settled)));
     assert_eq!((late.len(), words(&late)), (1, vec!["assistant: frase 2".to_owned()]));
 }
