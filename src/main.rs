@@ -68,7 +68,7 @@ enum Command {
         /// The configuration of the box whose traces are meant.
         #[arg(short = 'c', long = "config", value_name = "FILE", conflicts_with = "directory")]
         config: Option<PathBuf>,
-        /// Where the traces are, when it is neither said by -c, nor data/traces, nor /var/lib/recado/traces.
+        /// Where the traces are, when neither -c names box.data_dir, nor they are in data/traces or /var/lib/recado/traces.
         #[arg(long, value_name = "DIR")]
         directory: Option<PathBuf>,
     },
@@ -130,6 +130,8 @@ fn main() -> ExitCode {
             let directory = match (directory, config) {
                 (Some(directory), _) => directory,
                 (None, Some(file)) => match Config::load(&Sources::of_process(file, Vec::new()), Depth::Settings) {
+                    // A box that is not told keeps its data where systemd or whoever started it has said.
+                    Ok((config, _)) if config.this_box.data_dir.is_none() => traces::default_directory(),
                     Ok((config, _)) => config.this_box.traces(),
                     Err(problems) => return ended::<()>(Err(problems)),
                 },

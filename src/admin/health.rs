@@ -101,7 +101,13 @@ impl HealthState {
 
     /// Whether new calls are refused.
     pub fn refuses(&self) -> bool {
-        self.facts.borrow().problems.values().any(|(impact, _)| *impact == Impact::Refuses)
+        self.refusal().is_some()
+    }
+
+    /// Why new calls are refused, if they are: the first sentence that says so.
+    pub fn refusal(&self) -> Option<String> {
+        let facts = self.facts.borrow();
+        facts.problems.values().find(|(impact, _)| *impact == Impact::Refuses).map(|(_, sentence)| sentence.clone())
     }
 
     /// Calls that are up.

@@ -9,9 +9,11 @@ use serde::Serialize;
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
 use super::running::problems_of_the_store;
-use super::upkeep::{lost_text, unreadable_rows};
+use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
-use crate::coordination::{Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, is_missing, mend};
+use crate::coordination::{
+    Contents, Examination, OpenError, Options, RESERVE_ROOM_BYTES, examine, in_the_way, is_disk_full, is_missing, mend,
+};
 
 /// What the doctor says.
 #[derive(Debug, Serialize)]
@@ -74,9 +76,10 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     if found.set_aside_under_way {
         problems.push("A damaged store is being set aside; a start of the box, or --mend, goes on with it.".to_owned());
     }
+    let in_the_way = in_the_way(&found.path);
     match (found.reserve || found.contents.is_none(), runs) {
         (true, _) => {}
-        (false, false) if found.reserve_can_be_made => {
+        (false, false) if found.reserve_can_be_made && in_the_way.is_empty() => {
             remarks.push("There is no reserve for a full disk: a start of the box, or --mend, makes it.".to_owned());
         }
         (false, _) => {
@@ -94,8 +97,11 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
             file.display()
         ));
     }
+    for directory in &in_the_way {
+        problems.push(format!("{}: nothing can be made there until then.", OpenError::Directory { path: directory.clone() }));
+    }
     if !runs {
-        for file in &found.leftovers {
+        for file in found.leftovers.iter().filter(|file| !in_the_way.contains(file)) {
             problems.push(format!("{} was left behind by something that was cut short: --mend removes it.", file.display()));
         }
     }
@@ -107,13 +113,13 @@ fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, rem
     if backups_kept > 0 && found.backups.is_empty() && found.contents.is_some() {
         remarks.push("There is no backup yet: the box makes one when it has started, and then one a day.".to_owned());
     }
-    problems.extend(lost_text(&found.set_aside).map(|text| format!("{text}.")));
+    problems.extend(lost_text(&found.set_aside).into_iter().chain(foreign_text(&found.foreign)).map(|text| format!("{text}.")));
 }
 
 /// What keeps a start from being well, though nothing is wrong with the file.
 fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, problems: &mut Vec<String>) {
     let Some(free) = found.free_bytes else { return };
-    if free < START_BYTES && found.in_use_by.is_none() {
+    if found.in_use_by.is_none() && (free < START_BYTES || is_disk_full(&found.path)) {
         problems.push("The disk is full: a start refuses calls until there is space; free some.".to_owned());
     }
     if backups_kept > 0 && found.is_backup_due && free < contents.backup_bytes {
@@ -170,7 +176,10 @@ fn judge_contents(contents: &Contents, runs: bool, problems: &mut Vec<String>, r
         problems.push(text.to_owned());
     }
     if contents.reopened > 0 {
-        remarks.push(format!("Its file was opened again {} times after the disk had failed: look at dmesg.", contents.reopened));
+        remarks.push(format!(
+            "Its file was opened again {} times after the disk had failed, or its files were taken: look at dmesg.",
+            contents.reopened
+        ));
     }
     remarks.extend(contents.losses.iter().map(|loss| format!("Set aside: {loss}.")));
 }

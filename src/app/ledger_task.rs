@@ -55,6 +55,8 @@ pub struct LedgerTask {
 
 struct Running {
     measures: Measures,
+    health: HealthState,
+    anew: watch_channel::Sender<Option<String>>,
     store: Writer,
     /// None when the box is stopping: what would be sent is found again at the next start, by its record.
     executor: Option<Executor>,
@@ -92,6 +94,8 @@ impl LedgerTask {
         } = self;
         let mut running = Running {
             measures,
+            health,
+            anew,
             store,
             executor: Some(executor),
             webhook,
@@ -128,6 +132,10 @@ impl LedgerTask {
                         Input::CommitFailed { reason, .. } => Some(reason.clone()),
                         _ => None,
                     };
+                    // Before anybody is answered that it could not be recorded.
+                    if running.last_failure.is_some() {
+                        running.tell_health();
+                    }
                     running.handle(&clock, &mut ledger, answer);
                 }
                 Some(message) = from_calls.recv() => match message {
@@ -157,22 +165,15 @@ impl LedgerTask {
                     running.handle(&clock, &mut ledger, reported(request, operation, report));
                 }
                 _ = beats.tick() => {
-                    let oldest = running.open.values().map(std::time::Instant::elapsed).max().unwrap_or_default();
                     // Nothing goes on without the store: a box that waits for it for so long is to be started again.
-                    if oldest < STORE_STUCK {
+                    if running.oldest_open() < STORE_STUCK {
                         pulse.beat();
                     }
                     // The check that runs beside the calls has found what the writer has not met yet.
-                    if let Some(reason) = anew.borrow().as_deref() {
+                    if let Some(reason) = running.anew.borrow().as_deref() {
                         running.store.must_restart(reason);
                     }
-                    match running.store.restart_wanted() {
-                        None => watch::store_health(&health, &running.store.stats(), running.last_failure.as_deref(), oldest),
-                        Some(reason) => {
-                            health.raise(watch::STORE, Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
-                            anew.send_if_modified(|wanted| wanted.replace(reason).is_none());
-                        }
-                    }
+                    running.tell_health();
                     running.measures.deliveries(&running.store.deliveries());
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
@@ -199,6 +200,25 @@ impl LedgerTask {
 }
 
 impl Running {
+    /// For how long the oldest commit is under way.
+    fn oldest_open(&self) -> std::time::Duration {
+        self.open.values().map(std::time::Instant::elapsed).max().unwrap_or_default()
+    }
+
+    /// Tells health how the store is, and who opens it anew that it has to be.
+    fn tell_health(&self) {
+        match self.store.restart_wanted() {
+            None => {
+                let failure = self.store.displaced().or_else(|| self.last_failure.clone());
+                watch::store_health(&self.health, &self.store.stats(), failure.as_deref(), self.oldest_open());
+            }
+            Some(reason) => {
+                self.health.raise(watch::STORE, Impact::Refuses, format!("{reason}: it is opened anew when the calls are over"));
+                self.anew.send_if_modified(|wanted| wanted.replace(reason).is_none());
+            }
+        }
+    }
+
     fn handle(&mut self, clock: &Clock, ledger: &mut Traced<Ledger>, input: Input) {
         trace_input(&input);
         if let Input::CommitFailed { commit, reason, .. } = &input
@@ -511,5 +531,32 @@ mod tests {
         tokio::time::timeout(Duration::from_secs(20), task).await.expect("it stops").unwrap();
         assert_eq!(tool.0.load(Ordering::SeqCst), 0, "an attempt was begun");
         assert!(Reader::open(&file).unwrap().history().unwrap().operations.is_empty());
+    }
+
+    #[tokio::test]
+    async fn health_refuses_before_anybody_hears_that_nothing_can_be_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, tool) = (folder.path().join("recado.db"), Arc::new(Counted::default()));
+        let Rig { task, calls, answered, answers, stop, anew, health, _callbacks } = Rig::start(&file, &tool);
+        Rig::pass_on(answered, answers);
+        // It can't be written again into its place.
+        std::fs::create_dir(folder.path().join("recado.db.restoring")).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        let (session, response) = (SessionId(1), ResponseId(1));
+        let (news, mut told) = mpsc::channel(64);
+        let call = ToolCall { call_id: "1".into(), tool: "order".into(), arguments: json!({}), confirmed: false };
+        let party = Some(PartyId("default/ana".into()));
+        calls.send(FromCalls::Begin(session, news)).await.unwrap();
+        let up = Input::SessionUp { session, party, language: Language::En };
+        for input in [up, Input::Accept { session, turn: TurnId(1), response, call }] {
+            calls.send(FromCalls::Input(input)).await.unwrap();
+        }
+        let refused = tokio::time::timeout(Duration::from_secs(20), told.recv()).await.expect("it is answered");
+        assert!(matches!(&refused, Some(News::Refused { reason, .. }) if reason.contains("moved or removed")), "{refused:?}");
+        assert!(health.refuses(), "{:?}", health.report(Instant::now()));
+        // What the connection holds is nowhere else: it is not closed for that.
+        assert_eq!(*anew.borrow(), None);
+        stop.send(()).unwrap();
+        tokio::time::timeout(Duration::from_secs(20), task).await.expect("it stops").unwrap();
     }
 }

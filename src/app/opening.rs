@@ -11,13 +11,13 @@ use tokio::task::{JoinError, JoinHandle};
 use tracing::{error, info};
 
 use super::run::{AppError, endpoint, seed};
-use super::switchboard::RETRY_AFTER_S;
-use super::watch;
+use super::switchboard::admission;
+use super::{upkeep, watch};
 use crate::admin::{self, AdminError, HealthState, Impact, StoreHealth};
 use crate::cognition::tools;
 use crate::config::Config;
 use crate::coordination::{OpenError, Options, Recovered, Store};
-use crate::surface::sip::{Admission, Command, EndpointConfig, Server};
+use crate::surface::sip::{Command, EndpointConfig, Server};
 use crate::telemetry::{Measures, Seldom};
 
 /// Opens the store, however long that takes. None when the box was told to stop before.
@@ -36,13 +36,15 @@ pub async fn open_store(
     let opened = loop {
         let opening = tokio::task::spawn_blocking({
             let (path, options) = (path.clone(), options.clone());
-            move || Store::open(&path, &options)
+            // What was lost, now or before, is known without reading any of it.
+            move || (Store::open(&path, &options), upkeep::Beside::of(&path))
         });
-        let outcome = tokio::select! {
+        let (outcome, beside) = tokio::select! {
             outcome = patiently(opening, refusing.is_none().then_some(MORE_TIME_EVERY), ask_for_time) => outcome.map_err(|_| AppError::Ended("the opening of the store"))?,
             // What it has done by then is as after a power cut.
             () = &mut stop => break None,
         };
+        beside.show(health);
         let problem = match outcome {
             Ok(opened) => break Some(opened),
             Err(error) => told(&error, &path),
@@ -57,8 +59,7 @@ pub async fn open_store(
         }
         if problem != said {
             // Only where a service manager listens. It has what it waits for: a box that is there and says how it is.
-            let status = format!("refusing calls: {problem}");
-            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&status)]);
+            let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&watch::status(health))]);
         }
         said = problem;
         tokio::select! {
@@ -115,8 +116,7 @@ struct Refusing {
 
 impl Refusing {
     async fn start(config: &Config, health: &HealthState, measures: &Measures) -> Result<Self, AppError> {
-        let admission = Admission::Refuse { retry_after_s: RETRY_AFTER_S };
-        let sip = Server::start(config.sip.listen, EndpointConfig { admission, ..endpoint(config) }, seed())?;
+        let sip = Server::start(config.sip.listen, EndpointConfig { admission: admission(true), ..endpoint(config) }, seed())?;
         let listener = admin::listen(config.http.listen).await?;
         let http_address = listener.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
         let routes = admin::router(health.clone(), measures.clone()).merge(tools::refusing_router());
@@ -153,6 +153,29 @@ const HTTP_ENDS: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_store_that_was_lost_before_is_known_to_health_when_the_store_is_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.this_box.data_dir = Some(directory.path().to_owned());
+        let lost = directory.path().join("recado.db.missing-boot_1-1");
+        std::fs::write(&lost, b"").unwrap();
+        let (health, measures) = (HealthState::new(Instant::now()), Measures::new().unwrap());
+        let opens = async |boot| {
+            let options = Options::new(recado_core::BootId(boot), recado_core::time::Wall::default());
+            open_store(&config, options, &health, &measures, std::pin::pin!(std::future::pending())).await.unwrap().is_some()
+        };
+        assert!(opens(1).await);
+        let report = health.report(Instant::now());
+        assert_eq!(report.status, admin::Status::Degraded);
+        assert!(report.problems.iter().any(|problem| problem.starts_with("damage: the store was not there")), "{report:?}");
+        for file in crate::coordination::lost_stores(&config.this_box.store()) {
+            std::fs::remove_file(file).unwrap();
+        }
+        assert!(opens(2).await);
+        assert_eq!(health.report(Instant::now()).problems, Vec::<String>::new());
+    }
 
     #[tokio::test]
     async fn time_is_asked_for_again_and_again_for_as_long_as_the_store_is_opened() {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use recado_trace::plain;
+use serde::Serialize;
 
 use super::UNDER_SYSTEMD;
 use crate::config::{Config, open_file};
@@ -81,20 +82,30 @@ pub fn pending(config: &Config, as_json: bool) -> Result<String, PendingError> {
         let record = &delivery.record;
         let party = record.party.as_ref().map_or("an anonymous caller", |party| party.0.as_str());
         let since = if record.ready.synchronised { format!(" since {}", utc(record.ready.unix_ms)) } else { String::new() };
-        let _ = writeln!(text, "{} {:?} for {party}{since}, {} times cut: {}", record.id, record.state, record.attempt, delivery.text());
+        let state = word(&record.state)?;
+        let _ = writeln!(text, "{} {state} for {party}{since}, {} times cut: {}", record.id, record.attempt, delivery.text());
     }
     for operation in &pending.operations {
-        let _ = writeln!(text, "{} {} {:?}, attempt {}", operation.id, operation.tool, operation.state, operation.attempt);
+        let (state, untold) = (word(&operation.state)?, if operation.state.settled() { UNTOLD } else { "" });
+        let _ = writeln!(text, "{} {} {state}, attempt {}{untold}", operation.id, operation.tool, operation.attempt);
     }
     if pending.deliveries.is_empty() && pending.operations.is_empty() {
         text.push_str("Nothing waits and nothing runs.\n");
     }
     let (deliveries, operations) = (pending.deliveries_total, pending.operations_total);
     if deliveries > pending.deliveries.len() as u64 || operations > pending.operations.len() as u64 {
-        let _ = writeln!(text, "… {deliveries} deliveries wait and {operations} operations run in all.");
+        let _ = writeln!(text, "… {deliveries} deliveries wait and {operations} operations are under way or not told yet, in all.");
     }
     Ok(plain(&text))
 }
+
+/// A state as the store and all JSON call it.
+fn word(state: &impl Serialize) -> Result<String, serde_json::Error> {
+    Ok(serde_json::to_value(state)?.as_str().unwrap_or_default().to_owned())
+}
+
+/// What is said of an operation that has ended, or is unknown, and has no closing yet.
+const UNTOLD: &str = ", not told yet: the box makes its closing when all that was asked for with it has ended";
 
 #[cfg(test)]
 mod tests {

@@ -142,6 +142,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
             let _ = answers.blocking_send(answer.into());
         })
         .map_err(|error| AppError::System { what: "a thread for the store", error })?;
+    // What is known of it is known to the first who asks, and to the first caller.
+    watch::store_health(&health, &store.stats(), None, Duration::ZERO);
     let policies: BTreeMap<_, _> = config.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
     let found = (recovered.operations.len(), recovered.deliveries.len());
     let (keeper, traces) = keep_traces(config, boot, Redactor::of(trace_key, policies.values()), &measures, &health);
@@ -162,7 +164,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         origin: clock.origin(),
         realtime: config.media.realtime,
     })?;
-    let sip = Server::start(config.sip.listen, endpoint(config), seed())?;
+    let refuses = health.refuses();
+    let sip = Server::start(config.sip.listen, EndpointConfig { admission: switchboard::admission(refuses), ..endpoint(config) }, seed())?;
     let listening = sip.address();
     let (ledger_pulse, calls_pulse, media_pulse) = (Pulse::new(clock), Pulse::new(clock), Pulse::new(clock));
     let media_progress = media.progress();
@@ -210,8 +213,16 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         recordings: config.media.recordings.clone(),
     };
     let (stop_calls, calls_stop) = oneshot::channel();
-    let switchboard =
-        Switchboard { house, settings, sip, media, health: health.clone(), measures: measures.clone(), pulse: calls_pulse.clone() };
+    let switchboard = Switchboard {
+        house,
+        settings,
+        sip,
+        media,
+        health: health.clone(),
+        refuses,
+        measures: measures.clone(),
+        pulse: calls_pulse.clone(),
+    };
     let mut calls = tokio::spawn(switchboard.run(calls_stop));
     let routes = admin::router(health.clone(), measures.clone()).merge(tools::router(secret, callback_queue, ANSWER_WITHIN));
     let (stop_http, http_stops) = oneshot::channel::<()>();
@@ -222,11 +233,12 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let (operations, deliveries) = found;
     info!(sip = %listening, http = %http_address, boot_id = %boot, operations, deliveries, ready_ms = started.elapsed().as_millis() as u64, "ready");
     // Only where a service manager listens; elsewhere it is no fault that nobody does.
-    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status("taking calls")]);
+    let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready, sd_notify::NotifyState::Status(&watch::status(&health))]);
     let mut beside = tokio::task::JoinSet::new();
     beside.spawn(watch::follow_media(media_progress, media_pulse.clone()));
     beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
-    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew));
+    let looking = upkeep::Looking::default();
+    beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew, looking.clone()));
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
     beside.spawn(warm_up(config.this_box.language, config.speech.voices.clone(), acceptances(config), speaker));
@@ -259,6 +271,10 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let _ = tokio::time::timeout(Duration::from_secs(1), http_server).await;
     if let Some(keeper) = keeper {
         keeper.join();
+    }
+    if matches!(ended, Ok(Ended::ToOpenTheStoreAnew)) {
+        drop(beside);
+        looking.ended().await;
     }
     info!("stopped");
     ended

@@ -43,6 +43,8 @@ pub struct Switchboard {
     pub sip: Server,
     pub media: MediaHandle,
     pub health: HealthState,
+    /// Whether the signalling refuses new calls.
+    pub refuses: bool,
     pub measures: Measures,
     pub pulse: Pulse,
 }
@@ -115,7 +117,7 @@ impl Switchboard {
         let mut tasks = Tasks::default();
         let (errand, mut errands) = mpsc::channel::<Errand>(ERRANDS_MAX);
         let (mut beats, mut refused) = (watch::beats(), Refused::default());
-        let (mut stopping, mut refuses) = (false, false);
+        let mut stopping = false;
         loop {
             let calls = u32::try_from(tasks.calls.len()).unwrap_or(u32::MAX);
             self.health.calls(calls);
@@ -134,11 +136,12 @@ impl Switchboard {
                 _ = beats.tick() => {
                     self.pulse.beat();
                     refused.tell(*self.sip.counters.borrow());
-                    if self.health.refuses() != refuses && !stopping {
-                        refuses = !refuses;
-                        info!(refuses, "new calls, by the box's health");
-                        let admission = if refuses { Admission::Refuse { retry_after_s: RETRY_AFTER_S } } else { Admission::Open };
-                        self.command(Command::SetAdmission(admission)).await;
+                    if self.health.refuses() != self.refuses && !stopping {
+                        self.refuses = !self.refuses;
+                        info!(refuses = self.refuses, "new calls, by the box's health");
+                        // Only where a service manager listens.
+                        let _ = sd_notify::notify(&[sd_notify::NotifyState::Status(&watch::status(&self.health))]);
+                        self.command(Command::SetAdmission(admission(self.refuses))).await;
                     }
                     if !self.media.is_alive() && !stopping {
                         error!("the media thread has ended: no call can be heard any more");
@@ -333,8 +336,13 @@ fn ntp(instant: std::time::Instant) -> u64 {
 /// From 1900 to 1970 (ms).
 const NTP_UNIX_MS: i128 = 2_208_988_800_000;
 
+/// Whether new calls are taken by a box that `refuses` them or does not.
+pub fn admission(refuses: bool) -> Admission {
+    if refuses { Admission::Refuse { retry_after_s: RETRY_AFTER_S } } else { Admission::Open }
+}
+
 /// What a box that refuses calls asks for: a disk is seldom mended sooner (s).
-pub const RETRY_AFTER_S: u32 = 30;
+const RETRY_AFTER_S: u32 = 30;
 
 /// RFC 3261 21.4.18.
 const TEMPORARILY_UNAVAILABLE: u16 = 480;

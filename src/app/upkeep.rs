@@ -1,6 +1,7 @@
 //! What the store needs from time to time while the box runs: a backup a day, and that somebody looks at what was damaged.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -9,12 +10,12 @@ use tracing::{error, info, warn};
 
 use super::clock::wall;
 use crate::admin::{HealthState, Impact};
-use crate::coordination::{Findings, check_store, is_backup_due, is_gone, lost_stores, make_backup, was_missing};
+use crate::coordination::{Findings, check_store, foreign_files, is_backup_due, lost_stores, make_backup, was_missing};
 
 /// Checks the store at `path` when the box has started and once a day, and then makes a backup where one is due and `backups` are kept;
 /// shows in health what was damaged, and tells `anew` where the store has to be opened anew for it. Runs until it is dropped.
-pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: watch::Sender<Option<String>>) {
-    let mut rounds = Rounds::begun(Instant::now());
+pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: watch::Sender<Option<String>>, looking: Looking) {
+    let mut rounds = Rounds { looking, ..Rounds::begun(Instant::now()) };
     loop {
         match rounds.go(&path, backups, &health, Instant::now()).await {
             Ok(None) => {}
@@ -32,9 +33,21 @@ pub async fn keep_store(path: PathBuf, backups: u32, health: HealthState, anew: 
     }
 }
 
+/// That somebody reads the store, on a thread that nobody ends.
+#[derive(Debug, Clone, Default)]
+pub struct Looking(Arc<Mutex<()>>);
+
+impl Looking {
+    /// Waits until nobody does. A file that is opened and closed while this process has it open elsewhere loses the engine's locks on it.
+    pub async fn ended(self) {
+        let _ = tokio::task::spawn_blocking(move || drop(self.0.lock())).await;
+    }
+}
+
 /// When what was done last.
 #[derive(Debug)]
 struct Rounds {
+    looking: Looking,
     /// The store was found whole.
     checked: Option<Instant>,
     /// A check or a backup failed.
@@ -45,7 +58,7 @@ struct Rounds {
 
 impl Rounds {
     fn begun(now: Instant) -> Self {
-        Self { checked: None, failed: None, made: now }
+        Self { looking: Looking::default(), checked: None, failed: None, made: now }
     }
 
     /// Does what is due at `now`, and says what is damaged.
@@ -53,17 +66,18 @@ impl Rounds {
         let since = |at: Instant| now.saturating_duration_since(at);
         let rested = self.failed.is_none_or(|failed| since(failed) >= RETRY_EVERY);
         let check = rested && self.checked.is_none_or(|checked| since(checked) >= CHECK_EVERY);
-        let (store, running_for) = (path.to_owned(), since(self.made));
+        let (store, running_for, looking) = (path.to_owned(), since(self.made), self.looking.clone());
         // It reads the whole store, on a thread that nobody waits for.
         let looked = tokio::task::spawn_blocking(move || {
+            let _looking = looking.0.lock().unwrap_or_else(PoisonError::into_inner);
             let due = rested && backups > 0 && is_backup_due(&store, wall(), running_for);
-            let found = (check || due || is_gone(&store)).then(|| check_store(&store));
+            let found = (check || due).then(|| check_store(&store));
             // What is damaged is not to take the place of a good copy.
             let whole = found.as_ref().is_none_or(|found| found.as_ref().is_ok_and(|found| found.damage.is_none()));
             let backup = (due && whole).then(|| make_backup(&store, backups));
-            (found, backup, lost_stores(&store))
+            (found, backup, Beside::of(&store))
         });
-        let (found, backup, lost) = looked.await?;
+        let (found, backup, beside) = looked.await?;
         match found {
             None => {}
             Some(Ok(Findings { damage: Some(what), .. })) => return Ok(Some(what)),
@@ -97,7 +111,7 @@ impl Rounds {
             }
             None => {}
         }
-        show_lost(health, &lost);
+        beside.show(health);
         Ok(None)
     }
 }
@@ -128,12 +142,41 @@ pub(super) fn unreadable_rows(found: &Findings, path: &Path) -> Option<String> {
     ))
 }
 
-/// Says in health that a store was damaged or not there, until somebody has seen to it.
-fn show_lost(health: &HealthState, lost: &[PathBuf]) {
-    match lost_text(lost) {
-        None => health.clear(DAMAGE),
-        Some(text) => health.raise(DAMAGE, Impact::Degrades, format!("{text}; `recado doctor` says more")),
+/// What stands beside a store and is for somebody to see to.
+#[derive(Debug)]
+pub(super) struct Beside {
+    /// Stores that were lost.
+    lost: Vec<PathBuf>,
+    /// What was put in the store's place.
+    foreign: Vec<PathBuf>,
+}
+
+impl Beside {
+    /// Beside the store at `path`. Nothing of it is read.
+    pub(super) fn of(path: &Path) -> Self {
+        Self { lost: lost_stores(path), foreign: foreign_files(path) }
     }
+
+    /// Says so in health, until somebody has.
+    pub(super) fn show(&self, health: &HealthState) {
+        for (key, text) in [(DAMAGE, lost_text(&self.lost)), (FOREIGN, foreign_text(&self.foreign))] {
+            match text {
+                None => health.clear(key),
+                Some(text) => health.raise(key, Impact::Degrades, format!("{text}; `recado doctor` says more")),
+            }
+        }
+    }
+}
+
+/// What is said of what was put in the store's place while the box ran, and what ends it.
+pub(super) fn foreign_text(foreign: &[PathBuf]) -> Option<String> {
+    let first = foreign.first()?;
+    let more = if foreign.len() == 1 { String::new() } else { format!(" and {} more", foreign.len() - 1) };
+    Some(format!(
+        "a file was put in the place of the store while the box ran, which went on with its own and kept it as {}{more}: stop the box before you \
+         put a copy of the store there, and move this one away",
+        first.display()
+    ))
 }
 
 /// What is said of stores that were damaged or not there, and what ends it.
@@ -152,12 +195,13 @@ pub(super) fn lost_text(lost: &[PathBuf]) -> Option<String> {
         }
     };
     let times = if lost.len() == 1 { String::new() } else { format!(", {} times in all", lost.len()) };
-    Some(format!("the store {what}{times}: what was going on is not known and is told so. {seen_to}"))
+    Some(format!("the store {what}{times}: what was going on then is not known, and what is still on record of it is told so. {seen_to}"))
 }
 
 /// What health calls that which is looked after here.
-pub(super) const PARTS: [&str; 4] = [DAMAGE, CHECK, BACKUP, HISTORY];
+pub(super) const PARTS: [&str; 5] = [DAMAGE, FOREIGN, CHECK, BACKUP, HISTORY];
 const DAMAGE: &str = "damage";
+const FOREIGN: &str = "foreign";
 const CHECK: &str = "check";
 const BACKUP: &str = "backup";
 const HISTORY: &str = "history";
@@ -231,23 +275,38 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_store_whose_file_is_taken_from_under_the_box_is_opened_anew_at_once() {
+    async fn a_store_whose_file_is_taken_from_under_the_box_is_left_to_its_writer_and_no_backup_is_made_of_what_is_not_there() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("state.db");
         make_store(&path);
         let begun = Instant::now();
         let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
         assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let made = std::fs::read(&backups(&path)[0]).unwrap();
         std::fs::remove_file(&path).unwrap();
-        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
+        assert_eq!(rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap(), None, "it may be written again at any moment");
+        // Where it still is not a day later, it never will be.
+        let what = rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
         assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
-        assert_eq!(backups(&path).len(), 1, "the backup that there is takes its place");
-        // Also where all that stood beside it was taken with it.
-        for entry in std::fs::read_dir(directory.path()).unwrap() {
-            std::fs::remove_file(entry.unwrap().path()).unwrap();
-        }
-        let what = rounds.go(&path, 1, &health, begun + LOOK_EVERY).await.unwrap();
-        assert!(what.as_ref().is_some_and(|what| what.contains("not there")), "{what:?}");
+        assert_eq!(std::fs::read(&backups(&path)[0]).unwrap(), made);
+    }
+
+    #[tokio::test]
+    async fn whoever_opens_the_store_anew_can_wait_for_those_who_read_it() {
+        let looking = Looking::default();
+        let (begins, begun) = tokio::sync::oneshot::channel();
+        let (ends, ending) = std::sync::mpsc::channel::<()>();
+        let reads = looking.clone();
+        tokio::task::spawn_blocking(move || {
+            let _looking = reads.0.lock().unwrap();
+            begins.send(()).unwrap();
+            let _ = ending.recv();
+        });
+        begun.await.unwrap();
+        let mut over = tokio::spawn(looking.ended());
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut over).await.is_err());
+        ends.send(()).unwrap();
+        over.await.unwrap();
     }
 
     #[tokio::test]
@@ -263,6 +322,28 @@ mod tests {
         std::fs::write(&path, bytes).unwrap();
         let what = rounds.go(&path, 1, &health, begun + CHECK_EVERY).await.unwrap();
         assert!(what.as_ref().is_some_and(|what| what.contains("not a database")), "{what:?}");
+    }
+
+    #[tokio::test]
+    async fn what_was_put_in_the_stores_place_degrades_health_until_it_is_moved_away() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("state.db");
+        make_store(&path);
+        let begun = Instant::now();
+        let (health, mut rounds) = (HealthState::new(begun), Rounds::begun(begun));
+        let kept = [1, 2].map(|number| directory.path().join(format!("state.db.foreign-{number}")));
+        kept.iter().for_each(|file| std::fs::write(file, "somebody's").unwrap());
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        let report = health.report(begun);
+        let [problem] = report.problems.as_slice() else { panic!("{report:?}") };
+        assert_eq!(report.status, Status::Degraded);
+        assert!(
+            problem.starts_with("foreign: a file was put in the place of the store") && problem.contains("foreign-1 and 1 more"),
+            "{problem}"
+        );
+        kept.iter().for_each(|file| std::fs::remove_file(file).unwrap());
+        assert_eq!(rounds.go(&path, 1, &health, begun).await.unwrap(), None);
+        assert_eq!(health.report(begun).status, Status::Ok);
     }
 
     #[test]
@@ -286,7 +367,7 @@ mod tests {
         make_store(&path);
         edit(&path, &unreadable_batch("open"));
         let (anew, wanted) = watch::channel(None);
-        keep_store(path.clone(), 1, HealthState::new(Instant::now()), anew).await;
+        keep_store(path.clone(), 1, HealthState::new(Instant::now()), anew, Looking::default()).await;
         let reason = wanted.borrow().clone().unwrap();
         assert!(reason.contains("batch bat_x can't be read"), "{reason}");
         assert!(backups(&path).is_empty(), "what is damaged took the place of a good copy");

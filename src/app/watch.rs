@@ -68,10 +68,19 @@ pub fn store_health(health: &HealthState, stats: &StoreStats, last_failure: Opti
         let text = format!("a commit has taken {} s: the disk hangs (dmesg); nothing new is accepted or told meanwhile", oldest.as_secs());
         health.raise(STORE, Impact::Degrades, text);
     } else if !stats.reserve_held {
-        health.raise(STORE, Impact::Degrades, "there is no room for the store's reserve: free some space on its disk before it is full");
+        health.raise(
+            STORE,
+            Impact::Degrades,
+            "the store has no reserve: free some space on its disk before it is full; `recado doctor` says more",
+        );
     } else {
         health.clear(STORE);
     }
+}
+
+/// What a service manager is told of the box: whether it takes calls, and why not.
+pub fn status(health: &HealthState) -> String {
+    health.refusal().map_or_else(|| "taking calls".to_owned(), |why| format!("refusing calls: {why}"))
 }
 
 /// Watches over the parts of the house: health names the one that is stuck, and the service manager's watchdog, where there is

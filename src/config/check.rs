@@ -151,7 +151,7 @@ impl<'a> Checker<'a> {
         let mut nodes = around.map(|path| self.tree.at(&path).map(|node| (node, path)));
         match nodes.find_map(|found| found) {
             Some((node, found)) if found == *path && !matches!(node.value, Value::Table(_)) => node.place.clone(),
-            Some((node, _)) => node.key_place.clone(),
+            Some((node, _)) => node.key_place.clone().of_something_else(),
             None => self.tree.place.clone(),
         }
     }
@@ -164,6 +164,9 @@ impl<'a> Checker<'a> {
         }
     }
 }
+
+/// What is said of a URL that is none. It is not repeated: its path or its query may hold a credential.
+pub(super) const NO_URL: &str = "this is not an http:// or https:// URL";
 
 /// What the system makes up, or loses with its power.
 const OF_THE_SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];

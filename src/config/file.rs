@@ -45,7 +45,8 @@ fn regular(metadata: &Metadata) -> Result<()> {
     if metadata.is_file() {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::InvalidInput, format!("it is {}, not a file", kind(metadata.file_type()))))
+    let kind_of_error = if metadata.is_dir() { ErrorKind::IsADirectory } else { ErrorKind::InvalidInput };
+    Err(Error::new(kind_of_error, format!("it is {}, not a file", kind(metadata.file_type()))))
 }
 
 #[cfg(test)]

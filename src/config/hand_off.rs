@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::check::Checker;
+use super::check::{Checker, NO_URL};
 use super::tree::Path;
 
 /// The webhook that takes closings which nobody has come to hear.
@@ -36,8 +36,7 @@ impl HandOff {
                 }
                 let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
                 if url.scheme() == "http" && !on_this_machine && bare {
-                    let instead = format!("url = {:?}", self.url.replacen("http:", "https:", 1));
-                    checker.warning(&place.join("url"), "what callers asked for travels unencrypted", instead);
+                    checker.warning(&place.join("url"), "what callers asked for travels unencrypted", "url = \"https://…\"");
                 }
             }
             Ok(url) if url.port() == Some(0) => {
@@ -45,8 +44,7 @@ impl HandOff {
                 checker.error(&place.join("url"), what, "url = \"https://crm.example/recado/unheard\"");
             }
             _ => {
-                let what = format!("{:?} is not an http:// or https:// URL", self.url);
-                checker.error(&place.join("url"), what, "url = \"https://crm.example/recado/unheard\"");
+                checker.error(&place.join("url"), NO_URL, "url = \"https://crm.example/recado/unheard\"");
             }
         }
         let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret";

@@ -78,9 +78,9 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Node> {
     }
     for flag in &sources.flags {
         match flag.split_once('=') {
-            Some((path, value)) => lay(&mut root, &Path::of(path.trim()), value, Place::Flag(flag.as_str().into()), problems),
+            Some((path, value)) => lay(&mut root, &Path::of(path.trim()), value, Place::of_flag(flag), problems),
             None => problems.push(Problem {
-                place: Place::Flag(flag.as_str().into()),
+                place: Place::of_flag(flag),
                 severity: Severity::Error,
                 what: "there is no `=` between setting and value".into(),
                 instead: "--set sip.calls_max=4".into(),
@@ -94,6 +94,7 @@ fn merge(sources: &Sources, problems: &mut Vec<Problem>) -> Option<Node> {
 fn lay(root: &mut Node, path: &Path, value: &str, place: Place, problems: &mut Vec<Problem>) {
     if path.keys().len() > KEYS_MAX {
         let what = format!("there is no setting with {} parts", path.keys().len());
+        let place = place.of_something_else();
         return problems.push(Problem { place, severity: Severity::Error, what, instead: "sip.calls_max=4".into() });
     }
     root.overlay(Node::of_setting(path, value, place));

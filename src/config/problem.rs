@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::secret::may_hold_secret;
+
 /// Where something stands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -19,8 +21,39 @@ pub enum Place {
     WholeFile(Arc<str>),
     /// An environment variable.
     Environment(Arc<str>),
-    /// A flag of the command line.
+    /// A flag of the command line, as far as it may be repeated.
     Flag(Arc<str>),
+}
+
+impl Place {
+    /// A flag of the command line. Its value is left out where it may be a credential or hold one.
+    pub(super) fn of_flag(flag: &str) -> Self {
+        let is_of_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        match flag.split_once('=') {
+            Some((key, value)) => {
+                let is_whole_table = value.contains('{') || !key.contains('.');
+                let hides = is_whole_table || value.contains(SCHEME_ENDS) || may_hold_secret(key.split('.'));
+                if hides { Self::flag_without_value(key) } else { Self::Flag(flag.into()) }
+            }
+            // Where the key ends, nobody knows.
+            None => match flag.find(|c| !is_of_key(c)) {
+                Some(end) => Self::Flag(format!("{}…", flag.split_at(end).0).into()),
+                None => Self::Flag(flag.into()),
+            },
+        }
+    }
+
+    /// This place, where what is wrong is not the value that stands there: of a setting that there is not, it may be anything.
+    pub(super) fn of_something_else(self) -> Self {
+        match &self {
+            Self::Flag(flag) => flag.split_once('=').map_or(self.clone(), |(key, _)| Self::flag_without_value(key)),
+            _ => self,
+        }
+    }
+
+    fn flag_without_value(key: &str) -> Self {
+        Self::Flag(format!("{key}=…").into())
+    }
 }
 
 impl fmt::Display for Place {

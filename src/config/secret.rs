@@ -58,6 +58,19 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// Whether what stands under these keys may be a credential or hold one, also where it should not: it is never repeated.
+pub(super) fn may_hold_secret<'k>(keys: impl IntoIterator<Item = &'k str>) -> bool {
+    let hints = |key: &str| {
+        let key = key.replace(['-', '_'], "").to_lowercase();
+        HINTS.iter().any(|hint| key.contains(hint))
+    };
+    keys.into_iter().any(hints)
+}
+
+/// What the names of such settings contain, without hyphens and underscores. A key often stands in the path or the query of a URL.
+const HINTS: [&str; 12] =
+    ["secret", "token", "password", "passwd", "passphrase", "credential", "bearer", "authorization", "cookie", "apikey", "headers", "url"];
+
 /// Servers refuse headers beyond 8 KiB.
 const SECRET_BYTES_MAX: u64 = 8 * 1024;
 

@@ -3,6 +3,7 @@
 use std::fmt::{self, Display, Write};
 
 use recado_core::policy::{Language, Priority};
+use reqwest::Url;
 
 use super::{Config, ModelKind, TraceMode};
 
@@ -39,7 +40,7 @@ impl Display for Summary<'_> {
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {
-            writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", without_query(&hand_off.url))?;
+            writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", origin(&hand_off.url))?;
         }
         let traces = config.this_box.traces();
         match config.trace.mode {
@@ -65,7 +66,7 @@ impl Display for Summary<'_> {
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
             }
-            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, without_query(&tool.url), duration(tool.deadline_ms))
+            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, origin(&tool.url), duration(tool.deadline_ms))
         })
     }
 }
@@ -85,12 +86,9 @@ impl Summary<'_> {
     }
 }
 
-/// A URL without its query, which often holds a key.
-fn without_query(url: &str) -> String {
-    match url.split_once('?') {
-        Some((before, _)) => format!("{before}?…"),
-        None => url.to_owned(),
-    }
+/// Scheme, host and port of a URL: the rest of it often holds a key.
+fn origin(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())
 }
 
 /// Milliseconds in the largest unit that they are whole in.

@@ -221,7 +221,7 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
         ),
         (
             tool("").replace("https", "ftp"),
-            "recado.toml:3:7: tool \"look_up\": url: \"ftp://crm.example/a\" is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/tickets\"",
+            "recado.toml:3:7: tool \"look_up\": url: this is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/tickets\"",
         ),
         (
             tool("").replace("crm.", "me:pass@crm."),
@@ -295,7 +295,7 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
     for (toml, said) in [
         (
             tool("cancel_url = \"/cancel\""),
-            "recado.toml:5:14: tool \"look_up\": cancel_url: \"/cancel\" is not an http:// or https:// URL; write instead: cancel_url = \"https://crm.example/recado/tickets\"",
+            "recado.toml:5:14: tool \"look_up\": cancel_url: this is not an http:// or https:// URL; write instead: cancel_url = \"https://crm.example/recado/tickets\"",
         ),
         (
             tool("duplicate = \"replace\""),
@@ -327,7 +327,7 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
         ),
         (
             "[hand_off]\nurl = \"crm\"\nsecret_file = \"none\"\n".to_owned(),
-            "recado.toml:2:7: hand_off.url: \"crm\" is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/unheard\"\n\
+            "recado.toml:2:7: hand_off.url: this is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/unheard\"\n\
              recado.toml:3:15: hand_off.secret_file: the credential file none can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret",
         ),
         (
@@ -572,9 +572,79 @@ fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
         said,
         "recado.toml:2:14: http.advertised: the URL that every tool is given, and logs, holds a credential; write instead: the URL without it: a callback proves itself with its own token"
     );
-    let keyed = Room::with(&tool("").replace("crm.example/a", "crm.example/a?key=s3cr3t"));
-    let summary = keyed.load().unwrap().0.summary().to_string();
-    assert!(summary.contains("POST https://crm.example/a?…, ") && !summary.contains("s3cr3t"), "{summary}");
+    for rest in ["a?key=s3cr3t", "hooks/s3cr3t", "a#s3cr3t", "s3cr3t/a?b#c"] {
+        let hand_off = format!("[hand_off]\nurl = \"https://hooks.example:8443/{rest}\"\nsecret_file = \"key\"\n");
+        let keyed = Room::with(&format!("{hand_off}{}", tool("").replace("crm.example/a", &format!("crm.example/{rest}"))));
+        keyed.write("key", "k");
+        let summary = keyed.load().unwrap().0.summary().to_string();
+        assert!(summary.contains("POST https://crm.example, ") && summary.contains("go to https://hooks.example:8443, "), "{summary}");
+        assert!(!summary.contains("s3cr3t"), "{summary}");
+    }
+}
+
+/// Wherever somebody writes one that should not, or misspells the setting.
+#[test]
+fn what_may_be_a_credential_is_repeated_nowhere_whatever_is_wrong_with_it() {
+    let flags = [
+        "hand_off.secret=s3cr3t",
+        "hand_off.secret-file=s3cr3t",
+        "hand_off.secretfile=s3cr3t",
+        "hand_off.tokn=s3cr3t",
+        "crm.anything=s3cr3t",
+        "hand_off={url=\"https://crm.example/\", secret=\"s3cr3t\"}",
+        "hand_off={url=\"https://crm.example/\", secret=\"s3cr3t\"",
+        "hand_off=s3cr3t",
+        "hand_off.url=s3cr3t",
+        "hand_off.url=ftp://crm.example/s3cr3t",
+        "hand_off.url=https://crm.example:0/s3cr3t",
+        "http.advertised=https://box.example/?key=s3cr3t",
+        "hand_off.secret:s3cr3t",
+        "hand_off.secret s3cr3t",
+        "tools=s3cr3t",
+        "tools=[{name=\"a\", url=\"https://crm.example/\", headers={Authorization=\"s3cr3t\"}}]",
+        "tools=[{name=\"a\", url=\"https://crm.example/\", headers={X-Key=\"s3cr3t\"}, colour=1}",
+    ];
+    let room = Room::with("");
+    for flag in flags {
+        let said = room.problems(&Sources { flags: vec![flag.to_owned()], ..room.sources() });
+        assert!(said.starts_with("flag --set ") && !said.contains("s3cr3t"), "{flag}: {said}");
+        if let Some((key, value)) = flag.split_once('=') {
+            let name = format!("RECADO_{}", key.to_uppercase().replace('.', "__"));
+            let said = room.problems(&Sources { environment: vec![(name.clone(), value.to_owned())], ..room.sources() });
+            assert!(said.starts_with(&format!("environment variable {name}: ")) && !said.contains("s3cr3t"), "{flag}: {said}");
+        }
+    }
+    let hand_off = |more: &str| format!("[hand_off]\nurl = \"https://crm.example/\"\nsecret_file = \"none\"\n{more}\n");
+    for toml in [
+        hand_off("secret = \"s3cr3t\""),
+        hand_off("secret_fil = \"s3cr3t\""),
+        "hand_off = \"s3cr3t\"\n".to_owned(),
+        "[hand_off]\nurl = \"https://crm.example/\"\nsecret_file = 5318008\n".to_owned(),
+        "[hand_off]\nurl = 5318008\nsecret_file = \"none\"\n".to_owned(),
+        tool("bearer = \"s3cr3t\""),
+        tool("bearer_fil = \"s3cr3t\""),
+        tool("bearer_file = 5318008"),
+        tool("headers = \"Bearer s3cr3t\""),
+        tool("headers.X-Key = 5318008"),
+        tool("headers.X-Key = [\"s3cr3t\"]"),
+        tool("headers.X-Key = \"s3cr3t\\n\""),
+        tool("headers.Authorization = \"s3cr3t\""),
+        tool("").replace("https://crm.example/a", "htps://crm.example/s3cr3t"),
+        tool("bearer_file = \"none\"").replace("https://crm.example/a", "http://crm.example/s3cr3t"),
+        "[hand_off]\nurl = \"http://crm.example/s3cr3t?key=s3cr3t\"\nsecret_file = \"none\"\n".to_owned(),
+        // No TOML.
+        hand_off("secret = s3cr3t"),
+        hand_off("secret = \"s3cr3t"),
+        hand_off("secret = 's3cr3t\n"),
+        hand_off("secret = \"\\s3cr3t\""),
+        hand_off("secret = \"a\" s3cr3t"),
+        hand_off("secret = 5318008s3cr3t"),
+        hand_off("secret: s3cr3t"),
+        hand_off("secret = [\"s3cr3t\""),
+    ] {
+        let said = said_of(&toml);
+        assert!(said.contains("recado.toml:") && !said.contains("s3cr3t") && !said.contains("5318008"), "{toml}{said}");
+    }
 }
 
 /// Every setting that the annotated default names, with values that none of them takes: whatever is proposed is accepted.
@@ -932,6 +1002,6 @@ fn the_summary_says_what_the_box_will_do() {
          It tells results after 650 ms of quiet.\n\
          Health and measures: http://127.0.0.1:8080; callbacks: http://127.0.0.1:8080.\n\
          Traces of calls, without words and numbers, are kept in data/traces.\n\
-         Tools:\n  look_up: POST https://crm.example/a, within 5 min, idempotent, up to 5 attempts, urgent\n"
+         Tools:\n  look_up: POST https://crm.example, within 5 min, idempotent, up to 5 attempts, urgent\n"
     );
 }

@@ -5,7 +5,7 @@ use recado_core::policy::{Audience, DuplicatePolicy, Language, Localised, Progre
 use reqwest::Url;
 use serde_json::Value as Json;
 
-use super::check::Checker;
+use super::check::{Checker, NO_URL};
 use super::gate::MIN_QUIET_MS;
 use super::headers;
 use super::template;
@@ -55,8 +55,7 @@ impl Tool {
         let url = match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
             _ => {
-                let what = format!("{text:?} is not an http:// or https:// URL");
-                return checker.error(&path, what, format!("{key} = \"https://crm.example/recado/tickets\""));
+                return checker.error(&path, NO_URL, format!("{key} = \"https://crm.example/recado/tickets\""));
             }
         };
         if url.port() == Some(0) {
@@ -67,7 +66,7 @@ impl Tool {
         }
         let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if url.scheme() == "http" && !on_this_machine && self.bearer_file.is_some() {
-            checker.warning(&path, "the bearer token travels unencrypted", format!("{key} = {:?}", text.replacen("http:", "https:", 1)));
+            checker.warning(&path, "the bearer token travels unencrypted", format!("{key} = \"https://…\""));
         }
         if url.scheme() == "http" && self.ca_file.is_some() {
             checker.warning(&place.join("ca_file"), "an http:// URL uses no certificates", "an https:// URL, or no ca_file");

@@ -251,4 +251,4 @@ pub(super) fn is_index(key: &str) -> bool {
 }
 
 /// The one list that layers add to: a tool may come in a file of its own.
-const TOOLS: &str = "tools";
+pub(super) const TOOLS: &str = "tools";

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use super::decode::{DecodeError, Fault};
 use super::problem::{Problem, Severity};
+use super::secret::may_hold_secret;
 use super::source::Source;
-use super::tree::{Node, Path, Value, is_index};
+use super::tree::{Node, Path, TOOLS, Value, is_index};
 
 /// A file that is not TOML.
 pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
@@ -22,6 +23,7 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
     let path = &error.path;
     let node = tree.at(path);
     let key = path.word();
+    let is_secret = may_hold_secret(path.keys().iter().map(String::as_str));
     let (what, instead) = match &error.fault {
         Fault::UnknownField { expected } => {
             let known = nearest(path.key(), expected);
@@ -30,6 +32,7 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
                 None => "there is no such setting".to_owned(),
             };
             let instead = match (known, node) {
+                (Some(known), _) if is_secret || may_hold_secret([known]) => format!("{known} = \"…\""),
                 (Some(known), Some(node)) => node.line(known),
                 _ => format!("one of {}", expected.join(", ")),
             };
@@ -42,6 +45,9 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
         }
         Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
         Fault::Mistyped { found, expected } => {
+            // A text in the place of a table is all that should stand in it.
+            let is_whole_table = found.starts_with("string") && (is_table(expected) || key == TOOLS);
+            let (found, node) = if is_secret || is_whole_table { (kind(found), None) } else { (found.as_str(), node) };
             let (what, instead) = mistyped(key, found, expected, node);
             let in_list = instead.split_once(" = ").filter(|_| is_index(path.key())).map(|(key, value)| format!("{key} = [{value}]"));
             (what, in_list.unwrap_or(instead))
@@ -50,7 +56,7 @@ pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
     };
     let place = match (&error.fault, node) {
         (_, None) => tree.place.clone(),
-        (Fault::UnknownField { .. } | Fault::Missing { .. }, Some(node)) => node.key_place.clone(),
+        (Fault::UnknownField { .. } | Fault::Missing { .. }, Some(node)) => node.key_place.clone().of_something_else(),
         (_, Some(node)) => node.place.clone(),
     };
     Problem { place, severity: Severity::Error, what: format!("{}: {what}", name_of(path, tree)), instead }
@@ -141,7 +147,7 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
             Some(value) => ("text in quotes", format!("{key} = {value:?}")),
             None => ("text in quotes", format!("{key} = \"…\"")),
         },
-        "a sequence" if key == "tools" => ("one [[tools]] table for each tool", "[[tools]]".to_owned()),
+        "a sequence" if key == TOOLS => ("one [[tools]] table for each tool", "[[tools]]".to_owned()),
         "a sequence" => match text {
             Some(text) => ("a list", format!("{key} = [{text:?}]")),
             None => ("a list", format!("{key} = […]")),
@@ -159,10 +165,25 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
             };
             return (format!("expected {range}, found {}", thing(found)), instead);
         }
-        table if table.starts_with("struct") || table == "a map" => ("a table", format!("[{key}]")),
+        table if is_table(table) => ("a table", format!("[{key}]")),
         other => (other, format!("{key} = {other}")),
     };
     (format!("expected {wanted}, found {}", thing(found)), instead)
+}
+
+/// Whether serde names a table.
+fn is_table(expected: &str) -> bool {
+    expected.starts_with("struct") || expected == "a map"
+}
+
+/// What serde calls a value, without the value.
+fn kind(found: &str) -> &str {
+    match found.split_once(' ') {
+        Some(("string", _)) => "a text",
+        Some(("integer" | "floating", _)) => "a number",
+        Some(("boolean", _)) => "true or false",
+        _ => found,
+    }
 }
 
 /// What serde calls a value, in the words of the file.

@@ -11,6 +11,7 @@ use rusqlite::{Connection, FileControl};
 
 use super::connection::{CHECKPOINT_PAGES, PAGE_BYTES};
 use super::files::sibling;
+use super::header::LOG;
 use super::reserve;
 
 /// Takes `bytes` of what is free on the disk for the store at `path`: for the log, up to what it needs between two checkpoints, and
@@ -25,7 +26,7 @@ pub(super) fn take(connection: &Connection, path: &Path, bytes: u64) -> io::Resu
     if !writes_in_place(path)? {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let log = sibling(path, "-wal");
+    let log = sibling(path, LOG);
     let has = fs::metadata(&log)?.len();
     if has < LOG_BYTES {
         // Zeros are no frame: reading the log ends before them, as it does before what is left there of an earlier round.
@@ -71,7 +72,7 @@ fn chunk(whole: u64) -> c_int {
 /// Whether what is written again in the file at `path` needs no other room than it has.
 #[allow(unsafe_code)]
 fn writes_in_place(path: &Path) -> io::Result<bool> {
-    let file = fs::File::open(sibling(path, "-wal"))?;
+    let file = fs::File::open(sibling(path, LOG))?;
     let mut found = std::mem::MaybeUninit::<libc::statfs>::uninit();
     // SAFETY: the descriptor is open for as long as `file` lives; `found` is read only when the call says that it has filled it.
     let found = unsafe {

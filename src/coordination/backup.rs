@@ -11,11 +11,11 @@ use recado_core::time::Wall;
 use rusqlite::Connection;
 
 use super::error::{BackupError, OpenError, from_io};
-use super::files::{self, directory, private_file, sibling, sync_directory};
+use super::files::{directory, is_gone, private_file, sibling, sync_directory};
 use super::reserve::{self, free_bytes};
 use super::set_aside::{PARTS, remove};
-use super::standing::Standing;
-use super::{check, connection, schema};
+use super::standing::{Standing, free_name};
+use super::{check, connection, header};
 
 /// Makes a backup of the store at `path`, and removes the oldest beyond `keep`. It reads beside a running box and disturbs
 /// no commit, but the log can't begin anew while it reads.
@@ -56,7 +56,7 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
     }
     let number = numbered(path).first().map_or(1, |(number, _)| number.saturating_add(1));
     let target = sibling(path, &format!("{INFIX}{number}"));
-    write_whole(connection, &temporary, |temporary| fs::rename(temporary, &target).and_then(|()| sync_directory(&target)))?;
+    write_whole(connection, &temporary, |file| verify(file).map_err(|what| BackupError::Damaged { what }), &target)?;
     for (_, old) in numbered(path).into_iter().skip(keep.max(1) as usize) {
         if let Err(error) = fs::remove_file(&old) {
             tracing::warn!(file = %old.display(), %error, "an old backup could not be removed");
@@ -67,32 +67,71 @@ pub(super) fn make(connection: &Connection, path: &Path, keep: u32) -> Result<Pa
 
 /// Writes all that the connection reads in the place of its file, of which something is not there any more. What somebody else has put there
 /// is kept under another name, which this returns.
+///
+/// Cut short, it is gone on with by [`finish_put_back`].
 pub(super) fn put_back(connection: &Connection, path: &Path, standing: &Standing) -> Result<Option<PathBuf>, BackupError> {
+    let failed = |reason: String| BackupError::Write { file: path.to_owned(), reason };
+    if !standing.can_keep_foreign(path) {
+        return Err(failed("too many files were put in its place before: move its *.foreign-* files away".to_owned()));
+    }
     let needed = bytes(connection)?;
     if free_bytes(directory(path)).is_ok_and(|free| free < needed) {
         return Err(BackupError::NoSpace { needed });
     }
-    let temporary = sibling(path, RESTORING);
-    write_whole(connection, &temporary, |temporary| {
-        let kept = standing.keep_foreign(path)?;
-        // A log that is left there belongs to another file, and must not be read into this one.
-        for part in PARTS.iter().skip(1) {
-            remove(&sibling(path, part))?;
-        }
-        fs::rename(temporary, path).and_then(|()| sync_directory(path))?;
-        Ok(kept)
+    let (temporary, whole) = (sibling(path, RESTORING), sibling(path, WHOLE));
+    // Nothing that is found wrong with the copy is wrong with what was copied.
+    let check = |file: &Path| {
+        let connection = connection::open_unchanging(file).map_err(|error| error.to_string())?;
+        check::quick(&connection).map_err(|error| error.to_string())?.map_or(Ok(()), Err)
+    };
+    write_whole(connection, &temporary, |file| check(file).map_err(failed), &whole)?;
+    let placed = standing.keep_foreign(path).and_then(|kept| take_its_place(path).map(|()| kept));
+    placed.map_err(|error| {
+        // It is written again later, with what comes until then.
+        drop(fs::remove_file(&whole));
+        failed(error.to_string())
     })
 }
 
-/// Writes all that the connection reads to `temporary`, durably and checked, and then has it `place` that; or nothing is left of it.
-fn write_whole<T>(connection: &Connection, temporary: &Path, place: impl FnOnce(&Path) -> io::Result<T>) -> Result<T, BackupError> {
+/// Goes on with what [`put_back`] was cut short in: the copy was whole, and what stands in its place is older, or somebody
+/// else's.
+pub(super) fn finish_put_back(path: &Path) -> io::Result<()> {
+    if !sibling(path, WHOLE).exists() {
+        return Ok(());
+    }
+    if !is_gone(path)
+        && let Some(kept) = free_name(path)
+    {
+        tracing::warn!(path = %path.display(), kept = %kept.display(), "the store was being written again: what stands in its place is kept");
+        fs::rename(path, kept)?;
+    }
+    take_its_place(path)
+}
+
+/// The copy that is whole takes the place of the store at `path`, of which its own log is removed first: it must not be read into another file.
+fn take_its_place(path: &Path) -> io::Result<()> {
+    for part in PARTS.iter().skip(1) {
+        remove(&sibling(path, part))?;
+    }
+    sync_directory(path)?;
+    fs::rename(sibling(path, WHOLE), path).and_then(|()| sync_directory(path))
+}
+
+/// Writes all that the connection reads to `target`, by way of `temporary`: durably, and checked, or not at all.
+fn write_whole(
+    connection: &Connection,
+    temporary: &Path,
+    check: impl Fn(&Path) -> Result<(), BackupError>,
+    target: &Path,
+) -> Result<(), BackupError> {
     let about = |error: io::Error| BackupError::Write { file: temporary.to_owned(), reason: error.to_string() };
     // What is left of one that was cut short. It is made empty, so that nobody else may ever read it.
     drop(fs::remove_file(temporary));
     drop(private_file(temporary).map_err(about)?);
     let written = connection.execute("VACUUM INTO ?", [temporary.to_string_lossy()]).map_err(BackupError::from).and_then(|_| {
-        verify(temporary).map_err(|what| BackupError::Damaged { what })?;
-        File::open(temporary).and_then(|file| file.sync_all()).and_then(|()| place(temporary)).map_err(about)
+        check(temporary)?;
+        File::open(temporary).and_then(|file| file.sync_all()).map_err(about)?;
+        fs::rename(temporary, target).and_then(|()| sync_directory(target)).map_err(about)
     });
     if written.is_err() {
         drop(fs::remove_file(temporary));
@@ -131,14 +170,17 @@ pub(super) fn restore_newest(path: &Path, new: &Path) -> Result<Option<PathBuf>,
 /// Whether a backup is whole, ours, not newer than this program, and what is owed reads back. What is over and does not read back is no
 /// worse in a backup than in the store.
 pub(super) fn verify(file: &Path) -> Result<(), String> {
-    files::inspect(file).map_err(|error| error.to_string())?;
+    let refused = |error: OpenError| match error {
+        OpenError::Corrupt { what, .. } => what,
+        error => error.to_string(),
+    };
+    header::inspect(file).map_err(refused)?;
+    if header::may_only_be_read(file) {
+        return Err("its first page says that it may only be read".to_owned());
+    }
     let about = |error: rusqlite::Error| error.to_string();
     let connection = connection::open_unchanging(file).map_err(about)?;
-    let whose: i64 = connection.pragma_query_value(None, "application_id", |row| row.get(0)).map_err(about)?;
-    let version = schema::version(&connection).map_err(about)?;
-    if whose != schema::APPLICATION_ID || version < 1 {
-        return Err("it is empty, or no store of recado".to_owned());
-    }
+    connection::refuse_marks(&connection, file, true).map_err(refused)?;
     match check::all(&connection).map_err(about)?.damage {
         None => Ok(()),
         Some(what) => Err(what),
@@ -157,6 +199,8 @@ fn numbered(path: &Path) -> Vec<(u64, PathBuf)> {
 const INFIX: &str = ".backup-";
 pub(super) const MAKING: &str = ".backup-new";
 pub(super) const RESTORING: &str = ".restoring";
+/// A copy of all that a store holds, which is to take its place.
+const WHOLE: &str = ".whole";
 
 /// How old the newest may become.
 const BACKUP_EVERY: Duration = Duration::from_secs(24 * 60 * 60);

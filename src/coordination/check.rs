@@ -77,7 +77,8 @@ fn damage(connection: &Connection, how: &str) -> rusqlite::Result<Option<String>
     // The check calls a page that the disk does not give up a damaged one. It may give it up yet; only reading says which it is.
     match connection.query_row("SELECT count(*) FROM dbstat", [], |_| Ok(())) {
         Err(error) if !says_damaged(&error) => Err(error),
-        _ => Ok(Some(verdict)),
+        // Before what it has found it says in which database.
+        _ => Ok(Some(verdict.lines().find(|line| !line.starts_with("***")).unwrap_or(&verdict).to_owned())),
     }
 }
 

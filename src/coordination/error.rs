@@ -38,6 +38,12 @@ pub enum OpenError {
         /// The store.
         path: PathBuf,
     },
+    /// A directory stands where a file of the store's belongs: move it away. Nobody but its owner knows what it is.
+    #[error("{} is a directory, and a file of the store's belongs there: move it away", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The disk is full: free some space.
     #[error("no space left for {}: free some space on its disk", path.display())]
     Full {
@@ -147,6 +153,10 @@ pub enum CommitError {
     /// It is opened anew when the calls are over.
     #[error("the store has to be opened anew: {0}")]
     Restart(String),
+    /// Something of the store is not in its place, and could not be written again yet: free some space, or see what is in the way. What is
+    /// refused so would be lost.
+    #[error("{0}")]
+    Displaced(String),
     /// The disk did not do what it was told. If power is cut before it works again, the commit may be found after the restart.
     #[error("the disk failed: {0}")]
     Io(String),
@@ -166,6 +176,7 @@ impl CommitError {
             Self::Locked => "locked",
             Self::Corrupt(_) => "corrupt",
             Self::Restart(_) => "restart",
+            Self::Displaced(_) => "displaced",
             Self::Io(_) => "io",
             Self::Closed => "closed",
         }
@@ -274,19 +285,38 @@ impl BackupError {
     /// Whether no other try can read more of the store: what it holds is damaged, or was cut off.
     pub(super) fn is_for_good(&self) -> bool {
         match self {
-            Self::Damaged { .. } => true,
             Self::Read(error) => {
-                says_damaged(error)
-                    || error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ)
+                let is_cut = error.sqlite_error().is_some_and(|error| error.extended_code == rusqlite::ffi::SQLITE_IOERR_SHORT_READ);
+                is_cut || is_corrupt(error)
             }
-            Self::NoSpace { .. } | Self::Write { .. } => false,
+            Self::NoSpace { .. } | Self::Write { .. } | Self::Damaged { .. } => false,
         }
     }
 }
 
-/// Whether the engine has read something that is no part of a database: a page, or the first one.
-pub(super) fn says_damaged(error: &rusqlite::Error) -> bool {
+/// Whether the engine has read a page that is none.
+pub(super) fn is_corrupt(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Whether the engine has read something that is no part of a database: a page, or the first one; or of no database with our schema: what
+/// is asked for and what is written fit the schema that it says it has.
+pub(super) fn says_damaged(error: &rusqlite::Error) -> bool {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => true,
+        // The engine's word for SQL, or a first page, that makes no sense to it.
+        Some(ErrorCode::Unknown | ErrorCode::TooBig | ErrorCode::TypeMismatch | ErrorCode::ConstraintViolation) => true,
+        Some(_) => false,
+        None => matches!(
+            error,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::Utf8Error(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::InvalidColumnName(_)
+                | rusqlite::Error::QueryReturnedNoRows
+        ),
+    }
 }
 
 /// The error for what the operating system said about `path`.
@@ -296,6 +326,7 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
         io::ErrorKind::PermissionDenied => OpenError::Permission { path },
         io::ErrorKind::ReadOnlyFilesystem => OpenError::ReadOnly { path },
         io::ErrorKind::StorageFull => OpenError::Full { path },
+        io::ErrorKind::IsADirectory => OpenError::Directory { path },
         // What belongs to the store is opened without following links.
         _ if error.raw_os_error() == Some(libc::ELOOP) => {
             let reason = "it is a link: put the file itself there, or correct the store's path".to_owned();
@@ -309,8 +340,8 @@ pub(super) fn from_io(error: &io::Error, path: &Path) -> OpenError {
 pub(super) fn from_engine(error: &rusqlite::Error, path: &Path) -> OpenError {
     let path = path.to_owned();
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt) => OpenError::Corrupt { path, what: error.to_string() },
-        Some(ErrorCode::NotADatabase) => super::files::not_a_database(&path),
+        Some(ErrorCode::NotADatabase) => super::header::not_a_database(&path),
+        _ if says_damaged(error) => OpenError::Corrupt { path, what: error.to_string() },
         Some(ErrorCode::ReadOnly) => OpenError::ReadOnly { path },
         Some(ErrorCode::DiskFull) => OpenError::Full { path },
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => OpenError::InUse { path, pid: None },

@@ -13,12 +13,12 @@ use serde::Serialize;
 
 use super::backup::{self, backups};
 use super::check::{self, Findings};
-use super::connection;
 use super::files::{self, directory, sibling};
 use super::reserve::{Reserve, free_bytes};
 use super::rows::WAITING;
-use super::schema;
 use super::set_aside::{self, listed};
+use super::standing::foreign_files;
+use super::{connection, header, schema};
 use crate::config::open_file;
 
 /// What was found.
@@ -46,6 +46,8 @@ pub struct Examination {
     pub is_missing: bool,
     /// Damaged stores that were set aside, and what says that one was not there.
     pub set_aside: Vec<PathBuf>,
+    /// What was put in the store's place while it was in use.
+    pub foreign: Vec<PathBuf>,
     /// Whether a damaged store is being set aside, and the next start goes on with it.
     pub set_aside_under_way: bool,
     /// Backups, the newest first.
@@ -142,8 +144,9 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
         free_bytes: free_bytes(directory(path)).ok(),
         reserve: Reserve::is_there(path),
         reserve_can_be_made: Reserve::can_be_made(path),
-        is_missing: files::is_missing(path),
+        is_missing: header::is_missing(path),
         set_aside: listed(path),
+        foreign: foreign_files(path),
         set_aside_under_way: set_aside::is_under_way(path),
         backups: backups(path).into_iter().map(backup).collect(),
         is_backup_due: backup::is_backup_due(path, now, Duration::ZERO),
@@ -154,9 +157,10 @@ pub fn examine(path: &Path, now: Wall) -> Examination {
 
 /// Files that only something that was cut short leaves behind. While the box runs they may be in use.
 pub(super) fn leftovers(path: &Path) -> Vec<PathBuf> {
-    let names = [backup::MAKING, backup::RESTORING, super::loss::EXAMINED, set_aside::NOTE_NEW];
+    let names = [backup::MAKING, backup::RESTORING, super::salvage::EXAMINED, set_aside::NOTE_NEW];
     let files = names.iter().flat_map(|name| set_aside::PARTS.iter().map(move |part| sibling(path, &format!("{name}{part}"))));
-    files.filter(|file| file.exists()).collect()
+    // A link that leads nowhere is there, too.
+    files.filter(|file| fs::symlink_metadata(file).is_ok()).collect()
 }
 
 /// Who has the store, as its lock says.
@@ -183,7 +187,7 @@ fn sizes(path: &Path) -> BTreeMap<String, u64> {
 }
 
 fn read(path: &Path, now: Wall) -> Result<Contents, String> {
-    match files::inspect(path) {
+    match header::inspect(path) {
         _ if path.try_exists().is_ok_and(|there| !there) => return Err("there is no store: start the box once".to_owned()),
         Err(error) => return Err(error.to_string()),
         Ok(_) => {}

@@ -1,4 +1,4 @@
-//! The store's files: its directory, the lock that keeps a second instance out, and what the header says before any engine opens it.
+//! The store's files: its directory, the lock that keeps a second instance out, and whose they are.
 //!
 //! Beside `state.db` stand SQLite's own `-wal` and `-shm`, `state.db.lock`, and `state.db.reserve`.
 
@@ -9,8 +9,6 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 
 use super::error::{OpenError, from_io};
-use super::{schema, set_aside};
-use crate::config::open_file;
 
 /// Holds the store against a second instance. The kernel frees it when the process ends, however it ends.
 #[derive(Debug)]
@@ -54,8 +52,8 @@ impl Lock {
     pub(super) fn stands(&self, path: &Path) -> bool {
         let (Ok(held), found) = (self.0.metadata(), fs::symlink_metadata(sibling(path, LOCK))) else { return true };
         match found {
-            Ok(found) => (found.dev(), found.ino()) == (held.dev(), held.ino()),
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
+            Ok(found) => found.ino() == held.ino(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory),
         }
     }
 }
@@ -84,57 +82,6 @@ pub(super) fn create_file(path: &Path) -> Result<(), OpenError> {
         file.set_permissions(fs::Permissions::from_mode(FILE_MODE)).map_err(about)?;
     }
     sync_directory(path).map_err(about)
-}
-
-/// Refuses, by its first bytes, a file that is no store of ours or that a newer program wrote. It only reads. Says whether the file is
-/// there and has held a store, by what stands beside it.
-pub(super) fn inspect(path: &Path) -> Result<bool, OpenError> {
-    let mut header = Vec::new();
-    match open_file(path) {
-        Ok(file) => file.take(HEADER_BYTES as u64).read_to_end(&mut header).map_err(|error| from_io(&error, path))?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(from_io(&error, path)),
-    };
-    // An empty file is what a cut leaves between the file's creation and its first page.
-    let has_held_a_store = has_held_a_store(path);
-    if header.is_empty() {
-        return Ok(has_held_a_store);
-    }
-    if header.len() < HEADER_BYTES || !header.starts_with(MAGIC) {
-        return Err(not_a_database(path));
-    }
-    let application_id = number(&header, APPLICATION_ID_AT);
-    // Zero as long as the first migration is only in the write-ahead log.
-    if application_id != 0 && application_id != schema::APPLICATION_ID {
-        return Err(OpenError::NotAStore { path: path.to_owned() });
-    }
-    let found = number(&header, USER_VERSION_AT);
-    if application_id == schema::APPLICATION_ID && found > schema::VERSION {
-        return Err(OpenError::Newer { path: path.to_owned(), found, known: schema::VERSION });
-    }
-    Ok(has_held_a_store)
-}
-
-/// The error for a file at `path` that is no database: a damaged store where one has been before, somebody else's file elsewhere.
-pub(super) fn not_a_database(path: &Path) -> OpenError {
-    let path = path.to_owned();
-    if has_held_a_store(&path) {
-        return OpenError::Corrupt { path, what: "its first page is not a database's".to_owned() };
-    }
-    OpenError::NotAStore { path }
-}
-
-/// Only a store of ours that has been opened has a reserve, a backup or one that was set aside beside it.
-fn has_held_a_store(path: &Path) -> bool {
-    sibling(path, super::reserve::SUFFIX).exists()
-        || !super::backup::backups(path).is_empty()
-        || set_aside::is_under_way(path)
-        || !set_aside::listed(path).is_empty()
-}
-
-/// Whether there is no file at `path` although there has been a store. Whoever wanted to begin anew would have taken what belongs to it, too.
-pub fn is_missing(path: &Path) -> bool {
-    is_gone(path) && has_held_a_store(path)
 }
 
 /// Whether there is no file at `path`.
@@ -196,7 +143,7 @@ fn user(path: &Path) -> Option<(u32, u32)> {
 }
 
 /// Everything whose name begins with that of the store.
-pub(super) fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
+fn all(path: &Path) -> impl Iterator<Item = PathBuf> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let entries = fs::read_dir(directory(path)).into_iter().flatten().filter_map(Result::ok);
     entries.filter(move |entry| entry.file_name().to_string_lossy().starts_with(&name)).map(|entry| entry.path())
@@ -231,16 +178,6 @@ pub(super) fn private_file(path: &Path) -> io::Result<File> {
 fn private(options: &mut OpenOptions, path: &Path) -> Result<File, OpenError> {
     options.mode(FILE_MODE).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(|error| from_io(&error, path))
 }
-
-fn number(header: &[u8], at: usize) -> i64 {
-    header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, |bytes| i64::from(u32::from_be_bytes(bytes)))
-}
-
-/// How a database file begins, and where its header says whose it is (SQLite's file format, section 1.3).
-const MAGIC: &[u8] = b"SQLite format 3\0";
-const HEADER_BYTES: usize = 100;
-const USER_VERSION_AT: usize = 60;
-const APPLICATION_ID_AT: usize = 68;
 
 /// The store holds what callers said and a secret: nobody else's.
 const DIRECTORY_MODE: u32 = 0o700;

@@ -13,10 +13,10 @@ use super::files::{self, Lock};
 use super::reserve::Reserve;
 use super::retention::Retention;
 use super::rows;
-use super::standing::Standing;
+use super::standing::{Fault, Standing};
 use super::stats::{Stats, Tally};
 use super::store::Options;
-use super::{ahead, backup, connection, set_aside};
+use super::{ahead, backup, connection, log, set_aside};
 
 /// Owns the connection that writes, and what it needs to go on when the disk does not.
 #[derive(Debug)]
@@ -29,8 +29,8 @@ pub(super) struct Committer {
     boot: BootId,
     reopen_after: Duration,
     standing: Standing,
-    /// When the store could last not be written again into its place.
-    not_put_back: Option<Instant>,
+    /// When the store could last not be written again into its place, and why.
+    not_put_back: Option<(Instant, String)>,
     /// Transactions that were answered as failed with the disk: each may be found in the file when it is open again.
     doubtful: Vec<Vec<Write>>,
     // Dropped last: the store is ours until its connection is closed.
@@ -44,6 +44,10 @@ enum State {
     Failed {
         since: Instant,
         reason: CommitError,
+    },
+    /// What it held can't be had any more: whoever opens the store anew finds that on record.
+    GivenUp {
+        reason: String,
     },
 }
 
@@ -120,8 +124,12 @@ impl Committer {
         self.reserve.release(|bytes| ahead::take(connection, path, bytes))
     }
 
-    /// What is done from time to time: makes the reserve again when there is room.
+    /// What is done from time to time: sees that the store is in its place, and makes the reserve again when there is room.
     pub(super) fn tend(&mut self) {
+        // The reserve's place is beside the store, which stands there first.
+        if let Err(CommitError::Displaced(_)) = self.connection() {
+            return;
+        }
         let was_spent = self.reserve.spent();
         self.reserve.restore(Instant::now());
         if was_spent
@@ -137,8 +145,6 @@ impl Committer {
     /// all is well.
     pub(super) fn look_after(&mut self) -> bool {
         self.tend();
-        // It sees whether the file is in its place.
-        let _ = self.connection();
         if !self.stats.read().writable {
             let tried = self.connection().and_then(|connection| Ok(connection.execute("UPDATE box SET reopened = reopened", [])?));
             if let Err(reason @ CommitError::Io(_)) = &tried
@@ -186,21 +192,30 @@ impl Committer {
     /// The connection, where the store is this process's and in its place.
     fn connection(&mut self) -> Result<&Connection, CommitError> {
         self.keep_lock()?;
-        if let State::Failed { since, reason } = &self.connection {
-            let reason = reason.clone();
-            if since.elapsed() < self.reopen_after {
-                return Err(reason);
+        match &self.connection {
+            State::Failed { since, reason } if since.elapsed() < self.reopen_after => return Err(reason.clone()),
+            State::Failed { reason, .. } => {
+                let reason = reason.clone();
+                if self.standing.fault(&self.path) == Some(Fault::Moved) && !files::is_gone(&self.path) {
+                    // Not even what it held can be compared with that.
+                    let what = "another file stands in its place, which could not be opened again";
+                    self.stats.must_restart(what);
+                    self.give_up(what);
+                } else {
+                    self.reopen(reason, None);
+                }
             }
-            self.reopen(reason, None);
-        }
-        if let Some(what) = self.standing.fault(&self.path)
-            && matches!(self.connection, State::Open(_))
-        {
-            self.put_back(what)?;
+            State::Open(_) => {
+                if let Some(fault) = self.standing.fault(&self.path) {
+                    self.stand_again(fault)?;
+                }
+            }
+            State::GivenUp { .. } => {}
         }
         match &self.connection {
             State::Open(connection) => Ok(connection),
             State::Failed { reason, .. } => Err(reason.clone()),
+            State::GivenUp { reason } => Err(CommitError::Restart(reason.clone())),
         }
     }
 
@@ -218,68 +233,92 @@ impl Committer {
             // There may be room when the reserve is given up.
             Err(OpenError::Full { .. }) => Err(CommitError::Full),
             Err(error) => {
-                // What the connection holds may be nowhere else: it is kept.
                 let reason = format!("the store's lock was removed while it was in use ({error})");
-                self.stats.must_restart(&reason);
-                Err(CommitError::Restart(reason))
+                if matches!(error, OpenError::InUse { .. }) {
+                    self.stats.must_restart(&reason);
+                    return Err(CommitError::Restart(reason));
+                }
+                Err(self.is_displaced(reason))
             }
         }
     }
 
-    /// Writes the store again, whole, from what its connection has open, and goes on with that. Where it can't be written now, nothing is
-    /// promised that only this connection would have; where it can't be read, what stands there is not taken for it.
-    fn put_back(&mut self, what: &str) -> Result<(), CommitError> {
+    /// What the connection holds may be nowhere else: it is kept open, and nothing more is promised on it.
+    fn is_displaced(&self, reason: String) -> CommitError {
+        self.stats.displaced(Some(reason.clone()));
+        CommitError::Displaced(reason)
+    }
+
+    /// Has the files stand in their place again: opens them again where they hold all that the connection does, and writes them again, whole,
+    /// where they do not. Where that can't be done now, nothing is promised that only this connection would have; where it can't be done any
+    /// more, what stands there is not taken for the store.
+    fn stand_again(&mut self, fault: Fault) -> Result<(), CommitError> {
         let State::Open(connection) = &self.connection else { return Ok(()) };
-        let refused = Err(CommitError::Restart(what.to_owned()));
-        if self.not_put_back.is_some_and(|tried| tried.elapsed() < self.reopen_after) {
-            return refused;
+        if let Some((tried, reason)) = &self.not_put_back
+            && tried.elapsed() < self.reopen_after
+        {
+            return Err(CommitError::Displaced(reason.clone()));
         }
-        let path = self.path.display();
-        let mut written = backup::put_back(connection, &self.path, &self.standing);
-        // What is kept back for a full disk is for what was promised.
-        if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
-            written = backup::put_back(connection, &self.path, &self.standing);
-        }
-        match written {
-            Ok(None) => tracing::error!(%path, "{what}: it was written again, whole"),
-            Ok(Some(kept)) => tracing::error!(%path, put_there = %kept.display(), "{what}: it was written again, whole"),
-            Err(error) => {
-                tracing::error!(%path, %error, "{what}, and could not be written again");
-                self.not_put_back = Some(Instant::now());
-                if !error.is_for_good() {
-                    self.stats.must_restart(what);
-                    return refused;
+        let (what, path) = (fault.text(), self.path.display());
+        let is_whole = match fault {
+            Fault::Moved => false,
+            Fault::LogLost => connection::log_is_in_file(connection).unwrap_or_default(),
+            Fault::IndexLost => true,
+        };
+        if is_whole {
+            tracing::warn!(%path, "{what}: the store is opened again");
+        } else {
+            let mut written = backup::put_back(connection, &self.path, &self.standing);
+            // What is kept back for a full disk is for what was promised.
+            if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
+                written = backup::put_back(connection, &self.path, &self.standing);
+            }
+            match written {
+                Ok(None) => tracing::error!(%path, "{what}: it was written again, whole"),
+                Ok(Some(kept)) => tracing::error!(%path, put_there = %kept.display(), "{what}: it was written again, whole"),
+                Err(error) if error.is_for_good() => {
+                    let damaged = format!("the store is damaged ({what})");
+                    tracing::error!(%path, %error, "{damaged}");
+                    self.stats.must_restart(&damaged);
+                    self.give_up(&damaged);
+                    return Err(CommitError::Restart(damaged));
                 }
-                let damaged = format!("the store is damaged ({what})");
-                self.stats.must_restart(&damaged);
-                self.give_up(&damaged);
-                return Err(CommitError::Restart(damaged));
+                Err(error) => {
+                    let reason = format!("{what}, and can't be written again ({error})");
+                    tracing::error!(%path, "{reason}");
+                    self.not_put_back = Some((Instant::now(), reason.clone()));
+                    return Err(self.is_displaced(reason));
+                }
             }
         }
         self.not_put_back = None;
-        if let Err(error) = connection::leave_log(connection) {
-            tracing::warn!(%error, "what was put in the place of the store's log may be removed");
-        }
-        self.reopen(CommitError::Restart(what.to_owned()), None);
+        self.stats.displaced(None);
+        self.reopen(CommitError::Displaced(what.to_owned()), None);
         Ok(())
     }
 
     /// What the connection holds is lost. What stands in the store's place, an older state or somebody else's, is moved out of it, so that the
     /// next to open it has a loss on record.
     fn give_up(&mut self, what: &str) {
-        let State::Open(connection) = &self.connection else { return };
-        if let Err(error) = connection::leave_log(connection) {
+        self.leave_log();
+        let set_aside = if files::is_gone(&self.path) {
+            set_aside::set_aside_missing(&self.path, self.boot)
+        } else {
+            set_aside::set_aside(&self.path, self.boot, what)
+        };
+        if let Err(error) = set_aside {
+            tracing::error!(path = %self.path.display(), %error, "what stands in the store's place could not be moved: it is no state to go on with");
+        }
+        self.connection = State::GivenUp { reason: what.to_owned() };
+    }
+
+    /// Has what is closed next leave the file and the log as they are.
+    fn leave_log(&self) {
+        if let State::Open(connection) = &self.connection
+            && let Err(error) = connection::leave_log(connection)
+        {
             tracing::warn!(%error, "what is left of the store's log may be moved into its file");
         }
-        let moved = if self.standing.has_moved(&self.path) {
-            self.standing.keep_foreign(&self.path).map(drop).map_err(|error| error.to_string())
-        } else {
-            set_aside::set_aside(&self.path, self.boot, what).map(drop).map_err(|error| error.to_string())
-        };
-        if let Err(error) = moved {
-            tracing::error!(path = %self.path.display(), error, "what stands in the store's place could not be moved: it is no state to go on with");
-        }
-        self.connection = State::Failed { since: Instant::now(), reason: CommitError::Restart(what.to_owned()) };
     }
 
     /// Closes the file and opens it again, after the disk has failed. Says whether it holds what is `unanswered`, durably.
@@ -288,9 +327,11 @@ impl Committer {
     /// the file is read and checked anew. What the log holds may have been dropped too, and would hide all that is written
     /// behind it from the recovery of a power cut: it is written once more, into the file itself, and the log begins anew.
     fn reopen(&mut self, reason: CommitError, unanswered: Option<Vec<Write>>) -> bool {
-        // Closed first: the new connection must not share the old one's view of the log.
+        // Closed first, and without moving anything: the new connection must not share the old one's view of the log, and looks at it itself.
+        self.leave_log();
         self.connection = State::Failed { since: Instant::now(), reason };
-        let reopened = connection::open(&self.path, true, false, 0).map_err(CommitError::from).and_then(|connection| {
+        let opened = log::refuse_damaged(&self.path).and_then(|_| connection::open(&self.path, true, false, 0));
+        let reopened = opened.map_err(CommitError::from).and_then(|connection| {
             connection::empty_log(&connection)?;
             connection.execute("UPDATE box SET reopened = reopened + 1", [])?;
             let found =
@@ -328,13 +369,20 @@ impl Drop for Committer {
     /// Where something of the store has gone, the connection alone has what was promised.
     fn drop(&mut self) {
         let fault = if matches!(self.connection, State::Open(_)) { self.standing.fault(&self.path) } else { None };
-        if let Some(what) = fault
-            && self.keep_lock().is_ok()
-        {
-            self.not_put_back = None;
-            if self.put_back(what).is_err() {
-                self.give_up(what);
+        let Some(fault) = fault.filter(|_| self.keep_lock().is_ok()) else { return };
+        self.not_put_back = None;
+        if self.stand_again(fault).is_ok() {
+            return;
+        }
+        // What could wait for somebody to make room can't any more.
+        self.not_put_back = None;
+        let makes_room = !self.standing.can_keep_foreign(&self.path) && set_aside::set_aside(&self.path, self.boot, fault.text()).is_ok();
+        if makes_room && self.stand_again(fault).is_ok() {
+            if let Err(error) = set_aside::done(&self.path) {
+                tracing::error!(%error, "the next start takes a backup, although the store is whole");
             }
+        } else if matches!(self.connection, State::Open(_)) {
+            self.give_up(fault.text());
         }
     }
 }

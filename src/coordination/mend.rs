@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use rusqlite::Connection;
@@ -10,8 +10,8 @@ use rusqlite::Connection;
 use super::error::{CommitError, OpenError, from_engine};
 use super::examine::leftovers;
 use super::files::{self, Lock};
-use super::reserve::Reserve;
-use super::set_aside::was_missing;
+use super::reserve::{self, Reserve};
+use super::set_aside::{NOTE, PARTS, was_missing};
 use super::store::{Options, Store};
 use super::{backup, check, connection, retention};
 
@@ -30,6 +30,16 @@ pub fn mend(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
     give()?;
     let given = given.iter().map(|file| format!("gave {} to the user that runs the box", file.display()));
     Ok(given.chain(done?).collect())
+}
+
+/// Directories that stand where a file of the store's belongs, and keep the box from making it. What is in them is somebody's: nobody removes
+/// them unasked.
+pub fn in_the_way(path: &Path) -> Vec<PathBuf> {
+    // Of the store itself more is said, by whoever reads it.
+    let own = PARTS.iter().skip(1).chain(&[reserve::SUFFIX, files::LOCK, NOTE]).map(|suffix| files::sibling(path, suffix));
+    // What a leftover's link leads to stays where it is.
+    let is_directory = |file: &PathBuf| fs::symlink_metadata(file).is_ok_and(|found| found.is_dir());
+    own.chain(leftovers(path)).filter(is_directory).collect()
 }
 
 fn mend_files(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> {
@@ -58,7 +68,7 @@ fn mend_files(path: &Path, options: &Options) -> Result<Vec<String>, OpenError> 
             format!("set the damaged store aside as {} and put {by} in its place", loss.set_aside.display())
         };
         let (unknown, uncertain) = (loss.operations_unknown, loss.deliveries_uncertain);
-        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain"));
+        done.push(format!("{what}; {unknown} operations are not known, {uncertain} closings uncertain, and are told so when the box runs"));
     }
     if !reserve_was_held && Reserve::new(path, Instant::now()).held() {
         done.push("made the reserve for a full disk".to_owned());

@@ -1,4 +1,4 @@
-//! Looking in: what waits and what runs, read beside the writer and without disturbing it.
+//! Looking in: what waits and what is under way, read beside the writer and without disturbing it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +34,8 @@ pub struct Pending {
     pub deliveries: Vec<PendingDelivery>,
     /// How many there are in all.
     pub deliveries_total: u64,
-    /// Operations under way, in the order of acceptance, at most [`ROWS_MAX`].
+    /// Operations under way, and those that have ended or are unknown and have no closing yet, in the order of acceptance, at most
+    /// [`ROWS_MAX`].
     pub operations: Vec<OperationRecord>,
     /// How many there are in all.
     pub operations_total: u64,
@@ -124,13 +125,13 @@ impl Reader {
             let language = of.first().map_or(Language::default(), |batch: &BatchRecord| batch.language);
             deliveries.push(PendingDelivery { claim: claims.get(&record.id).copied(), language, record });
         }
-        let sql = format!("SELECT * FROM operation WHERE {UNDER_WAY} ORDER BY sequence LIMIT ?");
+        let sql = format!("SELECT * FROM operation WHERE {OWED} ORDER BY sequence LIMIT ?");
         let operations = rows::operations(&snapshot, &sql, [ROWS_MAX])?;
         Ok(Pending {
             deliveries,
             deliveries_total: rows::number(&snapshot, &format!("SELECT count(*) FROM delivery WHERE {WAITING}"))?,
             operations,
-            operations_total: rows::number(&snapshot, &format!("SELECT count(*) FROM operation WHERE {UNDER_WAY}"))?,
+            operations_total: rows::number(&snapshot, &format!("SELECT count(*) FROM operation WHERE {OWED}"))?,
         })
     }
 
@@ -179,7 +180,10 @@ impl From<RowError> for ReadError {
     }
 }
 
-const UNDER_WAY: &str = "state IN ('accepted', 'running', 'retry_wait', 'cancelling')";
+/// What is under way, or belongs to a batch that has no closing yet. By two indexes: what is over is not read for it.
+const OWED: &str = "operation_id IN (
+    SELECT operation_id FROM operation WHERE state IN ('accepted', 'running', 'retry_wait', 'cancelling')
+    UNION SELECT operation_id FROM batch JOIN operation USING (batch_id) WHERE batch.state <> 'closed' AND batch.state <> 'drained')";
 
 /// Rows of each kind that are shown: more than a person reads, and a bound for the memory of whoever asks.
 pub const ROWS_MAX: u32 = 1_000;

@@ -16,18 +16,22 @@ use super::files::{directory, private_file, sibling};
 pub(super) struct Reserve {
     path: PathBuf,
     held: bool,
-    /// Whether it was given up because the disk was full, as opposed to never made.
+    /// Whether the disk was full: it was given up, or there was next to nothing left when the store was opened.
     spent: bool,
     /// When making it failed although there was room, as under a quota.
     failed: Option<Instant>,
 }
 
 impl Reserve {
-    /// Makes the reserve of the store at `store` where there is room. A store without one works, and is told at the first full disk.
+    /// Makes the reserve of the store at `store` where there is room. A store without one works, and is told at the first full disk; but
+    /// where [next to nothing is left](is_disk_full), that was before: the disk is full.
     pub(super) fn new(store: &Path, now: Instant) -> Self {
         let mut reserve = Self { path: sibling(store, SUFFIX), held: false, spent: false, failed: None };
         reserve.restore(now);
-        if !reserve.held {
+        reserve.spent = is_disk_full(store);
+        if reserve.spent {
+            tracing::error!(path = %reserve.path.display(), "the disk is full: the store has no reserve and accepts no new operation");
+        } else if !reserve.held {
             tracing::warn!(path = %reserve.path.display(), "the store has no reserve for a full disk");
         }
         reserve
@@ -83,12 +87,16 @@ impl Reserve {
         }
     }
 
-    /// Makes the reserve, if it is missing and there is room for it.
+    /// Makes the reserve, if it is missing and there is room for it. It may have been removed by others.
     pub(super) fn restore(&mut self, now: Instant) {
+        let there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file() && found.len() == BYTES);
+        if self.held && !there {
+            tracing::warn!(path = %self.path.display(), "the store's reserve is not there any more");
+        }
+        self.held &= there;
         if self.held || self.failed.is_some_and(|failed| now.saturating_duration_since(failed) < RETRY) {
             return;
         }
-        let there = fs::symlink_metadata(&self.path).is_ok_and(|found| found.is_file() && found.len() == BYTES);
         if !there {
             // What a cut left of it while it was given up, or made, keeps space that the store may need.
             drop(fs::remove_file(&self.path));
@@ -110,6 +118,14 @@ impl Reserve {
         self.spent = false;
         self.failed = None;
     }
+}
+
+/// Whether the store at `store`, opened now, accepts no new operation: it has no reserve, and so little is left that its last bytes belong to
+/// what has been promised already.
+pub fn is_disk_full(store: &Path) -> bool {
+    // What a cut left of the reserve is given back when the store is opened.
+    let cut = fs::symlink_metadata(sibling(store, SUFFIX)).map_or(0, |found| found.len());
+    !Reserve::is_there(store) && free_bytes(directory(store)).is_ok_and(|free| free.saturating_add(cut) < LEAST_BYTES)
 }
 
 /// Writes the zeros: a sparse file would keep nothing back.
@@ -146,6 +162,9 @@ pub(super) const SUFFIX: &str = ".reserve";
 /// Room for some hundreds of claims and outcomes, and for the checkpoint that they need: a quarter of it is enough, which is what is left
 /// where somebody else takes what they can, all the time.
 pub(super) const BYTES: u64 = 4 * 1024 * 1024;
+
+/// With less than this left, and no reserve, the disk is full: what is enough for claims and outcomes where others take the rest.
+const LEAST_BYTES: u64 = BYTES / 4;
 
 /// The free space with which it is made: as much again is left for others.
 pub const ROOM_BYTES: u64 = 2 * BYTES;

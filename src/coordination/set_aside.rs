@@ -33,7 +33,7 @@ pub(super) fn set_aside(path: &Path, boot: BootId, reason: &str) -> Result<SetAs
     begin(path, boot, DAMAGED, reason)
 }
 
-/// Sets aside what is left of a store whose file is not there ([`is_missing`](super::files::is_missing)).
+/// Sets aside what is left of a store whose file is not there ([`is_missing`](super::header::is_missing)).
 ///
 /// # Errors
 /// As for [`set_aside()`].
@@ -182,13 +182,10 @@ fn note(path: &Path, phase: Phase, set_aside: &SetAside) -> Result<(), OpenError
     let (note, new) = (sibling(path, NOTE), sibling(path, NOTE_NEW));
     let name = set_aside.path.file_name().unwrap_or_default().to_string_lossy();
     let word = if phase == Phase::Moving { "moving" } else { "moved" };
-    let written = private_file(&new).and_then(|mut file| {
-        write!(file, "{word}\n{name}\n{}\n", set_aside.reason)?;
-        file.sync_all()?;
-        fs::rename(&new, &note)?;
-        sync_directory(&note)
-    });
-    written.map_err(|error| from_io(&error, &note))
+    let mut file = remove(&new).and_then(|()| private_file(&new)).map_err(|error| from_io(&error, &new))?;
+    let written = write!(file, "{word}\n{name}\n{}\n", set_aside.reason).and_then(|()| file.sync_all());
+    let noted = written.and_then(|()| fs::rename(&new, &note)).and_then(|()| sync_directory(&note));
+    noted.map_err(|error| from_io(&error, &note))
 }
 
 fn noted(path: &Path) -> Result<Option<(Phase, SetAside)>, OpenError> {
@@ -230,7 +227,7 @@ const MISSING: &str = ".missing-";
 /// What is on record of a store that was not there.
 const NOT_THERE: &str = "it was not there, though a store had been";
 
-const NOTE: &str = ".damaged";
+pub(super) const NOTE: &str = ".damaged";
 pub(super) const NOTE_NEW: &str = ".damaged-new";
 
 /// A disk that has damaged or lost so many stores will damage the next one: it must be replaced.

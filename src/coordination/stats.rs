@@ -51,13 +51,14 @@ struct Noted {
     flushes_us: [u64; FLUSHES_KEPT],
     deliveries: Tally,
     must_restart: Option<String>,
+    displaced: Option<String>,
 }
 
 impl Stats {
     /// Those of a store that has just been opened, and holds these deliveries.
     pub(super) fn new(deliveries: Tally) -> Self {
         let stats = StoreStats { open: true, writable: true, ..StoreStats::default() };
-        Self(Mutex::new(Noted { stats, flushes_us: [0; FLUSHES_KEPT], deliveries, must_restart: None }))
+        Self(Mutex::new(Noted { stats, flushes_us: [0; FLUSHES_KEPT], deliveries, must_restart: None, displaced: None }))
     }
 
     /// The memory of this process and the file have parted: only reading the file anew brings them together.
@@ -73,6 +74,20 @@ impl Stats {
     /// Why the store has to be opened anew.
     pub(super) fn restart_wanted(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).must_restart.clone()
+    }
+
+    /// Something of the store is not in its place, and can't be written again yet; or is again.
+    pub(super) fn displaced(&self, why: Option<String>) {
+        self.note(|noted| {
+            // The next try says whether it can be written again.
+            noted.stats.writable &= why.is_none();
+            noted.displaced = why;
+        });
+    }
+
+    /// Why that is so.
+    pub(super) fn why_displaced(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).displaced.clone()
     }
 
     /// Counts deliveries that have changed their state.

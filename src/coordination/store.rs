@@ -19,7 +19,7 @@ use super::secret::CallbackSecret;
 use super::set_aside::{self, SetAside};
 use super::stats::Tally;
 use super::writer::{Answer, Writer};
-use super::{backup, connection};
+use super::{backup, connection, header, log, salvage};
 
 /// How the store is opened.
 #[derive(Debug, Clone)]
@@ -80,9 +80,10 @@ impl Store {
     pub fn open(path: &Path, options: &Options) -> Result<(Self, Recovered), OpenError> {
         files::create_directory(path)?;
         let lock = Lock::take(path)?;
+        backup::finish_put_back(path).map_err(|error| from_io(&error, path))?;
         let damaged = match set_aside::resume(path, options.boot)? {
             Some(set_aside) => Err(set_aside),
-            None if files::is_missing(path) || (options.suspect && files::is_gone(path)) => {
+            None if header::is_missing(path) || (options.suspect && files::is_gone(path)) => {
                 Err(set_aside::set_aside_missing(path, options.boot)?)
             }
             None => match Opened::open(path, options) {
@@ -158,21 +159,31 @@ struct Opened {
 
 impl Opened {
     fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
-        let has_held_a_store = files::inspect(path)?;
+        let has_held_a_store = header::inspect(path)?;
+        let log = log::refuse_damaged(path)?;
         files::create_file(path)?;
-        let connection = connection::open(path, has_held_a_store, options.suspect, options.backups)?;
-        Self::read(connection, path, options, None)
+        let connection = connection::open_unread(path, has_held_a_store, options.suspect, options.backups)?;
+        let opened = Self::read(connection, path, options, None)?;
+        // Where somebody looks in it stays, and is met by the next start.
+        if log.is_torn
+            && let Err(error) = connection::empty_log(&opened.connection)
+        {
+            tracing::warn!(%error, "the log is not begun anew after a power cut");
+        }
+        Ok(opened)
     }
 
-    /// Records the boot, with the secret that was `found` in a damaged store where there is none, and reads what matters.
+    /// Reads what matters, and records the boot, with the secret that was `found` in a damaged store where there is none.
     fn read(connection: Connection, path: &Path, options: &Options, found: Option<[u8; CallbackSecret::BYTES]>) -> Result<Self, OpenError> {
-        let callback_secret = take_up(&connection, path, options, found)?;
         let read = |error| match error {
             RowError::Engine(error) => from_engine(&error, path),
             RowError::Unreadable { table, id, reason } => OpenError::Unreadable { path: path.to_owned(), table, id, reason },
         };
+        // Read before it is written to: what can't be read is set aside as it is.
         let recovered = recovery::load(&connection, options.recent_operations_max).map_err(read)?;
         let tally = rows::tally(&connection).map_err(read)?;
+        let callback_secret = take_up(&connection, path, options, found)?;
+        connection::use_log(&connection).map_err(|error| from_engine(&error, path))?;
         Ok(Self { connection, callback_secret, recovered, tally })
     }
 }
@@ -180,14 +191,17 @@ impl Opened {
 /// Puts a store in the place of one that was set aside. It has a name of its own until its loss is on record and it has been read.
 fn replace(path: &Path, options: &Options, set_aside: &SetAside) -> Result<(Opened, Loss), OpenError> {
     let new = files::sibling(path, backup::RESTORING);
-    for part in set_aside::PARTS {
-        let left_over = files::sibling(&new, part);
-        set_aside::remove(&left_over).map_err(|error| from_io(&error, &left_over))?;
+    // What is in the way of a copy to read would pass for a store of which nothing can be read.
+    for name in [&new, &files::sibling(path, salvage::EXAMINED)] {
+        for part in set_aside::PARTS {
+            let left_over = files::sibling(name, part);
+            set_aside::remove(&left_over).map_err(|error| from_io(&error, &left_over))?;
+        }
     }
     let restored = backup::restore_newest(path, &new)?;
     files::create_file(&new)?;
     let connection = connection::open(&new, false, false, 0)?;
-    let evidence = loss::read_evidence(&set_aside.path, path);
+    let evidence = salvage::read_evidence(&set_aside.path, path);
     let loss = loss::record(&connection, set_aside, restored, &evidence, options)
         .map_err(|error| OpenError::Io { path: path.to_owned(), reason: error.to_string() })?;
     let begun = Opened::read(connection, &new, options, evidence.secret)?;

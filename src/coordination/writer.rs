@@ -85,6 +85,12 @@ impl Writer {
         self.stats.deliveries()
     }
 
+    /// Why nothing can be recorded now although the store is open, if that is so: something of it is not in its place, and can't be written
+    /// again yet.
+    pub fn displaced(&self) -> Option<String> {
+        self.stats.why_displaced()
+    }
+
     /// Somebody else has found that the store has to be opened anew: from now on nothing new is begun on it.
     pub fn must_restart(&self, reason: &str) {
         self.stats.must_restart(reason);
@@ -109,7 +115,7 @@ impl Drop for Writer {
 }
 
 fn run(mut committer: Committer, taken: &Receiver<(CommitId, Vec<Write>)>, mut answer: impl FnMut(Answer)) {
-    let mut is_well = true;
+    let mut is_well = committer.stats().is_well();
     loop {
         let mut group = match taken.recv_timeout(if is_well { TEND } else { TEND_UNWELL }) {
             Ok(first) => vec![first],

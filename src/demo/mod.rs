@@ -56,6 +56,14 @@ pub enum DemoError {
     /// The store could not be read.
     #[error(transparent)]
     Store(#[from] crate::coordination::ReadError),
+    /// The recording can't be written.
+    #[error("{} can't be written: {error}; name another file with --wav", file.display())]
+    Recording {
+        /// Where it was to be.
+        file: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The system refused something.
     #[error("{what}: {error}")]
     System {

@@ -1,6 +1,8 @@
 //! The story: what the caller asks for, what comes in between, and what must be true at the end.
 
 use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,6 +70,8 @@ fn words(language: Language) -> Words {
 }
 
 pub async fn play(options: &Options) -> Result<(), DemoError> {
+    // Nobody waits for the end of the story to hear of it.
+    can_be_written(&options.wav).map_err(|error| DemoError::Recording { file: options.wav.clone(), error })?;
     let temporary;
     let folder: &Path = match &options.keep {
         Some(folder) => {
@@ -292,11 +296,21 @@ fn speech(bytes: &[u8]) -> Result<Vec<i16>, DemoError> {
     wav::read(bytes).map_err(|fault| DemoError::Answer(fault.to_string()))
 }
 
+/// Whether a file can be written: what is in it stays, and where there is none there is none afterwards.
+fn can_be_written(file: &Path) -> std::io::Result<()> {
+    if file.metadata().is_ok_and(|found| !found.is_file()) {
+        return Err(std::io::Error::new(ErrorKind::InvalidInput, "it is not a file"));
+    }
+    // A link that leads nowhere is there, too.
+    let is_there = file.symlink_metadata().is_ok();
+    OpenOptions::new().append(true).create(true).open(file)?;
+    if is_there { Ok(()) } else { std::fs::remove_file(file) }
+}
+
 fn write_wav(file: &Path, calls: &[&(Vec<i16>, Ear)]) -> Result<(), DemoError> {
-    let system = |error| DemoError::System { what: "the recording", error };
-    let fault = |error: hound::Error| match error {
-        hound::Error::IoError(error) => system(error),
-        other => system(std::io::Error::other(other.to_string())),
+    let fault = |error: hound::Error| {
+        let error = if let hound::Error::IoError(error) = error { error } else { std::io::Error::other(error.to_string()) };
+        DemoError::Recording { file: file.to_owned(), error }
     };
     let spec = hound::WavSpec { channels: 2, sample_rate: 8_000, bits_per_sample: 16, sample_format: hound::SampleFormat::Int };
     let mut writer = hound::WavWriter::create(file, spec).map_err(fault)?;

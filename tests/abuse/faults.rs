@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use recado::demo::Asked;
 use recado_core::ledger::{DeliveryState, OperationState};
 
-use crate::box_process::command;
+use crate::box_process::{BoxProcess, command};
 use crate::disk::Disk;
 use crate::http_peers::{SUCCEEDED, bad_service, report};
 use crate::phone::{ACCEPTED, DONE, FAILED, Phone, UNKNOWN, WORDS};
@@ -169,10 +170,9 @@ fn a_box_told_to_stop_while_it_starts_rings_or_speaks_stops_at_once_and_well() {
     assert!(status.success() && took < Duration::from_secs(7), "while it speaks: {status} after {took:?}");
 }
 
-#[test]
-fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
-    let stage = Stage::set(&["job"]);
-    let Some(disk) = Disk::mount(&stage.path("small"), "16m") else { return };
+/// A box on a small disk that has become full while a job runs for the caller, who is on the line. None where mounting is not permitted.
+fn on_a_full_disk(stage: &Stage) -> Option<(Disk, BoxProcess, Phone, Asked)> {
+    let disk = Disk::mount(&stage.path("small"), "16m")?;
     stage.changes("/data\"", "/small/data\"");
     stage.writes(
         "dialogue.toml",
@@ -191,6 +191,13 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
         std::thread::sleep(Duration::from_millis(200));
         (boxed.health()["status"] == "refusing").then_some(())
     });
+    Some((disk, boxed, phone, asked))
+}
+
+#[test]
+fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
+    let stage = Stage::set(&["job"]);
+    let Some((disk, boxed, phone, asked)) = on_a_full_disk(&stage) else { return };
     let health = boxed.is("refusing");
     println!("{health}");
     // This call goes on; a new one is told to try again.
@@ -213,6 +220,22 @@ fn a_full_disk_is_told_truthfully_and_is_over_when_there_is_space() {
     patiently("the reserve to be back", || (boxed.health()["status"] == "ok").then_some(()));
     phone.hang_up();
     patiently("calls to be taken again", || Phone::try_dial(boxed.sip, "bob").ok()).hang_up();
+}
+
+#[test]
+fn a_box_that_is_killed_on_a_full_disk_takes_no_new_work_when_it_is_started_and_still_records_what_was_promised() {
+    let stage = Stage::set(&["job"]);
+    let Some((disk, boxed, _phone, asked)) = on_a_full_disk(&stage) else { return };
+    boxed.kill();
+    let boxed = stage.box_runs();
+    let health = boxed.health();
+    assert!(health["status"] == "refusing" && health["problems"].to_string().contains("the disk is full"), "{health}");
+    assert_eq!(Phone::try_dial(boxed.sip, "bob").err(), Some(503));
+    let asked = Asked { url: format!("http://{}/v1/operations/{}/result", boxed.http, asked.operation), ..asked };
+    assert_eq!(report(&asked, SUCCEEDED), 200, "what was promised is recorded on a full disk");
+    disk.empty();
+    patiently("calls to be taken again", || Phone::try_dial(boxed.sip, "ana").ok()).hears(DONE, 1);
+    boxed.is("ok");
 }
 
 #[test]

@@ -58,6 +58,13 @@ impl Refusing {
         let problem = health["problems"][0].as_str().unwrap_or_default();
         println!("{what}: {problem}");
         assert!(problem.starts_with("store: ") && problem.contains(because), "{what}: {health}");
+        self.refuses_calls(what, because);
+        let callback = get(self.http, "POST", "/v1/operations/op_1/result").unwrap_or_default().to_lowercase();
+        assert!(callback.starts_with("http/1.1 503") && callback.contains("retry-after"), "{what}: {callback}");
+    }
+
+    /// Refuses calls and probes, and says so from the beginning.
+    fn refuses_calls(&self, what: &str, because: &str) {
         assert!(get(self.http, "GET", "/health").is_some_and(|answer| answer.starts_with("HTTP/1.1 503")), "{what}");
         assert_eq!(Phone::try_dial(self.sip, "ana").err(), Some(503), "{what}");
         let socket = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
@@ -70,8 +77,6 @@ impl Refusing {
         );
         let answer = transact(&socket, &options, "OPTIONS").expect("an answer");
         assert!(answer.starts_with("SIP/2.0 503") && answer.contains("Retry-After: 30"), "{what}: {answer}");
-        let callback = get(self.http, "POST", "/v1/operations/op_1/result").unwrap_or_default().to_lowercase();
-        assert!(callback.starts_with("http/1.1 503") && callback.contains("retry-after"), "{what}: {callback}");
         let told = self.told("STATUS=refusing calls");
         assert!(told.contains("READY=1") && told.contains(because), "{what}: {told}");
     }
@@ -247,8 +252,10 @@ fn is_lost_while_nobody_looks(said: &str, logged: &str, loses: impl Fn(&std::pat
     let bytes = loses(&store);
 
     let boxed = stage.box_runs();
-    let health = patiently("health to say so", || Some(boxed.health()).filter(|health| health["status"] == "degraded"));
+    // From the first moment.
+    let health = boxed.health();
     println!("{health}");
+    assert_eq!(health["status"], "degraded", "{health}");
     assert!(health["problems"][0].as_str().is_some_and(|problem| problem.starts_with(&format!("damage: {said}"))), "{health}");
     assert!(!boxed.said(logged).is_empty());
     doctor_says(&stage, boxed.http, said);
@@ -293,6 +300,29 @@ fn the_doctor_foretells_that_a_full_disk_keeps_the_box_from_taking_calls() {
     boxed.recovers("a full disk");
 }
 
+#[test]
+fn a_box_that_is_killed_on_a_full_disk_refuses_calls_from_the_first_moment_of_the_next_start() {
+    let stage = Stage::set(&["job"]);
+    let Some(disk) = Disk::mount(&stage.path("data"), "16m") else { return };
+    let store = store_of(&stage);
+    make_store(&store);
+    // What such a kill leaves: its reserve is given up, and there is just enough to open the store.
+    std::fs::remove_file(store.with_extension("db.reserve")).expect("there");
+    std::fs::write(stage.path("data/room"), vec![0; 768 << 10]).expect("written");
+    disk.fill();
+    std::fs::remove_file(stage.path("data/room")).expect("there");
+    let foretold = "The disk is full: a start refuses calls until there is space";
+    doctor_says(&stage, SocketAddr::from(([127, 0, 0, 1], 1)), foretold);
+    let boxed = Refusing::start(&stage);
+    // The first that it says of itself, and not only what it comes to.
+    let first = patiently("the box to be there", || boxed.health());
+    assert_eq!(first["status"], "refusing", "{first}");
+    assert!(first["problems"].to_string().contains("store: the disk is full: "), "{first}");
+    boxed.refuses_calls("a full disk", "the disk is full");
+    disk.empty();
+    boxed.recovers("a full disk");
+}
+
 fn doctor(stage: &Stage, http: SocketAddr) -> std::process::Output {
     let mut doctor = Command::new(env!("CARGO_BIN_EXE_recado"));
     doctor.args(["doctor", "-c"]).arg(stage.config()).args(["--set", &format!("http.listen={http}")]);
@@ -318,7 +348,7 @@ fn damage_in_the_middle_of_a_call_ends_in_a_store_opened_anew_by_the_same_proces
 }
 
 #[test]
-fn a_result_that_comes_when_the_file_has_gone_is_not_taken_before_the_store_was_opened_anew_with_all_that_it_held() {
+fn a_result_that_comes_when_the_file_has_gone_is_taken_by_the_store_that_is_written_again() {
     let stage = Stage::set(&["job"]);
     let boxed = Refusing::start(&stage);
     boxed.told("STATUS=taking calls");
@@ -327,17 +357,41 @@ fn a_result_that_comes_when_the_file_has_gone_is_not_taken_before_the_store_was_
     let asked = stage.asked("job", 1);
     let store = store_of(&stage);
     std::fs::remove_file(&store).expect("removed");
-    assert_eq!(report(&asked, SUCCEEDED), 503, "it would be lost with the file");
-    let health = patiently("health to say so", || boxed.health().filter(|health| health["status"] == "refusing"));
-    assert!(health["problems"][0].as_str().is_some_and(|problem| problem.contains("was moved or removed")), "{health}");
-    phone.hang_up();
-    patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
-    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
-    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
-    let phone = Phone::dial(boxed.sip, "ana");
+    assert_eq!(report(&asked, SUCCEEDED), 200);
+    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded, "it is not in the store that is found next");
     phone.hears(DONE, 1);
     phone.hang_up();
-    boxed.recovers("a store whose file had gone");
+    assert!(boxed.health().is_some_and(|health| health["status"] != "refusing"));
+    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
+}
+
+#[test]
+fn a_result_that_comes_when_the_file_has_gone_and_can_not_be_written_again_is_not_taken_before_it_can() {
+    let stage = Stage::set(&["job"]);
+    let boxed = Refusing::start(&stage);
+    boxed.told("STATUS=taking calls");
+    let phone = Phone::dial(boxed.sip, "ana");
+    phone.hears(ACCEPTED, 1);
+    let asked = stage.asked("job", 1);
+    let store = store_of(&stage);
+    let in_the_way = store.with_extension("db.restoring");
+    std::fs::create_dir(&in_the_way).expect("made");
+    std::fs::remove_file(&store).expect("removed");
+    assert_eq!(report(&asked, SUCCEEDED), 503, "it would be lost with the file");
+    // Known to health before it is to the sender.
+    let health = boxed.health().expect("it answers");
+    assert_eq!(health["status"], "refusing", "{health}");
+    let problem = health["problems"].to_string();
+    assert!(problem.contains("was moved or removed") && problem.contains("can't be written again"), "{health}");
+    std::fs::remove_dir(&in_the_way).expect("removed");
+    patiently("its sender to be heard", || (report(&asked, SUCCEEDED) == 200).then_some(()));
+    phone.hang_up();
+    boxed.told("STATUS=taking calls");
+    assert_eq!(stage.history().operations[0].state, OperationState::Succeeded);
+    assert_eq!(lost_stores(&store), Vec::<PathBuf>::new());
+    let phone = patiently("a call to be taken", || Phone::try_dial(boxed.sip, "ana").ok());
+    phone.hears(DONE, 1);
+    phone.hang_up();
 }
 
 #[test]

@@ -45,7 +45,7 @@ async fn a_result_that_is_ready_after_the_caller_has_hung_up_is_told_in_the_next
     let other = bob.hangs_up().await;
     assert_eq!(stage.pending().deliveries.len(), 1);
     let shown = shown_as_pending(&stage.config());
-    assert!(shown.contains("Ready for default/alice") && shown.contains(CLOSING), "{shown}");
+    assert!(shown.contains(" ready for default/alice") && shown.contains(CLOSING), "{shown}");
 
     let mut alice = stage.calls("alice", &boxed).await;
     // What is due comes with the greeting.

@@ -153,6 +153,95 @@ fn what_is_put_in_the_place_of_an_open_store_is_kept_and_never_read_as_it() {
 }
 
 #[test]
+fn whoever_goes_on_putting_files_there_fills_no_disk_with_them() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    let put_one = || HARMS[9].1(&data);
+    for number in 1..=5 {
+        put_one();
+        assert!(store.look_after());
+        assert_eq!(foreign_files(&path_in(&data)).len(), number);
+    }
+    put_one();
+    let refused = commit(&mut store, succeeded(2)).expect_err("it would be lost");
+    assert!(matches!(&refused, CommitError::Displaced(reason) if reason.contains("move its *.foreign-* files away")), "{refused}");
+    assert_eq!(store.restart_wanted(), None);
+    // Nobody sees to it, and the box is stopped: that one is set aside.
+    drop(store);
+    let (store, recovered) = open(&path_in(&data), 2);
+    assert_eq!((store.loss(), recovered.deliveries.len(), lost_stores(&path_in(&data)).len()), (None, 1, 1));
+    assert_eq!(fs::read(&lost_stores(&path_in(&data))[0]).expect("there"), fs::read(beside(&data, ".backup-1")).expect("there"));
+}
+
+#[test]
+fn what_can_not_be_written_again_before_the_end_is_a_loss_on_record() {
+    for (what, harm) in HARMS.iter().filter(|(what, _)| !what.contains("index") && !what.contains("directory")) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let store = store_in(&data);
+        // It stands in the way of what would be written.
+        let in_the_way = beside(&data, ".restoring");
+        harm(&data);
+        fs::create_dir(&in_the_way).expect("made");
+        drop(store);
+        fs::remove_dir(&in_the_way).expect("removed");
+        let (store, recovered) = open(&path_in(&data), 2);
+        let loss = store.loss().unwrap_or_else(|| panic!("{what}: begun anew in silence"));
+        let states: Vec<DeliveryState> = recovered.deliveries.iter().map(|delivery| delivery.state).collect();
+        assert!(!states.contains(&DeliveryState::Ready), "{what}: {states:?}, {loss:?}");
+        for operation in &recovered.operations {
+            assert!(matches!(operation.state, OperationState::Unknown | OperationState::Succeeded), "{what}: {operation:?}");
+        }
+    }
+}
+
+#[test]
+fn being_written_again_is_gone_on_with_after_a_cut() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    // What the cut leaves: the copy that is whole, and in its place what was there, an older state, another's or nothing, with a log or without.
+    let whole = directory.path().join("whole");
+    fs::remove_file(path_in(&data)).expect("removed");
+    store.look_after();
+    drop(store);
+    fs::copy(path_in(&data), &whole).expect("copied");
+    for there in [Some(beside(&data, ".backup-1")), None] {
+        for log in [false, true] {
+            each_file(&data, |file| {
+                if !file.to_string_lossy().contains(".backup-") {
+                    fs::remove_file(file).expect("removed");
+                }
+            });
+            fs::copy(&whole, beside(&data, ".whole")).expect("copied");
+            if let Some(there) = &there {
+                fs::copy(there, path_in(&data)).expect("copied");
+            }
+            if log {
+                fs::write(beside(&data, "-wal"), vec![0x37; 40_000]).expect("written");
+            }
+            is_whole(&format!("{there:?}, {log}"), &data, &[OperationState::Succeeded, OperationState::Accepted], 1);
+        }
+    }
+}
+
+#[test]
+fn a_reserve_that_was_removed_is_made_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    let is_there = || fs::metadata(beside(&data, ".reserve")).is_ok_and(|found| found.len() > 0);
+    for (what, harm) in HARMS.iter().filter(|(what, _)| what.contains("directory") || what.contains("all of it")) {
+        harm(&data);
+        assert!(store.look_after() && is_there(), "{what}");
+        fs::remove_dir_all(data.with_file_name("elsewhere")).ok();
+    }
+    fs::remove_file(beside(&data, ".reserve")).expect("removed");
+    assert_eq!((commit(&mut store, succeeded(2)), is_there()), (Ok(()), true));
+}
+
+#[test]
 fn a_log_that_somebody_else_has_emptied_in_order_is_no_harm() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut store = store_in(directory.path());
@@ -207,20 +296,20 @@ fn nothing_is_promised_where_the_store_can_not_be_written_again() {
     let mut store = store_in(&data);
     fs::rename(&above, directory.path().join("elsewhere")).expect("moved");
     let refused = commit(&mut store, succeeded(2)).expect_err("it would be lost");
-    assert!(matches!(&refused, CommitError::Restart(reason) if reason.contains("does not exist")), "{refused}");
-    assert!(store.restart_wanted().is_some());
-    // There is a place again: what was promised is recorded there, and nothing new is begun before the file was read anew.
+    assert!(matches!(&refused, CommitError::Displaced(reason) if reason.contains("does not exist")), "{refused}");
+    assert!(!store.look_after());
+    // There is a place again.
     fs::create_dir(&above).expect("made");
-    assert_eq!(commit(&mut store, succeeded(2)), Ok(()));
-    assert!(matches!(commit(&mut store, accepted(3)), Err(CommitError::Restart(_))));
+    assert!(store.look_after());
+    assert_eq!((commit(&mut store, succeeded(2)), store.restart_wanted()), (Ok(()), None));
     is_whole("written again", &data, &[OperationState::Succeeded; 2], 2);
 }
 
 #[test]
 fn on_a_full_disk_it_is_written_again_from_the_reserve_or_when_there_is_room() {
     let Some(disk) = Disk::mount("24m") else { return };
-    // What the reserve has room for, and more.
-    for (number_of, fits) in [(20, true), (220, false)] {
+    // What the reserve has room for, and more; some of it is in the log alone.
+    for (number_of, fits) in [(20, true), (225, false)] {
         let data = disk.0.join(number_of.to_string());
         let options = Options { reopen_after: Duration::ZERO, ..Options::new(BootId(1), wall(1)) };
         let (mut store, _) = Store::open(&path_in(&data), &options).expect("opens");
@@ -236,11 +325,12 @@ fn on_a_full_disk_it_is_written_again_from_the_reserve_or_when_there_is_room() {
         let outcome = commit(&mut store, succeeded(1));
         assert_eq!(outcome.is_ok(), fits, "{outcome:?}");
         if !fits {
-            assert!(matches!(&outcome, Err(CommitError::Restart(reason)) if reason.contains("log was removed")), "{outcome:?}");
-            assert!(store.restart_wanted().is_some());
+            assert!(matches!(&outcome, Err(CommitError::Displaced(reason)) if reason.contains("log was removed")), "{outcome:?}");
+            assert!(!store.look_after());
         }
         fs::remove_file(disk.0.join("filler")).expect("removed");
         assert_eq!(commit(&mut store, succeeded(2)), Ok(()));
+        assert_eq!(store.restart_wanted(), None, "nobody ends the calls, or the connection, for it");
         let (next, recovered, _copy) = found_after_a_kill(&data);
         assert_eq!((next.loss(), recovered.operations.len()), (None, usize::try_from(number_of).expect("few")));
         assert_eq!(recovered.deliveries.len(), 1 + usize::from(fits));

@@ -4,14 +4,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use recado::coordination::{Contents, Examination, OpenError, Options, examine, make_backup, mend};
+use recado::coordination::{Contents, Examination, OpenError, Options, Store, examine, make_backup, mend};
 use recado_core::ids::BootId;
-use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, Write};
+use recado_core::ledger::{BatchRecord, BatchState, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use recado_core::time::Wall;
 use rusqlite::Connection;
 
 use crate::faults::run;
-use crate::fixtures::{accepted, batch, claim, commit, delivery, open, path_in, succeeded, wall};
+use crate::fixtures::{accepted, batch, claim, commit, delivery, open, operation, path_in, succeeded, wall};
 
 fn now() -> Wall {
     wall(120_000)
@@ -111,6 +111,8 @@ fn what_can_be_mended_is_mended() {
     fs::remove_file(file(".reserve")).expect("there");
     fs::write(file(".backup-new"), b"half").expect("written");
     fs::write(file(".examined-wal"), b"half").expect("written");
+    std::os::unix::fs::symlink("nowhere", file(".damaged-new")).expect("a link");
+    assert!(run("mkfifo", &["-m", "600", &file(".restoring").to_string_lossy()]));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).expect("ours");
     let mut bytes = fs::read(&path).expect("there");
     bytes[4096..].fill(0xa5);
@@ -123,7 +125,7 @@ fn what_can_be_mended_is_mended() {
     let ill = examine(&path, now());
     assert!(!ill.reserve && ill.in_use_by.is_none());
     assert!(ill.readable_by_others.contains(&path));
-    assert_eq!(ill.leftovers, [file(".backup-new"), file(".examined-wal")]);
+    assert_eq!(ill.leftovers, [".backup-new", ".restoring", ".examined-wal", ".damaged-new"].map(file));
     assert!(ill.contents.as_ref().is_none_or(|contents| contents.integrity != "ok"), "{ill:?}");
     assert_eq!((ill.backups.len(), &ill.backups[0].damage), (1, &None));
 
@@ -138,6 +140,42 @@ fn what_can_be_mended_is_mended() {
     assert_eq!(contents(&well).losses.len(), 1);
     assert_eq!(well.set_aside.len(), 1);
     assert_eq!(mend(&path, &options()).expect("nothing to do"), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_owed_after_a_mend_is_shown_before_the_box_is_started() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join(recado::config::STORE_FILE);
+    let (mut store, _) = open(&path, 1);
+    let waits = OperationRecord { state: OperationState::RetryWait, attempt: 1, ..operation(2, 2) };
+    assert_eq!(commit(&mut store, accepted(1)), Ok(()));
+    assert_eq!(commit(&mut store, [accepted(2), vec![Write::UpdateOperation(waits)]].concat()), Ok(()));
+    assert_eq!(commit(&mut store, [accepted(3), succeeded(3)].concat()), Ok(()));
+    drop(store);
+    make_backup(&path, 3).expect("a backup");
+    fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \".\"\n").expect("written");
+    fs::write(directory.path().join("dialogue.toml"), "").expect("written");
+    let recado = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+        let output = command.current_dir(&directory).args(arguments).args(["-c", "recado.toml"]).output().expect("it runs");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let lines = |what: [String; 3]| what.map(|line| line + "\n").concat();
+    let closing = |state: &str| {
+        format!("{} {state} for tel:+34600000001 since 1970-01-01 00:00:02 UTC, 0 times cut: Your table is booked.", delivery(3, 3).id)
+    };
+    let shown = |number: u128, state: &str| format!("{} book {state}", operation(number, number).id);
+    let before = recado(&["pending"]);
+    let expected = lines([closing("ready"), shown(1, "accepted, attempt 0"), shown(2, "retry_wait, attempt 1")]);
+    assert_eq!(before.split_once('\n').map(|(_, lines)| lines), Some(expected.as_str()));
+    fs::write(&path, [0xa5; 8_192]).expect("written");
+    let mended = recado(&["doctor", "--mend"]);
+    assert!(mended.contains("; 2 operations are not known, 1 closings uncertain, and are told so when the box runs\n"), "{mended}");
+    let untold = ", not told yet: the box makes its closing when all that was asked for with it has ended";
+    let unknown = |number: u128, attempt: u32| shown(number, &format!("unknown, attempt {attempt}{untold}"));
+    let after = recado(&["pending"]);
+    let expected = lines([closing("uncertain"), unknown(1, 0), unknown(2, 1)]);
+    assert_eq!(after.split_once('\n').map(|(_, lines)| lines), Some(expected.as_str()));
 }
 
 #[test]
@@ -203,6 +241,43 @@ fn what_has_to_stay_keeps_nothing_else_from_being_removed_and_a_backup_is_made_a
     assert_eq!(contents(&well).findings.unreadable_total, 60, "what is referred to stays, and is said to");
     assert_eq!(well.backups.len(), 1, "what was removed is in a backup");
     assert!(done.contains(&well.backups[0].file.display().to_string()), "{done}");
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_of_the_stores_is_named_with_what_to_do_and_left_as_it_is() {
+    for suffix in [".backup-new", ".restoring", ".restoring-wal", ".damaged-new", ".damaged", ".examined", ".reserve", ".lock"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join(recado::config::STORE_FILE);
+        drop(scene(&path));
+        make_backup(&path, 3).expect("a backup");
+        let in_the_way = directory.path().join(format!("{}{suffix}", recado::config::STORE_FILE));
+        drop(fs::remove_file(&in_the_way));
+        fs::create_dir(&in_the_way).expect("made");
+        fs::set_permissions(&in_the_way, fs::Permissions::from_mode(0o700)).expect("ours");
+        fs::write(in_the_way.join("somebody's"), "work").expect("written");
+        let whole = fs::read(&path).expect("there");
+        fs::write(&path, [0xa5; 8_192]).expect("written");
+        let refused = Store::open(&path, &options()).map(|(store, _)| drop(store));
+        if ![".backup-new", ".reserve"].contains(&suffix) {
+            assert!(matches!(&refused, Err(OpenError::Directory { path }) if *path == in_the_way), "{suffix}: {refused:?}");
+        }
+        if refused.is_ok() {
+            fs::write(&path, whole).expect("written");
+        }
+        fs::write(directory.path().join("recado.toml"), "[box]\ndata_dir = \".\"\n").expect("written");
+        fs::write(directory.path().join("dialogue.toml"), "").expect("written");
+        for arguments in [&["doctor"][..], &["doctor", "--mend"]] {
+            let mut doctor = std::process::Command::new(env!("CARGO_BIN_EXE_recado"));
+            let said = doctor.current_dir(&directory).args(arguments).args(["-c", "recado.toml"]).output().expect("it runs");
+            let text = String::from_utf8_lossy(&said.stdout);
+            let named = format!("{} is a directory, and a file of the store's belongs there: move it away", in_the_way.display());
+            assert!(said.status.code() == Some(3) && text.contains(&named), "{suffix}: {text}");
+            assert!(!text.contains("--mend removes it") && !text.contains("check the disk (dmesg) that holds"), "{suffix}: {text}");
+        }
+        assert_eq!(fs::read_to_string(in_the_way.join("somebody's")).expect("kept"), "work");
+        fs::remove_dir_all(&in_the_way).expect("removed");
+        mend(&path, &options()).expect("mended");
+    }
 }
 
 #[test]

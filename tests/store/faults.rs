@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use recado::coordination::{CommitError, OpenError, Options, Store};
+use recado::coordination::{CommitError, OpenError, Options, Store, is_disk_full};
 use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, OperationRecord, OperationState, Write};
 use serde_json::json;
@@ -165,6 +165,42 @@ fn what_a_cut_left_of_a_reserve_that_was_being_given_up_is_space_for_the_store()
     fs::remove_file(&room).expect("there");
     let (_store, _) = open(&path, 2);
     assert!(!reserve.exists());
+}
+
+#[test]
+fn a_store_that_is_opened_without_its_reserve_on_a_full_disk_takes_no_new_work_until_there_is_space() {
+    let Some(disk) = Disk::mount("16m") else { return };
+    let path = path_in(&disk.0);
+    let (mut store, _) = open(&path, 1);
+    for number in 1..=3 {
+        assert_eq!(commit(&mut store, accepted(number)), Ok(()));
+    }
+    drop(store);
+    // What a kill on a full disk leaves: the store without its reserve, and so much room.
+    let (filler, room) = (disk.0.join("filler"), disk.0.join("room"));
+    let leaves = |bytes: usize| {
+        drop(fs::remove_file(&filler));
+        fs::remove_file(sibling(&path, ".reserve")).expect("there");
+        fs::write(&room, vec![0; bytes]).expect("written");
+        fill(&filler);
+        fs::remove_file(&room).expect("there");
+    };
+    leaves(768 << 10);
+    assert!(is_disk_full(&path));
+    let (mut store, _) = open(&path, 2);
+    let outcomes = store.commit(&[(CommitId(1), accepted(50)), (CommitId(2), succeeded(2)), (CommitId(3), vec![claim(2, 2)])]);
+    assert_eq!(outcomes, [Err(CommitError::Full), Ok(()), Ok(())]);
+    assert!(!store.look_after() && is_disk_full(&path));
+    fs::remove_file(&filler).expect("there");
+    assert!(store.look_after() && !is_disk_full(&path));
+    assert_eq!(commit(&mut store, accepted(60)), Ok(()), "there is space again");
+    drop(store);
+    // With some room, though not enough for a reserve, it works without one.
+    leaves(2 << 20);
+    assert!(!is_disk_full(&path));
+    let (mut store, _) = open(&path, 3);
+    assert!(!sibling(&path, ".reserve").exists());
+    assert_eq!(commit(&mut store, accepted(70)), Ok(()));
 }
 
 #[test]

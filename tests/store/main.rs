@@ -13,5 +13,6 @@ mod model;
 mod opening;
 mod power;
 mod retention;
+mod salvage;
 mod vanished;
 mod writing;

@@ -182,7 +182,7 @@ fn a_doctor_mends_it_as_a_start_does() {
     let path = vanished(directory.path(), true);
     let done = mend(&path, &Options::new(BootId(77), wall(1))).expect("mended");
     let backup = backups(&path)[0].display().to_string();
-    let expected =
-        format!("put the backup {backup} in the place of the store, which was not there; 1 operations are not known, 1 closings uncertain");
+    let lost = "1 operations are not known, 1 closings uncertain, and are told so when the box runs";
+    let expected = format!("put the backup {backup} in the place of the store, which was not there; {lost}");
     assert_eq!(done, [expected]);
 }

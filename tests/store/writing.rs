@@ -7,10 +7,10 @@ use std::thread;
 
 use recado::coordination::{Answer, CommitError, Reader, Writer};
 use recado_core::ids::DeliveryId;
-use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, Input, OperationState, Write};
+use recado_core::ledger::{CommitId, DeliveryRecord, DeliveryState, Input, OperationRecord, OperationState, Write};
 use tempfile::TempDir;
 
-use crate::fixtures::{accepted, batch, claim, delivery, open, path_in, succeeded};
+use crate::fixtures::{accepted, batch, claim, delivery, open, operation, path_in, succeeded};
 
 fn started() -> (TempDir, Writer, Receiver<Answer>) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -195,8 +195,13 @@ fn a_reader_looks_in_while_the_box_runs() {
     assert_eq!(pending.deliveries[0].text(), "Your table is booked.");
     assert_eq!(pending.deliveries[0].claim.map(|claim| claim.0), Some(DeliveryId(2)));
     assert_eq!(pending.operations[0].id.0, 1);
+    // What has ended and has no closing yet is owed as well: after a loss, or with others of its batch under way.
+    let unknown = OperationRecord { state: OperationState::Unknown, maybe_executed: true, ..operation(1, 1) };
+    assert_eq!(writer.commit(CommitId(9), vec![Write::UpdateOperation(unknown.clone())]), Ok(()));
+    assert_eq!(answered.recv().map(|answer| answer.outcome), Ok(Ok(())));
+    assert_eq!(reader.pending().expect("readable").operations, [unknown]);
     let counts = reader.counts().expect("readable");
-    assert_eq!(counts.operations, BTreeMap::from([(OperationState::Accepted, 1), (OperationState::Succeeded, 1)]));
+    assert_eq!(counts.operations, BTreeMap::from([(OperationState::Unknown, 1), (OperationState::Succeeded, 1)]));
     assert_eq!(counts.deliveries, BTreeMap::from([(DeliveryState::Speaking, 1)]));
     assert_eq!(counts.oldest_waiting.map(|wall| wall.unix_ms), Some(2_000));
     // The reader still open must not keep the box from closing, nor from opening again.

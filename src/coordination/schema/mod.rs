@@ -2,6 +2,8 @@
 //!
 //! Each migration is one SQL file and one step of `user_version`. A migration that has shipped is never edited.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Result};
 
 /// Marks a database file as ours (`PRAGMA application_id`): "RCDO".
@@ -30,5 +32,55 @@ pub fn version(connection: &Connection) -> Result<i64> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
+/// Whether a program may have written this schema that is newer than this one. A number beyond all that there will be is damage.
+pub fn is_newer(version: i64) -> bool {
+    version > VERSION && version <= VERSIONS_MAX
+}
+
+/// The columns of each table, in order, by the table's name.
+pub type Columns = BTreeMap<String, Vec<String>>;
+
+/// Those of the file.
+pub fn columns(connection: &Connection) -> Result<Columns> {
+    let mut columns = Columns::new();
+    let sql = "SELECT found.name, info.name FROM sqlite_schema AS found, pragma_table_info(found.name) AS info
+        WHERE found.type = 'table' ORDER BY found.name, info.cid";
+    let mut statement = connection.prepare(sql)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        columns.entry(row.get(0)?).or_default().push(row.get(1)?);
+    }
+    Ok(columns)
+}
+
+/// Those of a file of this schema.
+pub fn columns_of(version: i64) -> Result<Columns> {
+    let model = Connection::open_in_memory()?;
+    for (_, sql) in (1..=version).zip(MIGRATIONS) {
+        model.execute_batch(sql)?;
+    }
+    let mut columns = columns(&model)?;
+    // The engine's own tables are not ours to ask for.
+    columns.retain(|table, _| !table.starts_with("sqlite_"));
+    Ok(columns)
+}
+
+/// More migrations than there will ever be.
+const VERSIONS_MAX: i64 = 10_000;
+
 const MIGRATIONS: &[&str] =
     &[include_str!("0001_ledger.sql"), include_str!("0002_trouble.sql"), include_str!("0003_cancel_and_hand_off.sql")];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_schema_has_columns_that_those_before_it_have_not() {
+        // By which a file is known whose number of the schema is damaged.
+        let all: Vec<Columns> = (1..=VERSION).map(|version| columns_of(version).unwrap()).collect();
+        for pair in all.windows(2) {
+            assert!(pair[1].iter().any(|(table, columns)| pair[0].get(table) != Some(columns)));
+        }
+    }
+}

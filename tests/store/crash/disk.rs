@@ -354,4 +354,9 @@ impl Dice {
     fn toss(&mut self) -> bool {
         self.roll() & 1 == 1
     }
+
+    /// A number below this one.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.roll() % end
+    }
 }

@@ -5,7 +5,7 @@
 //! some, or some sectors. The real store opens what is left.
 
 mod cuts;
-mod disk;
+pub mod disk;
 mod errors;
 pub mod rig;
 mod story;
