@@ -138,7 +138,8 @@ impl Realtime {
         let example = "url = \"wss://api.openai.com/v1/realtime\"";
         let url = match Url::parse(&self.url) {
             Ok(url) if matches!(url.scheme(), "ws" | "wss") && url.has_host() => url,
-            _ => return checker.error(path, format!("{:?} is not a wss:// or ws:// URL", self.url), example),
+            // It is not repeated: its path or its query may hold a credential.
+            _ => return checker.error(path, "this is not a wss:// or ws:// URL", example),
         };
         if url.port() == Some(0) {
             checker.error(path, "nobody can be reached at port 0", example);
@@ -157,8 +158,7 @@ impl Realtime {
         }
         let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
         if url.scheme() == "ws" && !on_this_machine {
-            let instead = format!("url = {:?}", self.url.replacen("ws:", "wss:", 1));
-            checker.warning(path, "what callers say travels unencrypted, and so does the key", instead);
+            checker.warning(path, "what callers say travels unencrypted, and so does the key", "url = \"wss://…\"");
         }
     }
 

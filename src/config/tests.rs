@@ -355,11 +355,11 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
         ),
         (
             with_url("https://voice.example"),
-            "recado.toml:2:7: cloud.realtime.url: \"https://voice.example\" is not a wss:// or ws:// URL; write instead: url = \"wss://api.openai.com/v1/realtime\"",
+            "recado.toml:2:7: cloud.realtime.url: this is not a wss:// or ws:// URL; write instead: url = \"wss://api.openai.com/v1/realtime\"",
         ),
         (
             with_url("ws://voice.example/a"),
-            "recado.toml:2:7: warning: cloud.realtime.url: what callers say travels unencrypted, and so does the key; write instead: url = \"wss://voice.example/a\"",
+            "recado.toml:2:7: warning: cloud.realtime.url: what callers say travels unencrypted, and so does the key; write instead: url = \"wss://…\"",
         ),
         (with_url("ws://127.0.0.1:8765/a"), ""),
         (
@@ -417,7 +417,7 @@ fn a_cloud_key_is_found_among_the_credentials_and_the_model_stands_in_the_addres
     let named = Realtime { url: "ws://127.0.0.1/a?model=speaks&x=1".into(), ..service };
     assert_eq!(named.address().unwrap().as_str(), "ws://127.0.0.1/a?model=speaks&x=1");
     let summary = Config::load(&sources, Depth::Files).unwrap().0.summary().to_string();
-    assert!(summary.contains("The speech model speaks at wss://voice.example/v1/realtime can be tried out"), "{summary}");
+    assert!(summary.contains("The speech model speaks at wss://voice.example can be tried out"), "{summary}");
 }
 
 #[test]
@@ -600,6 +600,8 @@ fn what_may_be_a_credential_is_repeated_nowhere_whatever_is_wrong_with_it() {
         "http.advertised=https://box.example/?key=s3cr3t",
         "hand_off.secret:s3cr3t",
         "hand_off.secret s3cr3t",
+        "cloud.realtime.key=s3cr3t",
+        "cloud.realtime.url=https://voice.example/s3cr3t",
         "tools=s3cr3t",
         "tools=[{name=\"a\", url=\"https://crm.example/\", headers={Authorization=\"s3cr3t\"}}]",
         "tools=[{name=\"a\", url=\"https://crm.example/\", headers={X-Key=\"s3cr3t\"}, colour=1}",
@@ -632,6 +634,12 @@ fn what_may_be_a_credential_is_repeated_nowhere_whatever_is_wrong_with_it() {
         tool("").replace("https://crm.example/a", "htps://crm.example/s3cr3t"),
         tool("bearer_file = \"none\"").replace("https://crm.example/a", "http://crm.example/s3cr3t"),
         "[hand_off]\nurl = \"http://crm.example/s3cr3t?key=s3cr3t\"\nsecret_file = \"none\"\n".to_owned(),
+        realtime("key = \"s3cr3t\""),
+        realtime("key_fil = \"s3cr3t\""),
+        realtime("api_key = \"s3cr3t\""),
+        realtime("headers = { Authorization = \"s3cr3t\" }"),
+        realtime("").replace("wss://voice.example/v1/realtime", "ws://voice.example/s3cr3t"),
+        realtime("").replace("wss://voice.example/v1/realtime", "https://voice.example/?key=s3cr3t"),
         // No TOML.
         hand_off("secret = s3cr3t"),
         hand_off("secret = \"s3cr3t"),

@@ -31,7 +31,7 @@ impl Endpoint {
     /// # Errors
     /// What is wrong with the address, a header, the key or the authorities.
     pub fn new(realtime: &Realtime) -> Result<Self, TransportError> {
-        let url = realtime.address().ok_or_else(|| TransportError::Url(format!("{:?} is no URL", realtime.url)))?;
+        let url = realtime.address().ok_or_else(|| TransportError::Url("it is no URL".to_owned()))?;
         if !matches!(url.scheme(), "ws" | "wss") || !url.has_host() {
             return Err(TransportError::Url("it must begin with `wss://` or `ws://` and name a host".to_owned()));
         }
