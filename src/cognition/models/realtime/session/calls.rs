@@ -23,7 +23,10 @@ struct Call {
     tool: String,
     /// Which connection it was made on.
     connection: u64,
+    /// Whether it has its output.
     answered: bool,
+    /// Whether the conversation has said what came of it.
+    told: bool,
     /// How the operation stands, once there is one.
     status: Option<ToolStatus>,
 }
@@ -39,14 +42,17 @@ impl Calls {
 impl Session {
     /// The model has made a call. A service may say so more than once.
     pub(super) fn call(&mut self, response_id: &str, call: CallFacts) {
-        let Some(active) = self.generation.heard_of(response_id) else { return };
-        let response = active.response;
+        let Some(active) = self.generation.active_as(response_id) else { return };
+        let (response, cut_off) = (active.response, active.is_cancelled());
         let name = call.name.filter(|name| !name.is_empty()).or_else(|| active.functions.get(&call.item_id).cloned());
         let call_id = call.call_id.filter(|id| !id.is_empty()).unwrap_or_else(|| call.item_id.clone());
         if !active.calls.insert(call_id.clone()) {
             return;
         }
         let name = name.unwrap_or_default();
+        if cut_off {
+            return self.made(call_id, name, Some(notes::not_taken("the caller had begun to speak")));
+        }
         match self.taken(&name, &call.arguments, &call_id, response) {
             Ok(event) => {
                 let answered = !matches!(event, ModelEvent::ToolCall { .. });
@@ -81,18 +87,19 @@ impl Session {
         if self.calls.made.len() == CALLS_MAX {
             self.calls.made.pop_front();
         }
-        self.calls.made.push_back(Call { call_id, tool, connection: self.connection, answered, status: None });
+        self.calls.made.push_back(Call { call_id, tool, connection: self.connection, answered, told: answered, status: None });
     }
 
     /// How the operation stands: the call's one output where it has none yet, and news of it afterwards.
     pub(super) fn tool_output(&mut self, call_id: &str, operation: Option<OperationId>, status: ToolStatus) {
         let (ready, connection) = (self.ready(), self.connection);
-        // The name is the model's, and may have been used before: the latest call that has no output is meant.
+        // The name is the model's, and may have been used before: what is said first of each call comes in their order.
         let known = |call: &Call| call.call_id == call_id;
-        let open = |call: &Call| known(call) && !call.answered;
         let made = &mut self.calls.made;
-        let Some(place) = made.iter().rposition(open).or_else(|| made.iter().rposition(known)) else { return };
+        let untold = made.iter().position(|call| known(call) && !call.told);
+        let Some(place) = untold.or_else(|| made.iter().rposition(known)) else { return };
         let Some(call) = made.get_mut(place) else { return };
+        call.told = true;
         if operation.is_some() {
             call.status = Some(status);
         }
@@ -109,6 +116,17 @@ impl Session {
                 _ => self.note(news),
             }
         }
+    }
+
+    /// A model that is asked for a response finds an output for every call that it has made.
+    pub(super) fn answer_open_calls(&mut self) {
+        let connection = self.connection;
+        let mut open = Vec::new();
+        for call in self.calls.made.iter_mut().filter(|call| call.connection == connection && !call.answered) {
+            call.answered = true;
+            open.push(call.call_id.clone());
+        }
+        open.into_iter().for_each(|call_id| self.answer(call_id, notes::pending()));
     }
 
     fn answer(&mut self, call_id: String, output: String) {

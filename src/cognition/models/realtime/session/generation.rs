@@ -81,7 +81,12 @@ impl Generation {
 
     /// The response under way, where it has this name and is still wanted.
     pub fn heard_of(&mut self, response_id: &str) -> Option<&mut Active> {
-        self.active.as_mut().filter(|active| active.cancelled.is_none() && active.id.as_deref() == Some(response_id))
+        self.active_as(response_id).filter(|active| !active.is_cancelled())
+    }
+
+    /// The response under way, where it has this name.
+    pub fn active_as(&mut self, response_id: &str) -> Option<&mut Active> {
+        self.active.as_mut().filter(|active| active.id.as_deref() == Some(response_id))
     }
 
     /// The service has made an item of what it heard.
@@ -111,6 +116,12 @@ impl Generation {
 
     fn is_idle(&self) -> bool {
         self.active.is_none() && self.waiting.is_empty() && self.busy_until.is_none()
+    }
+}
+
+impl Active {
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.is_some()
     }
 }
 
@@ -181,6 +192,7 @@ impl Session {
     }
 
     fn create(&mut self, mut request: Request) {
+        self.answer_open_calls();
         if let Some(item) = request.note.take() {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }
@@ -235,7 +247,7 @@ impl Session {
     }
 
     pub(super) fn item_added(&mut self, response_id: &str, item: ItemFacts) {
-        if let (Some(active), Some(name)) = (self.generation.heard_of(response_id), item.name)
+        if let (Some(active), Some(name)) = (self.generation.active_as(response_id), item.name)
             && active.functions.len() < FUNCTIONS_MAX
         {
             active.functions.insert(item.id, name);
@@ -244,6 +256,9 @@ impl Session {
 
     pub(super) fn item_done(&mut self, response_id: &str, item: ItemFacts) {
         if item.kind == "function_call" {
+            if item.status.as_deref() == Some("incomplete") {
+                return;
+            }
             let ItemFacts { id, call_id, name, arguments, .. } = item;
             self.call(response_id, CallFacts { item_id: id, call_id, name, arguments: arguments.unwrap_or_default() });
         } else {

@@ -89,6 +89,16 @@ pub(super) fn not_taken(reason: &str) -> String {
     json!({ "status": "not_accepted", "retryable": true, "message": format!("Nothing was done: {reason}. Correct the call.") }).to_string()
 }
 
+/// The output of a call of which nobody has said anything yet.
+pub(super) fn pending() -> String {
+    json!({
+        "status": "pending",
+        "retryable": false,
+        "message": "Whether it is accepted is not known yet. Promise nothing, and do not call it again for the same thing.",
+    })
+    .to_string()
+}
+
 /// The output of a call of one of the box's own functions.
 pub(super) fn taken() -> String {
     json!({ "status": "done", "retryable": false, "message": "The telephone system does it. Say nothing about it." }).to_string()

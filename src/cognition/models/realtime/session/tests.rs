@@ -160,6 +160,11 @@ fn words(events: &[Value]) -> Vec<String> {
         .collect()
 }
 
+/// The output of a call that was sent first.
+fn output_of(actions: &[Action]) -> String {
+    sent(actions)[0]["item"]["output"].as_str().unwrap().to_owned()
+}
+
 fn failure(actions: &[Action]) -> String {
     match &events(actions)[..] {
         [.., ModelEvent::Failed { reason, .. }] => reason.clone(),
@@ -273,6 +278,9 @@ fn nothing_more_of_a_cancelled_response_is_heard_and_the_next_one_waits_until_it
     assert_eq!(sent(&cancelled), [json!({ "type": "response.cancel", "response_id": "resp_1" })]);
     assert_eq!(stage.respond(B, TURN), []);
     assert_eq!(stage.speaks("resp_1", "item_1", "tres. Cuatro. ", 100), []);
+    let called = stage.calls("resp_1", "call_1", "order", r#"{"item":"pan"}"#);
+    assert_eq!((events(&called), types(&called)), (vec![], vec!["conversation.item.create".to_owned()]));
+    assert!(output_of(&called).contains("not_accepted"), "the model knows that nothing was done");
     assert_eq!(stage.calls("resp_1", "call_1", "order", r#"{"item":"pan"}"#), []);
     let ended = stage.ends("resp_1", "cancelled");
     assert_eq!(types(&ended), ["response.create"]);
@@ -389,19 +397,45 @@ fn a_call_is_taken_once_and_answered_once_at_once_and_never_with_a_result() {
 }
 
 #[test]
+fn a_call_of_which_nothing_has_been_said_is_answered_before_the_model_is_asked_again() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    stage.calls("resp_1", "call_1", "order", r#"{"item":"pan"}"#);
+    stage.ends("resp_1", "completed");
+    let asked = stage.respond(B, TURN);
+    assert_eq!(types(&asked), ["conversation.item.create", "response.create"]);
+    assert!(output_of(&asked).contains("\"status\":\"pending\""), "{asked:?}");
+    let output = Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running };
+    assert_eq!(sent(&stage.tell(output))[0]["item"]["type"], "message", "and has its one output");
+}
+
+#[test]
+fn a_call_that_was_cut_off_in_the_middle_is_none() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    let item = json!({ "id": "item_1", "type": "function_call", "status": "incomplete", "name": "order", "call_id": "call_1", "arguments": "{\"it" });
+    assert_eq!(stage.server(json!({ "type": "response.output_item.done", "response_id": "resp_1", "item": item })), []);
+}
+
+#[test]
 fn two_calls_of_one_name_get_an_output_each() {
     let mut stage = Stage::ready("");
+    let output =
+        |operation| Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(operation)), status: ToolStatus::Running };
+    let mut outputs = Vec::new();
     for (id, response) in [("resp_1", A), ("resp_2", B)] {
-        stage.respond(response, TURN);
+        outputs.extend(sent(&stage.respond(response, TURN)));
         stage.begins(id, response);
         stage.calls(id, "call_1", "order", r#"{"item":"pan"}"#);
         stage.ends(id, "completed");
     }
-    let output =
-        |operation| Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(operation)), status: ToolStatus::Running };
-    assert_eq!(sent(&stage.tell(output(1)))[0]["item"]["type"], "function_call_output");
-    assert_eq!(sent(&stage.tell(output(2)))[0]["item"]["type"], "function_call_output");
-    assert_eq!(sent(&stage.tell(output(2)))[0]["item"]["type"], "message");
+    // The first has its output already, as the model was asked again: what is said of it is news.
+    outputs.extend([1, 2, 2].into_iter().flat_map(|operation| sent(&stage.tell(output(operation)))));
+    let kinds: Vec<&Value> =
+        outputs.iter().filter(|event| event["type"] == "conversation.item.create").map(|event| &event["item"]["type"]).collect();
+    assert_eq!(kinds, ["function_call_output", "message", "function_call_output", "message"]);
 }
 
 #[test]

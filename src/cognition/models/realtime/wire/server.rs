@@ -162,6 +162,8 @@ pub struct ItemFacts {
     /// What it is: `message`, `function_call`, ...
     #[serde(rename = "type", deserialize_with = "or_default")]
     pub kind: String,
+    /// How it stands: `in_progress`, `completed` or `incomplete`.
+    pub status: Option<String>,
     /// Whose it is.
     pub role: Option<String>,
     /// The call, where it is one.
