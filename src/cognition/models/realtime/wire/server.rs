@@ -311,15 +311,21 @@ pub struct ServerFault {
     pub event_id: Option<String>,
 }
 
-/// A message that is no event.
-#[derive(Debug, thiserror::Error)]
-#[error("the service sent something that is no event: {0}")]
-pub struct Unreadable(#[from] serde_json::Error);
+/// A message that is no event. It is not repeated: it may hold words of the call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is not JSON.
+    #[error("the service sent something that is not JSON")]
+    NotJson,
+    /// It lacks something that an event of its type has, or has something else in its place.
+    #[error("the service sent an event that lacks what its type says, or none")]
+    NoEvent,
+}
 
 impl ServerEvent {
     /// Reads an event.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
-        Ok(serde_json::from_str(text)?)
+        serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
     }
 }
 
@@ -370,8 +376,11 @@ mod tests {
     fn an_event_that_is_not_known_is_ignored_and_what_is_no_event_is_not_taken() {
         assert_eq!(read(r#"{"type":"response.visemes.delta","event_id":"e","response_id":"r"}"#), ServerEvent::Ignored);
         assert_eq!(read(r#"{"type":"output_audio_buffer.started"}"#), ServerEvent::Ignored);
-        for text in ["", "[]", "{}", r#"{"type":7}"#, r#"{"type":"response.output_audio.delta","delta":"////"}"#, "null", "\u{0}"] {
-            assert!(ServerEvent::read(text).is_err(), "{text}");
+        for text in ["", "\u{0}", "{\"type\":"] {
+            assert_eq!(ServerEvent::read(text), Err(Unreadable::NotJson), "{text}");
+        }
+        for text in ["[]", "{}", "null", r#"{"type":7}"#, r#"{"type":"response.output_audio.delta","delta":"////"}"#] {
+            assert_eq!(ServerEvent::read(text), Err(Unreadable::NoEvent), "{text}");
         }
     }
 
