@@ -45,6 +45,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What concerns a speech model in a network.
+    #[command(subcommand)]
+    Cloud(Cloud),
     /// Draw a conversation: the four clocks, each delivery and why it waited. Without arguments: list the conversations.
     Trace {
         /// The conversation (its identifier, or how that begins), or a trace's file.
@@ -93,6 +96,12 @@ enum Command {
     Sim(simulate::Options),
 }
 
+#[derive(Debug, Subcommand)]
+enum Cloud {
+    /// Talk with the model that is configured: what works, how long it takes, what mends the rest. Needs espeak-ng; costs some tokens.
+    Test(Configured),
+}
+
 /// Where the configuration is.
 #[derive(Debug, Args)]
 struct Configured {
@@ -116,6 +125,7 @@ fn main() -> ExitCode {
             Err(problems) => ended::<()>(Err(problems)),
         },
         Command::Doctor { configured, mend, json } => doctor(configured, mend, json),
+        Command::Cloud(Cloud::Test(configured)) => cloud_test(configured),
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
             let directory = match (directory, config) {
                 (Some(directory), _) => directory,
@@ -169,6 +179,20 @@ fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
     if diagnosis.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
 }
 
+fn cloud_test(configured: Configured) -> ExitCode {
+    let config = match Config::load(&sources(configured), Depth::Settings) {
+        Ok((config, _)) => config,
+        Err(problems) => return ended::<()>(Err(problems)),
+    };
+    match app::cloud_test(&config) {
+        Ok(report) => {
+            print(&report.text());
+            if report.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
+        }
+        Err(error) => ended::<()>(Err(error)),
+    }
+}
+
 /// Prints, to a reader that may have seen enough.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(plain(text).as_bytes());
@@ -201,6 +225,6 @@ Exit codes:
   0  done
   1  it could not be done, or the configuration has problems: they are on stderr
   2  the command line was not understood
-  3  recado doctor has found something wrong, and has not mended it";
+  3  recado doctor has found something wrong, and has not mended it; or not all of what recado cloud test tries works";
 
 const SOMETHING_IS_WRONG: u8 = 3;

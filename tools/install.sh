@@ -4,7 +4,9 @@
 #   want COMMAND-OR-FILE PACKAGE    note the Debian package unless the command or file is there
 #   want_rust                       a cargo that is new enough for this workspace
 #   want_rust_component NAME COMMAND PACKAGE
+#   want_python                     a Python that can make environments
 #   install_wanted                  install what was noted; nothing noted, nothing done
+#   install_validator               the vendor's own types of the Realtime protocol, in an environment of their own
 
 wanted=()
 PATH="${HOME:-/root}/.cargo/bin:$PATH"
@@ -41,6 +43,25 @@ want_rust_component() {
     else
         wanted+=("$3")
     fi
+}
+
+want_python() {
+    want python3 python3
+    python3 -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
+}
+
+# Kept beside what is built, and made again where another version is asked for.
+install_validator() {
+    local place openai=3.57.0
+    place=${CARGO_TARGET_DIR:-target}/validator
+    if [ "$(cat "$place/version" 2>/dev/null)" != "$openai" ]; then
+        say "fetching openai $openai from PyPI into $place"
+        python3 -m venv --clear "$place"
+        "$place/bin/python3" -m pip install --quiet --disable-pip-version-check "openai==$openai"
+        echo "$openai" >"$place/version"
+    fi
+    RECADO_VALIDATOR_PYTHON=$(realpath -s "$place/bin/python3")
+    export RECADO_VALIDATOR_PYTHON
 }
 
 rust_is_recent() {

@@ -5,6 +5,7 @@
 
 mod call;
 mod clock;
+mod cloud_test;
 mod doctor;
 mod ledger_task;
 mod opening;
@@ -17,6 +18,7 @@ mod upkeep;
 mod watch;
 
 pub use clock::{Clock, random, wall};
+pub use cloud_test::{CloudReport, CloudTestError, cloud_test};
 pub use doctor::{Diagnosis, doctor};
 pub use pending::{PendingError, pending};
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};

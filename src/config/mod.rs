@@ -6,10 +6,12 @@
 //! Nothing here may be reached while a call is up, and no credential passes through here but as a [`Secret`].
 
 mod check;
+mod cloud;
 mod decode;
 mod file;
 mod gate;
 mod hand_off;
+mod headers;
 mod http;
 mod listen;
 mod load;
@@ -36,6 +38,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
+pub use cloud::{Cloud, CloudAudio, KeyHeader, Realtime, TurnDetection};
 pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;

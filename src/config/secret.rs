@@ -69,7 +69,7 @@ pub(super) fn may_hold_secret<'k>(keys: impl IntoIterator<Item = &'k str>) -> bo
 
 /// What the names of such settings contain, without hyphens and underscores. A key often stands in the path or the query of a URL.
 const HINTS: [&str; 12] =
-    ["secret", "token", "password", "passwd", "passphrase", "credential", "bearer", "authorization", "cookie", "apikey", "headers", "url"];
+    ["secret", "token", "password", "passwd", "passphrase", "credential", "bearer", "authorization", "cookie", "key", "headers", "url"];
 
 /// Servers refuse headers beyond 8 KiB.
 const SECRET_BYTES_MAX: u64 = 8 * 1024;

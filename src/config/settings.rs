@@ -10,7 +10,7 @@ use super::check::Checker;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
-use super::{Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
+use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -31,6 +31,8 @@ pub struct Config {
     pub gate: Gate,
     /// `[model]`: what leads the conversation.
     pub model: Model,
+    /// `[cloud]`: speech models in a network.
+    pub cloud: Cloud,
     /// `[http]`: callbacks, health and measures.
     pub http: Http,
     /// `[hand_off]`: the other way for what nobody has come to hear.
@@ -74,6 +76,10 @@ impl Config {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));
             hand_off.secret_file = credential(&hand_off.secret_file);
         }
+        if let Some(realtime) = &mut self.cloud.realtime {
+            realtime.ca_file = realtime.ca_file.as_ref().map(|file| base.join(file));
+            realtime.key_file = realtime.key_file.as_ref().map(credential);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -85,6 +91,9 @@ impl Config {
         self.speech.check(checker);
         self.gate.check(checker);
         self.model.check(checker);
+        if let Some(realtime) = &self.cloud.realtime {
+            realtime.check(checker);
+        }
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {
             hand_off.check(checker);

@@ -35,6 +35,10 @@ impl Display for Summary<'_> {
         writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
+        if let Some(service) = &config.cloud.realtime {
+            let (model, url) = (&service.model, origin(&service.url));
+            writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
+        }
         if let Some(hand_off) = &config.hand_off {
             writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", origin(&hand_off.url))?;
         }

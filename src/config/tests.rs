@@ -339,6 +339,87 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
     }
 }
 
+/// A cloud service with nothing wrong, and `more` in it.
+fn realtime(more: &str) -> String {
+    format!("[cloud.realtime]\nurl = \"wss://voice.example/v1/realtime\"\nmodel = \"speaks\"\n{more}\n")
+}
+
+#[test]
+fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
+    assert_eq!(said_of(&realtime("")), "");
+    let with_url = |url: &str| said_of(&realtime("").replace("wss://voice.example/v1/realtime", url));
+    for (said, expected) in [
+        (
+            said_of("[cloud.realtime]\nurl = \"wss://voice.example\"\n"),
+            "recado.toml:1:8: cloud.realtime: `model` is missing; write instead: model = \"…\"",
+        ),
+        (
+            with_url("https://voice.example"),
+            "recado.toml:2:7: cloud.realtime.url: this is not a wss:// or ws:// URL; write instead: url = \"wss://api.openai.com/v1/realtime\"",
+        ),
+        (
+            with_url("ws://voice.example/a"),
+            "recado.toml:2:7: warning: cloud.realtime.url: what callers say travels unencrypted, and so does the key; write instead: url = \"wss://…\"",
+        ),
+        (with_url("ws://127.0.0.1:8765/a"), ""),
+        (
+            with_url("wss://voice.example/a?api-key=s3cr3t"),
+            "recado.toml:2:7: cloud.realtime.url: a URL is logged, and the query of this one holds a credential; write instead: the URL without it, key_file = \"realtime-key\" and key_header = \"api-key\"",
+        ),
+        (
+            with_url("wss://me:s3cr3t@voice.example/a"),
+            "recado.toml:2:7: cloud.realtime.url: a URL is logged, and this one holds a credential; write instead: the URL without it, and key_file = \"realtime-key\"",
+        ),
+        (
+            with_url("wss://voice.example/a?model=sings"),
+            "recado.toml:2:7: cloud.realtime.url: it asks for the model \"sings\", and `model` for another one; write instead: the URL without its model",
+        ),
+        (with_url("wss://voice.example/a?model=speaks"), ""),
+        (
+            said_of(&realtime("voice = \" marin\"")),
+            "recado.toml:4:9: cloud.realtime.voice: \" marin\" is not a name that a service has; write instead: the voice by the service's own name",
+        ),
+        (
+            said_of(&realtime("format = \"g711\"")),
+            "recado.toml:4:10: cloud.realtime.format: \"g711\" is not a choice; write instead: format = \"pcmu\" or \"pcma\" or \"pcm\"",
+        ),
+        (
+            said_of(&realtime("headers = { Authorization = \"Bearer s3cr3t\" }")),
+            "recado.toml:4:29: cloud.realtime.headers.Authorization: credentials don't stand in a configuration; write instead: key_file = \"realtime-key\", a file that holds the key",
+        ),
+        (
+            said_of(&realtime("headers = { API-Key = \"s3cr3t\" }")),
+            "recado.toml:4:23: cloud.realtime.headers.API-Key: the box sets this header itself; write instead: nothing: leave it out",
+        ),
+        (
+            said_of(&realtime("renew_after_ms = 1000")),
+            "recado.toml:4:18: cloud.realtime.renew_after_ms: 1000 is outside of 60000 to 86400000; write instead: renew_after_ms = 60000",
+        ),
+    ] {
+        assert_eq!(said, expected);
+        assert!(!said.contains("s3cr3t"), "{said}");
+    }
+    let missing = said_of(&realtime("key_file = \"realtime-key\""));
+    assert!(
+        missing.starts_with("recado.toml:4:12: cloud.realtime.key_file: the credential file realtime-key can't be read: "),
+        "{missing}"
+    );
+}
+
+#[test]
+fn a_cloud_key_is_found_among_the_credentials_and_the_model_stands_in_the_address_once() {
+    let room = Room::with(&realtime("key_file = \"key\""));
+    room.write("credentials/key", "from-systemd");
+    let sources = Sources { credentials_dir: Some(room.path("credentials")), ..room.sources() };
+    let service = Config::load(&sources, Depth::Files).unwrap().0.cloud.realtime.unwrap();
+    assert_eq!(service.key_file, Some(room.path("credentials/key")));
+    assert_eq!(service.address().unwrap().as_str(), "wss://voice.example/v1/realtime?model=speaks");
+    let named = Realtime { url: "ws://127.0.0.1/a?model=speaks&x=1".into(), ..service };
+    assert_eq!(named.address().unwrap().as_str(), "ws://127.0.0.1/a?model=speaks&x=1");
+    let summary = Config::load(&sources, Depth::Files).unwrap().0.summary().to_string();
+    assert!(summary.contains("The speech model speaks at wss://voice.example can be tried out"), "{summary}");
+}
+
 #[test]
 fn what_a_tools_text_calls_and_is_not_there_is_refused_before_anybody_hears_of_it() {
     let said = said_of(&tool("say_failed.es = \"{% if error %}{{ error | uper }}{% endif %}\"\nsay_short.es = \"{{ lower(result.x) }}\""));
@@ -519,6 +600,8 @@ fn what_may_be_a_credential_is_repeated_nowhere_whatever_is_wrong_with_it() {
         "http.advertised=https://box.example/?key=s3cr3t",
         "hand_off.secret:s3cr3t",
         "hand_off.secret s3cr3t",
+        "cloud.realtime.key=s3cr3t",
+        "cloud.realtime.url=https://voice.example/s3cr3t",
         "tools=s3cr3t",
         "tools=[{name=\"a\", url=\"https://crm.example/\", headers={Authorization=\"s3cr3t\"}}]",
         "tools=[{name=\"a\", url=\"https://crm.example/\", headers={X-Key=\"s3cr3t\"}, colour=1}",
@@ -551,6 +634,12 @@ fn what_may_be_a_credential_is_repeated_nowhere_whatever_is_wrong_with_it() {
         tool("").replace("https://crm.example/a", "htps://crm.example/s3cr3t"),
         tool("bearer_file = \"none\"").replace("https://crm.example/a", "http://crm.example/s3cr3t"),
         "[hand_off]\nurl = \"http://crm.example/s3cr3t?key=s3cr3t\"\nsecret_file = \"none\"\n".to_owned(),
+        realtime("key = \"s3cr3t\""),
+        realtime("key_fil = \"s3cr3t\""),
+        realtime("api_key = \"s3cr3t\""),
+        realtime("headers = { Authorization = \"s3cr3t\" }"),
+        realtime("").replace("wss://voice.example/v1/realtime", "ws://voice.example/s3cr3t"),
+        realtime("").replace("wss://voice.example/v1/realtime", "https://voice.example/?key=s3cr3t"),
         // No TOML.
         hand_off("secret = s3cr3t"),
         hand_off("secret = \"s3cr3t"),
@@ -578,7 +667,7 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
         ["", " ", "2 s", "9999999999 h", "99999999999999999999", "5000-80", "1024-65535", "0.0.0.0:0", "[::1]:70000", "a b@c:d", "ftp://x"];
     let values: Vec<Value> = numbers.into_iter().chain(texts.map(Value::from)).chain([Value::Float(2.5), Value::Boolean(true)]).collect();
     let room = Room::with("");
-    for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s")] {
+    for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s"), ("realtime-key", "k"), ("cloud-ca.pem", "")] {
         room.write(name, text);
     }
     let problems = |document: &Value| {
@@ -878,13 +967,15 @@ fn the_annotated_default_says_the_defaults() {
 #[test]
 fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     let everything = everything();
-    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic", "cancel_url", "secret_file"] {
+    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic", "cancel_url", "secret_file", "key_file"] {
         assert!(everything.contains(&format!("\n{key} = ")), "{key}");
     }
     let room = Room::with(&everything);
     room.write("crm-token", "t");
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
+    room.write("realtime-key", "k");
+    room.write("cloud-ca.pem", "");
     assert_eq!(room.problems(&room.sources()), "");
 }
 

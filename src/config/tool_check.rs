@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 
 use super::check::{Checker, NO_URL};
 use super::gate::MIN_QUIET_MS;
+use super::headers;
 use super::template;
 use super::tool::Tool;
 use super::tree::Path;
@@ -19,7 +20,8 @@ impl Tool {
         if let Some(url) = &self.cancel_url {
             self.check_url(checker, place, "cancel_url", url);
         }
-        self.check_headers(checker, &place.join("headers"));
+        let credential = "bearer_file = \"crm-token\", a file that holds the token";
+        headers::check(checker, &place.join("headers"), &self.headers, &OWN_HEADERS, credential);
         self.check_limits(checker, place);
         self.check_parameters(checker, place);
         if let Some(file) = &self.ca_file {
@@ -68,28 +70,6 @@ impl Tool {
         }
         if url.scheme() == "http" && self.ca_file.is_some() {
             checker.warning(&place.join("ca_file"), "an http:// URL uses no certificates", "an https:// URL, or no ca_file");
-        }
-    }
-
-    fn check_headers(&self, checker: &mut Checker<'_>, path: &Path) {
-        for (name, value) in &self.headers {
-            let path = path.join(name);
-            let lower = name.to_lowercase();
-            if CREDENTIAL_HEADERS.contains(&lower.as_str()) {
-                checker.error(
-                    &path,
-                    "credentials don't stand in a configuration",
-                    "bearer_file = \"crm-token\", a file that holds the token",
-                );
-            } else if OWN_HEADERS.contains(&lower.as_str()) {
-                checker.error(&path, "the box sets this header itself", "nothing: leave it out");
-            }
-            if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                checker.error(&path, format!("{name:?} is not the name of a header"), "X-Branch = \"…\"");
-            }
-            if reqwest::header::HeaderValue::from_str(value).is_err() {
-                checker.error(&path, "the value of a header has no line breaks or control characters", format!("{name} = \"…\""));
-            }
         }
     }
 
@@ -318,7 +298,5 @@ const ATTEMPTS_MOST: u64 = 50;
 const CONCURRENCY_MOST: u64 = 64;
 /// A minute of speech: nobody listens longer to a result.
 const TEXT_CHARS_MAX: usize = 900;
-/// Headers that hold credentials.
-const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "proxy-authorization", "cookie", "x-api-key"];
 /// Headers that attempts carry anyway: they say what the request is, or how it is framed.
 pub const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];

@@ -9,6 +9,7 @@
 
 mod audio;
 mod port;
+pub mod realtime;
 mod scripted;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};

@@ -37,6 +37,8 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub use http::{HttpTool, http_tools};
 pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
+pub(in crate::cognition) use reply::bounded_text;
 pub use schema::{ArgumentsRefused, Schemas};
+pub(in crate::cognition) use tls::{ClientFault, SystemAuthorities, distrust};
 pub use token::{BoxSecret, CallbackToken};
 pub use webhook::{Webhook, not_handed_off};

@@ -85,7 +85,7 @@ pub(super) fn reason_given(body: &[u8]) -> Option<String> {
 }
 
 /// `text` as it may become part of an error: one line, bounded.
-pub(super) fn bounded_text(text: &str) -> String {
+pub(in crate::cognition) fn bounded_text(text: &str) -> String {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(REASON_CHARS_MAX).collect();
     line.trim().to_owned()
 }

@@ -22,7 +22,7 @@ pub(super) struct Clients {
 }
 
 /// The certificate authorities that the system trusts.
-pub(super) struct SystemAuthorities {
+pub(in crate::cognition) struct SystemAuthorities {
     certificates: Vec<CertificateDer<'static>>,
     /// What went wrong in reading them.
     faults: Vec<String>,
@@ -37,7 +37,7 @@ struct ClientKind {
 
 impl SystemAuthorities {
     /// Those of the system's store, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    pub(super) fn load() -> Self {
+    pub(in crate::cognition) fn load() -> Self {
         let loaded = rustls_native_certs::load_native_certs();
         Self { certificates: loaded.certs, faults: loaded.errors.iter().map(ToString::to_string).collect() }
     }
@@ -45,6 +45,21 @@ impl SystemAuthorities {
     #[cfg(test)]
     pub(super) fn none() -> Self {
         Self { certificates: Vec::new(), faults: Vec::new() }
+    }
+
+    /// What a secure connection is made with that trusts these, and those in `ca_file`.
+    pub(in crate::cognition) fn tls(&self, ca_file: Option<&Path>) -> Result<ClientConfig, ClientFault> {
+        let mut roots = RootCertStore::empty();
+        // The system's store may hold some that this implementation can't read; the others still count.
+        roots.add_parsable_certificates(self.certificates.iter().cloned());
+        if let Some(path) = ca_file {
+            add_file(&mut roots, path).map_err(|reason| ClientFault::File { path: path.to_owned(), reason })?;
+        }
+        if roots.is_empty() {
+            let detail = self.faults.first().map(|fault| format!(" ({fault})")).unwrap_or_default();
+            return Err(ClientFault::NoAuthorities { detail });
+        }
+        tls(roots).map_err(ClientFault::Client)
     }
 }
 
@@ -72,8 +87,10 @@ impl Clients {
         if let Some(client) = self.made.get(&kind) {
             return Ok(client.clone());
         }
-        let roots = if https { self.roots(kind.ca_file.as_deref())? } else { RootCertStore::empty() };
-        let client = build(roots, kind.reuses_connections).map_err(ClientFault::Client)?;
+        // Without certificates, nothing can be reached by `https`, and nothing is.
+        let tls =
+            if https { self.system.tls(kind.ca_file.as_deref())? } else { tls(RootCertStore::empty()).map_err(ClientFault::Client)? };
+        let client = build(tls, kind.reuses_connections).map_err(ClientFault::Client)?;
         self.made.insert(kind, client.clone());
         Ok(client)
     }
@@ -83,26 +100,23 @@ impl Clients {
     pub(super) fn count(&self) -> usize {
         self.made.len()
     }
-
-    fn roots(&self, ca_file: Option<&Path>) -> Result<RootCertStore, ClientFault> {
-        let mut roots = RootCertStore::empty();
-        // The system's store may hold some that this implementation can't read; the others still count.
-        roots.add_parsable_certificates(self.system.certificates.iter().cloned());
-        if let Some(path) = ca_file {
-            add_file(&mut roots, path).map_err(|reason| ClientFault::File { path: path.to_owned(), reason })?;
-        }
-        if roots.is_empty() {
-            let detail = self.system.faults.first().map(|fault| format!(" ({fault})")).unwrap_or_default();
-            return Err(ClientFault::NoAuthorities { detail });
-        }
-        Ok(roots)
-    }
 }
 
 /// Why there is no client, before it is known for whom.
-enum ClientFault {
-    File { path: PathBuf, reason: String },
-    NoAuthorities { detail: String },
+pub(in crate::cognition) enum ClientFault {
+    /// The file with further authorities can't be used.
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is nobody to trust.
+    NoAuthorities {
+        /// What the system's store said, where it said something.
+        detail: String,
+    },
+    /// The settings that were chosen here do not go together.
     Client(String),
 }
 
@@ -130,7 +144,7 @@ impl ClientFault {
 
 /// Why the connection to `whom` (the tool, the webhook) could not be trusted, with the remedy, if that is what is at the bottom
 /// of `error`.
-pub(super) fn distrust(error: &(dyn Error + 'static), whom: &str) -> Option<String> {
+pub(in crate::cognition) fn distrust(error: &(dyn Error + 'static), whom: &str) -> Option<String> {
     use CertificateError as C;
     let fault = rustls_error(error)?;
     let rustls::Error::InvalidCertificate(certificate) = fault else {
@@ -182,13 +196,13 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
     if count == 0 { Err("holds no certificate (a block that begins with `-----BEGIN CERTIFICATE-----`)".to_owned()) } else { Ok(()) }
 }
 
-fn build(roots: RootCertStore, reuses_connections: bool) -> Result<Client, String> {
+fn tls(roots: RootCertStore) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let tls = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
+    Ok(versions.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth())
+}
+
+fn build(tls: ClientConfig, reuses_connections: bool) -> Result<Client, String> {
     Client::builder()
         .tls_backend_preconfigured(tls)
         // The executor performs the attempt that it is given, there and once.

@@ -1,0 +1,427 @@
+//! A model session, as a pure state machine: no I/O, no clock, no randomness.
+//!
+//! One input, then its actions, then the next input: [`Session::handle`] takes what the conversation, the caller and the service
+//! say, and gives what is to be sent and to be said, in order. [`Session::deadline`] names when it wants to be woken.
+//!
+//! What it keeps to, whatever the service does:
+//! * one response at a time is asked for in the conversation; what comes late of a cancelled one is discarded by its name;
+//! * a call gets exactly one output, at once, which says how the operation stands and never what came of it; later news are items of
+//!   their own (a result is the box's to tell);
+//! * the model's memory is cut to what was heard, and never beyond the audio that came;
+//! * a new connection is told what was heard and what runs, and is not answered for the calls of another one.
+
+mod caller;
+mod calls;
+mod generation;
+mod memory;
+mod notes;
+mod outbox;
+mod own;
+mod render;
+mod setup;
+mod speech;
+mod trouble;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+
+use recado_core::conversation::effect::{HeardText, Purpose, Standing};
+use recado_core::conversation::input::ModelEvent;
+use recado_core::policy::Language;
+use recado_core::{ResponseId, Time};
+
+use self::caller::Caller;
+use self::calls::Calls;
+use self::generation::Generation;
+use self::memory::Memory;
+use self::outbox::{About, Outbox};
+use self::render::Renders;
+pub use self::setup::Setup;
+use self::speech::Spoken;
+use super::wire::{ClientBody, ClientEvent, Item, RateLimit, Role, ServerEvent, ServerFault, Usage};
+use crate::cognition::models::port::{Command, Output};
+
+/// What a session is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// By the conversation.
+    Command(Command),
+    /// The caller's audio, in the session's format.
+    Caller(Vec<u8>),
+    /// Speak this text, beside the conversation, word for word.
+    Render {
+        /// What it is called.
+        render: RenderId,
+        /// The text.
+        text: String,
+    },
+    /// A new connection stands.
+    Connected,
+    /// The service said something on it.
+    Server(ServerEvent),
+    /// It is gone; another one is tried.
+    Lost {
+        /// Why, in words.
+        reason: String,
+    },
+    /// There will be no other one.
+    Gone {
+        /// Why, in words.
+        reason: String,
+    },
+    /// The deadline may have come.
+    Wake,
+}
+
+/// What a session wants done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Send this.
+    Send(ClientEvent),
+    /// Give up the connection and make another one: nothing more of this one is of use.
+    Reconnect {
+        /// Why, in words.
+        reason: String,
+    },
+    /// Pass this on.
+    Said(Said),
+}
+
+/// What a session says.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Said {
+    /// To the conversation and the voice.
+    Output(Output),
+    /// The service is set, and knows the history.
+    Ready,
+    /// The service does not take the session's settings, and never will: no other connection helps.
+    Refused(ServerFault),
+    /// Nothing more comes of this response, which was cancelled.
+    Cancelled {
+        /// The response.
+        response: ResponseId,
+        /// Whether the service says so; otherwise it was complete all the same, or the service has said nothing for too long, or is gone.
+        confirmed: bool,
+    },
+    /// Speech of a text that was to be rendered, in the session's format.
+    Rendered {
+        /// Which.
+        render: RenderId,
+        /// The bytes.
+        bytes: Vec<u8>,
+    },
+    /// A text is rendered, or can't be.
+    RenderEnded {
+        /// Which.
+        render: RenderId,
+        /// Why not, in words.
+        result: Result<(), String>,
+    },
+    /// The service complains of something that ends nothing.
+    Trouble(ServerFault),
+}
+
+/// A text that is rendered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RenderId(pub u64);
+
+/// A model session.
+#[derive(Debug)]
+pub struct Session {
+    setup: Setup,
+    state: State,
+    /// Counts connections.
+    connection: u64,
+    /// Whether this connection has lasted long enough.
+    renewal_due: bool,
+    outbox: Outbox,
+    caller: Caller,
+    generation: Generation,
+    /// The last responses that had speech, oldest first.
+    spoken: VecDeque<Spoken>,
+    calls: Calls,
+    memory: Memory,
+    renders: Renders,
+    usage: Usage,
+    transcription_usage: Usage,
+    rate_limits: Vec<RateLimit>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum State {
+    /// There is no connection.
+    Down,
+    /// The service has not said yet that there is a session.
+    Opening { until: Time },
+    /// It has not said yet that the session is set.
+    Setting { until: Time },
+    /// All is well, and so much time is left.
+    Ready { renew_at: Time },
+    /// There will be no connection.
+    Gone { reason: String },
+}
+
+impl Session {
+    /// A session that waits for its first connection.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            caller: Caller::new(setup.format, setup.detects_turns()),
+            setup,
+            state: State::Down,
+            connection: 0,
+            renewal_due: false,
+            outbox: Outbox::default(),
+            generation: Generation::default(),
+            spoken: VecDeque::new(),
+            calls: Calls::default(),
+            memory: Memory::default(),
+            renders: Renders::default(),
+            usage: Usage::default(),
+            transcription_usage: Usage::default(),
+            rate_limits: Vec::new(),
+        }
+    }
+
+    /// Takes an input at `now`, and says what is to be done about it, in order.
+    pub fn handle(&mut self, now: Time, input: Input) -> Vec<Action> {
+        match input {
+            Input::Command(command) => self.command(now, command),
+            Input::Caller(bytes) => self.caller.hear(&bytes),
+            Input::Render { render, text } => self.render(now, render, text),
+            Input::Connected => self.connected(now),
+            Input::Server(event) => self.server(now, event),
+            Input::Lost { reason } => self.lost(&reason),
+            Input::Gone { reason } => self.gone(reason),
+            Input::Wake => self.wake(now),
+        }
+        self.send_caller_audio();
+        self.advance(now);
+        self.outbox.take()
+    }
+
+    /// When it wants to be woken, if it does.
+    pub fn deadline(&self) -> Option<Time> {
+        let connection = match self.state {
+            State::Opening { until } | State::Setting { until } => Some(until),
+            // What is due waits for the end of a turn, which is an input.
+            State::Ready { renew_at } if !self.renewal_due => Some(renew_at),
+            _ => None,
+        };
+        [connection, self.generation.deadline(), self.renders.deadline()].into_iter().flatten().min()
+    }
+
+    /// What all responses together took.
+    pub fn usage(&self) -> Usage {
+        self.usage
+    }
+
+    /// What it took to write down what the caller said: another model does, at another price.
+    pub fn transcription_usage(&self) -> Usage {
+        self.transcription_usage
+    }
+
+    /// How much more the service takes, as it last said.
+    pub fn rate_limits(&self) -> &[RateLimit] {
+        &self.rate_limits
+    }
+
+    fn ready(&self) -> bool {
+        matches!(self.state, State::Ready { .. })
+    }
+
+    fn command(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Respond { response, cause } => self.respond(now, response, &cause),
+            Command::CancelResponse { response } => self.cancel(now, response),
+            Command::Truncate { response, heard_ms, heard_text } => self.truncate(response, heard_ms, heard_text),
+            Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),
+            Command::Told { delivery: _, text } => self.note(notes::told(&text)),
+            Command::Update { delivery: _, text } => self.note(notes::update(&text)),
+            Command::Cancelling(cancellation) => self.note(notes::cancelling(&cancellation.say)),
+            Command::Heard(heard) => self.heard(heard),
+            Command::Acoustic(edge) => {
+                if self.caller.edge(edge.to) && self.ready() {
+                    self.outbox.send(About::Other, ClientBody::AudioClear);
+                }
+            }
+        }
+    }
+
+    fn server(&mut self, now: Time, event: ServerEvent) {
+        if matches!(self.state, State::Down | State::Gone { .. }) {
+            // Of a connection that was given up.
+            return;
+        }
+        match event {
+            ServerEvent::SessionCreated => self.session_created(now),
+            ServerEvent::SessionUpdated => self.session_updated(now),
+            ServerEvent::ItemAdded { item } => {
+                if item.role.as_deref() == Some("user") && item.content.iter().any(|part| part.kind == "input_audio") {
+                    self.memory.caller_spoke(item.id);
+                }
+            }
+            ServerEvent::SpeechStarted => self.caller.service_hears(true),
+            ServerEvent::SpeechStopped | ServerEvent::Ignored => {}
+            ServerEvent::Committed { item_id } => {
+                self.caller.service_hears(false);
+                self.generation.committed(self.connection);
+                item_id.into_iter().for_each(|item| self.memory.caller_spoke(item));
+            }
+            ServerEvent::Transcribed { item_id, transcript, usage } => {
+                self.transcription_usage.add(usage);
+                self.memory.caller_said(&item_id, transcript);
+            }
+            ServerEvent::ResponseCreated { response } => self.response_created(response),
+            ServerEvent::ResponseDone { response } => self.response_done(response),
+            ServerEvent::OutputItemAdded { response_id, item } => self.item_added(&response_id, item),
+            ServerEvent::OutputItemDone { response_id, item } => self.item_done(&response_id, item),
+            ServerEvent::PartDone { response_id, item_id, part } => {
+                self.words_complete(&response_id, &item_id, part.transcript.as_deref());
+            }
+            ServerEvent::AudioDelta { response_id, item_id, content_index, delta } => {
+                self.audio(&response_id, item_id, content_index, delta);
+            }
+            ServerEvent::TranscriptDelta { response_id, item_id, delta } => self.words(&response_id, item_id, &delta),
+            ServerEvent::TranscriptDone { response_id, item_id, transcript } => {
+                self.words_complete(&response_id, &item_id, Some(&transcript));
+            }
+            ServerEvent::ArgumentsDone { response_id, call } => self.call(&response_id, call),
+            ServerEvent::RateLimits { rate_limits } => self.rate_limits = rate_limits,
+            ServerEvent::Error { error } => self.trouble(now, error),
+        }
+    }
+
+    fn connected(&mut self, now: Time) {
+        self.lost("another connection took its place");
+        if !matches!(self.state, State::Gone { .. }) {
+            self.connection += 1;
+            self.state = State::Opening { until: now.plus(self.setup.answer_timeout_ms) };
+        }
+    }
+
+    fn session_created(&mut self, now: Time) {
+        if matches!(self.state, State::Opening { .. }) {
+            self.state = State::Setting { until: now.plus(self.setup.answer_timeout_ms) };
+            self.outbox.send(About::Session, ClientBody::SessionUpdate { session: Box::new(self.setup.settings()) });
+        }
+    }
+
+    fn session_updated(&mut self, now: Time) {
+        if !matches!(self.state, State::Setting { .. }) {
+            return;
+        }
+        self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
+        self.renewal_due = false;
+        let mut history = self.memory.restore(|| self.outbox.item_name());
+        history.extend(self.calls.under_way());
+        for item in history {
+            self.outbox.send(About::Other, ClientBody::ItemCreate { item });
+        }
+        self.outbox.say(Said::Ready);
+    }
+
+    /// The connection is gone, and with it what was under way on it.
+    fn lost(&mut self, reason: &str) {
+        if matches!(self.state, State::Down | State::Gone { .. }) {
+            return;
+        }
+        self.state = State::Down;
+        self.outbox.forget_sent();
+        self.caller.begin_connection();
+        self.generation.begin_connection();
+        self.spoken.clear();
+        self.fail_active(reason);
+        self.renders.fail_all(reason, &mut self.outbox);
+    }
+
+    fn gone(&mut self, reason: String) {
+        self.lost(&reason);
+        for response in self.generation.drain() {
+            self.failed(response, &reason);
+        }
+        self.state = State::Gone { reason };
+    }
+
+    fn reconnect(&mut self, reason: &str) {
+        self.lost(reason);
+        self.outbox.reconnect(reason);
+    }
+
+    fn wake(&mut self, now: Time) {
+        match self.state {
+            State::Opening { until } | State::Setting { until } if now >= until => {
+                self.reconnect("the service did not answer in time that the session is set");
+            }
+            State::Ready { renew_at } if now >= renew_at => self.renewal_due = true,
+            _ => {}
+        }
+        self.give_up_cancel(now);
+        self.renders.give_up(now, &mut self.outbox);
+    }
+
+    /// Tells the model something as context, now and on every later connection.
+    fn note(&mut self, text: String) {
+        self.memory.note(Item::message(Role::System, text.clone()));
+        self.context(text);
+    }
+
+    /// Tells the model something as context, on this connection.
+    fn context(&mut self, text: String) {
+        if self.ready() {
+            self.outbox.send(About::Other, ClientBody::ItemCreate { item: Item::message(Role::System, text) });
+        }
+    }
+
+    /// What was heard of a segment is remembered for other connections. On this one, the model knows its own words; those that the box
+    /// spoke in its name are put beside them, marked for as long as they are not settled.
+    fn heard(&mut self, heard: HeardText) {
+        if matches!(heard.purpose, Purpose::Clause { .. }) {
+            // `Told` says it, whole.
+            return;
+        }
+        // Of another connection's response this one has no item.
+        let own = match heard.purpose {
+            Purpose::Reply { response } => self.spoken.iter().any(|spoken| spoken.response == response),
+            _ => false,
+        };
+        let segment = heard.segment;
+        let item = match heard.standing {
+            Standing::Provisional | Standing::Settled(_) if own => None,
+            standing => memory::spoken(&heard.text, standing),
+        };
+        let before = self.memory.heard(heard);
+        if !self.ready() {
+            return;
+        }
+        if let Some(before) = before {
+            self.outbox.send(About::Other, ClientBody::ItemDelete { item_id: before });
+        }
+        if let Some(item) = item {
+            let name = self.outbox.item_name();
+            self.memory.placed(segment, name.clone());
+            self.outbox.send(About::Other, ClientBody::ItemCreate { item: item.named(name) });
+        }
+    }
+
+    fn send_caller_audio(&mut self) {
+        if self.ready() {
+            while let Some(audio) = self.caller.next_piece() {
+                self.outbox.send(About::Audio, ClientBody::AudioAppend { audio });
+            }
+        }
+    }
+
+    fn say_event(&mut self, event: ModelEvent) {
+        self.outbox.say(Said::Output(Output::Event(event)));
+    }
+
+    fn failed(&mut self, response: ResponseId, reason: &str) {
+        self.say_event(ModelEvent::Failed { response, reason: reason.to_owned() });
+    }
+
+    fn language(&self) -> Language {
+        self.setup.language
+    }
+}

@@ -1,0 +1,105 @@
+//! Where a service is, and what a connection to it is asked for with.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::Url;
+use rustls::ClientConfig;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
+
+use super::error::TransportError;
+use crate::cognition::tools::{ClientFault, SystemAuthorities};
+use crate::config::{KeyHeader, Realtime, Secret};
+
+/// Where a service is. Read once; connected to as often as needed.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(super) url: Url,
+    pub(super) connect_timeout: Duration,
+    /// Present where the address asks for TLS.
+    pub(super) tls: Option<Arc<ClientConfig>>,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    key: Option<Secret>,
+}
+
+impl Endpoint {
+    /// The service that is configured. Reads the key, and the authorities that are trusted.
+    ///
+    /// # Errors
+    /// What is wrong with the address, a header, the key or the authorities.
+    pub fn new(realtime: &Realtime) -> Result<Self, TransportError> {
+        let url = realtime.address().ok_or_else(|| TransportError::Url("it is no URL".to_owned()))?;
+        if !matches!(url.scheme(), "ws" | "wss") || !url.has_host() {
+            return Err(TransportError::Url("it must begin with `wss://` or `ws://` and name a host".to_owned()));
+        }
+        let tls = match url.scheme() {
+            "wss" => Some(Arc::new(SystemAuthorities::load().tls(realtime.ca_file.as_deref())?)),
+            _ => None,
+        };
+        let mut headers = vec![(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))))];
+        for (name, value) in &realtime.headers {
+            let unusable = |reason: &str| TransportError::Header { header: name.clone(), reason: reason.to_owned() };
+            let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
+            let mut value = HeaderValue::try_from(value).map_err(|_| unusable("its value holds characters that a header can't"))?;
+            value.set_sensitive(true);
+            headers.push((parsed, value));
+        }
+        let key = realtime.key_file.as_deref().map(Secret::read).transpose()?;
+        if let Some(key) = &key {
+            let (name, text) = match realtime.key_header {
+                KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
+                KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
+            };
+            let unusable =
+                |_| TransportError::Header { header: name.to_string(), reason: "the key holds characters that a header can't".into() };
+            let mut value = HeaderValue::try_from(text).map_err(unusable)?;
+            value.set_sensitive(true);
+            headers.push((name, value));
+        }
+        Ok(Self { url, connect_timeout: Duration::from_millis(realtime.connect_timeout_ms), tls, headers, key })
+    }
+
+    /// The host and its port, for people.
+    pub fn host(&self) -> String {
+        let port = self.url.port_or_known_default().unwrap_or_default();
+        format!("{}:{port}", self.url.host_str().unwrap_or_default())
+    }
+
+    /// What a connection is asked for with.
+    pub(super) fn request(&self) -> Result<Request, TransportError> {
+        let mut request = self.url.as_str().into_client_request().map_err(|error| TransportError::Url(error.to_string()))?;
+        for (name, value) in &self.headers {
+            request.headers_mut().insert(name.clone(), value.clone());
+        }
+        Ok(request)
+    }
+
+    /// What a service says, for people: without the key, should it repeat it.
+    pub(super) fn quoted(&self, text: &str) -> String {
+        let text = crate::cognition::tools::bounded_text(text);
+        let text = match &self.key {
+            Some(key) => text.replace(key.expose(), "***"),
+            None => text,
+        };
+        if text.is_empty() { text } else { format!(": {text}") }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("host", &self.host()).finish_non_exhaustive()
+    }
+}
+
+impl From<ClientFault> for TransportError {
+    fn from(fault: ClientFault) -> Self {
+        match fault {
+            ClientFault::File { path, reason } => Self::AuthoritiesFile { path, reason },
+            ClientFault::NoAuthorities { detail } => Self::NoAuthorities(detail),
+            ClientFault::Client(reason) => Self::Tls(reason),
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! `[cloud]`: speech models in a network.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use recado_core::policy::Language;
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::check::Checker;
+use super::headers;
+use super::tree::Path;
+
+/// The services that lend the box a voice.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cloud {
+    /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
+    pub realtime: Option<Realtime>,
+}
+
+/// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Realtime {
+    /// Where it is reached: `wss://` or `ws://`.
+    pub url: String,
+    /// The model, by the service's name for it; Azure's deployment.
+    pub model: String,
+    /// The voice, by the service's name for it; the service's default where none is given.
+    #[serde(default)]
+    pub voice: Option<String>,
+    /// A file that holds the key; never logged. None where the service asks for none.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// How the key is sent.
+    #[serde(default)]
+    pub key_header: KeyHeader,
+    /// Further headers of the connection.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// A file with further certificate authorities (PEM) to trust for this URL.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// The format of the audio, both ways.
+    #[serde(default)]
+    pub format: CloudAudio,
+    /// The language that is spoken; the box's own where none is given.
+    #[serde(default)]
+    pub language: Option<Language>,
+    /// Who tells the service where the caller's speech begins and ends. Whether it is answered is the box's decision in any case.
+    #[serde(default)]
+    pub turn_detection: TurnDetection,
+    /// The model that writes down what the caller says, which a new connection is then told; none where that is not wanted.
+    #[serde(default)]
+    pub transcription_model: Option<String>,
+    /// How long a connection may take until it stands, TLS included (ms).
+    #[serde(default = "connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    /// How long the service may take to answer what it is asked (ms).
+    #[serde(default = "answer_timeout_ms")]
+    pub answer_timeout_ms: u64,
+    /// After how long a connection is replaced by a new one, between two turns, before the service ends it (ms).
+    #[serde(default = "renew_after_ms")]
+    pub renew_after_ms: u64,
+}
+
+/// How the key is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyHeader {
+    /// `Authorization: Bearer …`
+    #[default]
+    Authorization,
+    /// `api-key: …`, as Azure takes it.
+    ApiKey,
+}
+
+/// A format of audio that the protocol knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CloudAudio {
+    /// G.711 μ-law at 8 kHz: the telephone's own.
+    #[default]
+    Pcmu,
+    /// G.711 A-law at 8 kHz: the telephone's own.
+    Pcma,
+    /// 16-bit little-endian samples at 24 kHz.
+    Pcm,
+}
+
+/// Who tells the service where the caller's speech begins and ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnDetection {
+    /// The box: it sends the caller's speech alone, and says when it is over.
+    #[default]
+    None,
+    /// The service, by silence: it is sent all that is heard.
+    ServerVad,
+    /// The service, by what is said: it is sent all that is heard.
+    SemanticVad,
+}
+
+impl Realtime {
+    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+        let place = Path::of("cloud.realtime");
+        self.check_url(checker, &place.join("url"));
+        let names =
+            [("model", Some(&self.model)), ("voice", self.voice.as_ref()), ("transcription_model", self.transcription_model.as_ref())];
+        for (key, name) in names {
+            let Some(name) = name else { continue };
+            if name.trim() != name || name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+                let what = format!("{name:?} is not a name that a service has");
+                checker.error(&place.join(key), what, format!("the {key} by the service's own name"));
+            }
+        }
+        headers::check(
+            checker,
+            &place.join("headers"),
+            &self.headers,
+            &OWN_HEADERS,
+            "key_file = \"realtime-key\", a file that holds the key",
+        );
+        if let Some(file) = &self.key_file {
+            let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the key";
+            checker.holds_credential(&place.join("key_file"), file, instead);
+        }
+        if let Some(file) = &self.ca_file {
+            checker.file_exists(&place.join("ca_file"), file);
+        }
+        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
+    }
+
+    fn check_url(&self, checker: &mut Checker<'_>, path: &Path) {
+        let example = "url = \"wss://api.openai.com/v1/realtime\"";
+        let url = match Url::parse(&self.url) {
+            Ok(url) if matches!(url.scheme(), "ws" | "wss") && url.has_host() => url,
+            // It is not repeated: its path or its query may hold a credential.
+            _ => return checker.error(path, "this is not a wss:// or ws:// URL", example),
+        };
+        if url.port() == Some(0) {
+            checker.error(path, "nobody can be reached at port 0", example);
+        }
+        if url.password().is_some() || !url.username().is_empty() {
+            let instead = "the URL without it, and key_file = \"realtime-key\"";
+            checker.error(path, "a URL is logged, and this one holds a credential", instead);
+        }
+        if url.query_pairs().any(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.to_lowercase().as_str())) {
+            let instead = "the URL without it, key_file = \"realtime-key\" and key_header = \"api-key\"";
+            checker.error(path, "a URL is logged, and the query of this one holds a credential", instead);
+        }
+        if let Some((_, model)) = url.query_pairs().find(|(name, value)| name == "model" && *value != self.model) {
+            let what = format!("it asks for the model {:?}, and `model` for another one", model.as_ref());
+            checker.error(path, what, "the URL without its model");
+        }
+        let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+        if url.scheme() == "ws" && !on_this_machine {
+            checker.warning(path, "what callers say travels unencrypted, and so does the key", "url = \"wss://…\"");
+        }
+    }
+
+    /// Where it is reached, with the model that is asked for; none where the URL is none.
+    pub fn address(&self) -> Option<Url> {
+        let mut url = Url::parse(&self.url).ok()?;
+        if !url.query_pairs().any(|(name, _)| name == "model") {
+            url.query_pairs_mut().append_pair("model", &self.model);
+        }
+        Some(url)
+    }
+}
+
+fn connect_timeout_ms() -> u64 {
+    10_000
+}
+
+fn answer_timeout_ms() -> u64 {
+    10_000
+}
+
+/// Five minutes before OpenAI's own limit.
+fn renew_after_ms() -> u64 {
+    55 * 60_000
+}
+
+/// Headers that a connection carries anyway.
+const OWN_HEADERS: [&str; 9] = [
+    "api-key",
+    "host",
+    "connection",
+    "upgrade",
+    "sec-websocket-key",
+    "sec-websocket-version",
+    "sec-websocket-protocol",
+    "sec-websocket-extensions",
+    "user-agent",
+];
+/// What services call a key in a query.
+const CREDENTIAL_PARAMETERS: [&str; 5] = ["key", "api-key", "api_key", "token", "access_token"];
+/// No service has longer names.
+const NAME_BYTES_MAX: usize = 128;
+/// Below, no connection over a mobile network comes to be.
+const TIMEOUT_MS_LEAST: u64 = 500;
+/// No caller waits for a minute.
+const TIMEOUT_MS_MOST: u64 = 60_000;
+/// More often, connecting would be all that is done.
+const RENEW_AFTER_MS_LEAST: u64 = 60_000;
+/// No service keeps one for longer.
+const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;
