@@ -7,6 +7,7 @@ mod call;
 mod clock;
 mod doctor;
 mod ledger_task;
+mod model_speech;
 mod opening;
 mod pending;
 mod prepare;
