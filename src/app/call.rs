@@ -14,11 +14,13 @@ use tracing::{Instrument, debug, info, info_span, warn};
 
 use super::clock::Clock;
 use super::ledger_task::FromCalls;
+use super::model_speech::ModelSpeech;
 use super::switchboard::HangUp;
-use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output};
+use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::cognition::tools::Schemas;
-use crate::surface::media::{CallMedia, MediaEvent, Remote};
+use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
 use crate::surface::speech::clauses;
+use crate::surface::speech::pieces::Piece;
 use crate::surface::voice::{Speaker, Voice};
 use crate::telemetry::Measures;
 use crate::traces::{Traced, Traces};
@@ -64,6 +66,7 @@ struct Running<'a> {
     house: &'a House,
     voice: Voice,
     model: Option<ModelSession>,
+    speech: ModelSpeech,
     conversation: Traced<Conversation>,
     hang_up: HangUp,
     on_hold: bool,
@@ -82,7 +85,8 @@ pub async fn run(house: Arc<House>, call: Call) {
 }
 
 async fn run_in_span(house: &House, call: Call) {
-    let Call { session, party, media, remote, mut signalling, hang_up } = call;
+    let Call { session, party, mut media, remote, mut signalling, hang_up } = call;
+    let mut hearing = media.hearing.take();
     let (voice, mut events) = Voice::new(media, remote.codec, Arc::clone(&house.speaker));
     let (news, mut told) = mpsc::channel(NEWS_MAX);
     if house.to_ledger.send(FromCalls::Begin(session, news)).await.is_err() {
@@ -100,6 +104,7 @@ async fn run_in_span(house: &House, call: Call) {
         house,
         voice,
         model: Some(model),
+        speech: ModelSpeech::new(capabilities.output),
         conversation,
         hang_up,
         on_hold: !remote.direction.sends(),
@@ -149,6 +154,13 @@ async fn run_in_span(house: &House, call: Call) {
                 None => { running.hang_up.ask(); Input::ChannelOver }
             }),
             event = running.voice.told() => Some(Input::Playback(event)),
+            frame = next_frame(&mut hearing) => {
+                match frame {
+                    Some(frame) => running.let_hear(&frame),
+                    None => hearing = None,
+                }
+                None
+            }
             output = next_output(&mut running.model) => { running.said(output, &capabilities).await; None }
             () = super::sleep_until(deadline) => Some(Input::Wake),
             () = &mut ends, if !over => {
@@ -214,9 +226,21 @@ impl Running<'_> {
         changed.then_some(Input::Hold(on_hold))
     }
 
-    /// What the model said. Its clauses are split, so that the first is heard while the next are rendered.
+    /// What the model said. Its clauses are split, so that the first is heard while the next are rendered; its own speech is cut into pieces.
     async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {
+        if let Some(Output::Event(event)) = &output
+            && !matches!(event, ModelEvent::Clause { .. })
+            && let Some((response, piece)) = self.speech.end()
+        {
+            // It comes before what follows.
+            self.say_piece(response, piece).await;
+        }
         match output {
+            Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, .. } }))
+                if matches!(capabilities.output, OutputKind::Audio(_)) =>
+            {
+                self.speech.words(response, &text, self.voice.codec());
+            }
             Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } })) => {
                 for clause in clauses(&text) {
                     let content = Content::Text { text: clause.to_owned(), language };
@@ -233,14 +257,28 @@ impl Running<'_> {
                 }
             },
             Some(Output::Event(event)) => self.input(Input::Model(event)).await,
-            Some(Output::Audio { response, .. }) => {
-                warn!(response_id = %response, output = ?capabilities.output, "a model that speaks audio is not wired to the voice: its audio is dropped");
+            Some(Output::Audio { response, bytes }) => {
+                for piece in self.speech.audio(response, &bytes, self.voice.codec()) {
+                    self.say_piece(response, piece).await;
+                }
             }
             None => {
                 warn!("the model has ended its session");
                 self.model = None;
                 self.unanswered();
             }
+        }
+    }
+
+    async fn say_piece(&mut self, response: ResponseId, piece: Piece) {
+        let content = Content::Speech { piece: self.voice.hold(response, piece.audio), text: piece.text };
+        self.input(Input::Model(ModelEvent::Clause { response, content })).await;
+    }
+
+    /// Gives the model what the caller says.
+    fn let_hear(&self, frame: &CallerFrame) {
+        if let Some(audio) = self.model.as_ref().and_then(|model| model.handle.audio.as_ref()) {
+            audio.push(frame);
         }
     }
 
@@ -323,6 +361,13 @@ impl Running<'_> {
             let Clocks { acoustic, generation, playback } = clocks;
             debug!(target: "recado::clocks", ?acoustic, ?generation, ?playback, "clocks");
         }
+    }
+}
+
+async fn next_frame(hearing: &mut Option<Hearing>) -> Option<CallerFrame> {
+    match hearing {
+        Some(hearing) => hearing.recv().await,
+        None => std::future::pending().await,
     }
 }
 

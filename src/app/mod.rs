@@ -8,6 +8,7 @@ mod clock;
 mod cloud_test;
 mod doctor;
 mod ledger_task;
+mod model_speech;
 mod opening;
 mod pending;
 mod prepare;

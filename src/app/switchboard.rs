@@ -16,7 +16,7 @@ use super::clock::random;
 use super::ledger_task::FromCalls;
 use super::watch::{self, Pulse};
 use crate::admin::HealthState;
-use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote};
+use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote, Taps};
 use crate::surface::sip::{Admission, CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
 use crate::telemetry::{Measures, Seldom};
 
@@ -270,7 +270,8 @@ impl Switchboard {
             latch_any_address: false,
         };
         let session = SessionId(random());
-        let mut media = self.media.open_call(ports, plan, self.settings.recordings.is_some())?;
+        let taps = Taps { record: self.settings.recordings.is_some(), hear: self.house.model.capabilities().hears_audio };
+        let mut media = self.media.open_call(ports, plan, taps)?;
         if let (Some(recording), Some(folder)) = (media.recording.take(), &self.settings.recordings) {
             let file = folder.join(format!("{session}.wav"));
             // It ends with the call, and waits for the disk: that is a thread's business.

@@ -4,11 +4,11 @@
 //! order is kept by [`recado_voice::Voice`]. What becomes of the audio is told by the media path; what is told here is only that
 //! audio exists, or could not be made.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use recado_core::conversation::{AcousticEpoch, Content, PlaybackEvent, SegmentRef, Word};
-use recado_core::ids::PlaybackId;
+use recado_core::ids::{PlaybackId, ResponseId};
 use recado_core::policy::Language;
 use recado_voice::Rendered;
 use tokio::sync::watch;
@@ -105,6 +105,8 @@ pub struct Voice {
     rendering: JoinSet<(SegmentRef, Result<Rendered<Coded>, String>)>,
     /// Who renders what.
     renders: Vec<(SegmentRef, Render)>,
+    /// Speech of the model.
+    held: Held,
 }
 
 /// A rendering under way; nobody needs it any more when this is dropped.
@@ -120,8 +122,21 @@ impl Voice {
     /// The voice of a call that speaks `codec`, and what the call's media tells.
     pub fn new(media: CallMedia, codec: Codec, speaker: Arc<Speaker>) -> (Self, CallEvents) {
         let CallMedia { commands: mouth, events, .. } = media;
-        let voice = Self { mouth, codec, speaker, order: recado_voice::Voice::default(), rendering: JoinSet::new(), renders: Vec::new() };
+        let voice = Self {
+            mouth,
+            codec,
+            speaker,
+            order: recado_voice::Voice::default(),
+            rendering: JoinSet::new(),
+            renders: Vec::new(),
+            held: Held::default(),
+        };
         (voice, events)
+    }
+
+    /// What the telephone takes now.
+    pub fn codec(&self) -> Codec {
+        self.codec
     }
 
     /// Says a segment after those already asked for, unless the acoustic clock has left `epoch` when it could begin.
@@ -139,6 +154,10 @@ impl Voice {
                 };
                 self.rendered(segment, rendered);
             }
+            Content::Speech { piece, .. } => {
+                let rendered = self.held.give(*piece).ok_or_else(|| format!("piece {piece} of the model's speech is not held any more"));
+                self.rendered(segment, rendered);
+            }
             Content::Text { text, language } => {
                 let utterance = self.speaker.utterance(text, *language);
                 let speaker = Arc::clone(&self.speaker);
@@ -149,6 +168,12 @@ impl Voice {
                 self.renders.push((segment, Render(render)));
             }
         }
+    }
+
+    /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of other responses
+    /// and never asked for is let go: they were given up.
+    pub fn hold(&mut self, response: ResponseId, audio: Coded) -> u64 {
+        self.held.hold(response, of_model(audio))
     }
 
     /// Goes on with a paused playback, unless the acoustic clock has left `epoch`.
@@ -222,6 +247,50 @@ impl Voice {
     }
 }
 
+/// Pieces of a model's speech, until they can't be asked for any more.
+#[derive(Debug, Default)]
+struct Held {
+    pieces: VecDeque<Piece>,
+    last: u64,
+}
+
+#[derive(Debug)]
+struct Piece {
+    number: u64,
+    response: ResponseId,
+    rendered: Rendered<Coded>,
+    /// Whether it was asked for. It may be asked for again, where it was cut and the rest is said after all.
+    given: bool,
+}
+
+impl Held {
+    fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
+        self.pieces.retain(|piece| piece.given || piece.response == response);
+        self.last += 1;
+        self.pieces.push_back(Piece { number: self.last, response, rendered, given: false });
+        self.last
+    }
+
+    fn give(&mut self, number: u64) -> Option<Rendered<Coded>> {
+        let piece = self.pieces.iter_mut().find(|piece| piece.number == number)?;
+        piece.given = true;
+        let rendered = piece.rendered.clone();
+        let given = self.pieces.iter().filter(|piece| piece.given).count();
+        for _ in GIVEN_PIECES_MAX..given {
+            if let Some(oldest) = self.pieces.iter().position(|piece| piece.given) {
+                self.pieces.remove(oldest);
+            }
+        }
+        Some(rendered)
+    }
+}
+
+/// A piece of a model's speech, with what is known of it. It has no map of its words: it is short.
+fn of_model(audio: Coded) -> Rendered<Coded> {
+    let samples: Vec<i16> = audio.octets.iter().map(|octet| audio.codec.decode_sample(*octet)).collect();
+    Rendered { duration_ms: (samples.len() / SAMPLES_PER_MS) as u64, words: Vec::new(), near_silent: near_silent(&samples), audio }
+}
+
 /// Audio as the telephone takes it, with what is known of it.
 fn render(audio: &SpeechAudio, codec: Codec) -> Rendered<Coded> {
     let mut octets = vec![0; audio.samples_8khz.len()];
@@ -256,6 +325,9 @@ const SAMPLES_PER_MS: usize = 8;
 
 /// A thousandth of full scale.
 const SILENT_RMS: i64 = 33;
+
+/// Pieces that may be asked for again: more than are given ahead of what sounds.
+const GIVEN_PIECES_MAX: usize = 32;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
@@ -321,6 +393,25 @@ mod tests {
         assert!(matches!(&failed, SpeechError::VoiceMissing { voice, .. } if voice == "es"), "{failed}");
         assert_eq!(engine.asked.lock().unwrap().len(), 2);
         assert!(speaker.state().borrow().engine.as_ref().is_some_and(|problem| problem.contains("no voice \"es\"")));
+    }
+
+    #[test]
+    fn a_models_speech_is_held_until_it_can_not_be_asked_for_any_more() {
+        let audio = |octet: u8| of_model(Coded { codec: Codec::Pcma, octets: [octet; 800].into() });
+        let mut held = Held::default();
+        let numbers: Vec<u64> = (0..200).map(|octet| held.hold(ResponseId(1), audio(octet))).collect();
+        for (number, octet) in numbers.iter().zip(0..200) {
+            let given = held.give(*number).expect("none is let go before it was asked for");
+            assert_eq!((given.audio.octets[0], given.duration_ms), (octet, 100));
+        }
+        let still: Vec<u64> = numbers.iter().copied().filter(|number| held.give(*number).is_some()).collect();
+        assert_eq!(still, numbers[200 - GIVEN_PIECES_MAX..], "the last may be asked for again");
+
+        let given_up: Vec<u64> = (0..10).map(|octet| held.hold(ResponseId(2), audio(octet))).collect();
+        assert!(held.give(given_up[0]).is_some());
+        let next = held.hold(ResponseId(3), audio(7));
+        assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
+        assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX);
     }
 
     #[test]

@@ -46,10 +46,10 @@ pub struct Recorded {
 pub struct RecordingError(#[from] hound::Error);
 
 /// Both ends of a recording, for one call.
-pub(super) fn tap() -> (Option<Tap>, Option<Recording>) {
+pub(super) fn tap() -> (Tap, Recording) {
     let (producer, ring) = RingBuffer::new(FRAMES_MAX);
     let dropped = Arc::new(AtomicU64::new(0));
-    (Some(Tap { ring: producer, dropped: Arc::clone(&dropped) }), Some(Recording { ring, dropped }))
+    (Tap { ring: producer, dropped: Arc::clone(&dropped) }, Recording { ring, dropped })
 }
 
 impl Recording {

@@ -8,6 +8,7 @@ mod error;
 pub mod espeak;
 mod level;
 pub mod phrases;
+pub mod pieces;
 mod port;
 mod timing;
 pub mod wav;

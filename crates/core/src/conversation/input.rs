@@ -321,13 +321,20 @@ pub enum Content {
         /// The words.
         text: String,
     },
+    /// A piece of speech that the model made itself: the voice has it, and knows it by its number.
+    Speech {
+        /// Its number among the pieces of this call.
+        piece: u64,
+        /// The words that it says, as far as the model has said which; they may end in the middle of a word.
+        text: String,
+    },
 }
 
 impl Content {
     /// The words.
     pub fn text(&self) -> &str {
         match self {
-            Content::Text { text, .. } | Content::Prompt { text, .. } => text,
+            Content::Text { text, .. } | Content::Prompt { text, .. } | Content::Speech { text, .. } => text,
         }
     }
 }

@@ -320,7 +320,7 @@ impl Segment {
         let purpose = self.piece.purpose;
         match &self.piece.content {
             // A recording has no map to begin in the middle at.
-            prompt @ Content::Prompt { .. } => Some(Piece { purpose, content: prompt.clone() }),
+            whole @ (Content::Prompt { .. } | Content::Speech { .. }) => Some(Piece { purpose, content: whole.clone() }),
             Content::Text { text, language } => {
                 let rest = text.get(self.heard(heard_ms).len()..).unwrap_or(text).trim_start();
                 (!rest.is_empty()).then(|| Piece { purpose, content: Content::Text { text: rest.to_owned(), language: *language } })

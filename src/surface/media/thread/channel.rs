@@ -8,6 +8,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::sys::Signal;
+use crate::surface::media::hearing::Hearing;
 use crate::surface::media::plan::{Command, MediaEvent};
 use crate::surface::media::recording::Recording;
 
@@ -20,6 +21,8 @@ pub struct CallMedia {
     pub events: CallEvents,
     /// The call's recording, where it was asked for.
     pub recording: Option<Recording>,
+    /// What the caller says, where it was asked for.
+    pub hearing: Option<Hearing>,
     /// Our port of RTP.
     pub local_rtp_port: u16,
 }

@@ -18,8 +18,8 @@ use super::run::{Call, Run};
 use super::sys::{self, Signal};
 use crate::surface::media::clock::Nanos;
 use crate::surface::media::plan::Plan;
-use crate::surface::media::recording;
 use crate::surface::media::session::MediaSession;
+use crate::surface::media::{hearing, recording};
 
 /// How the media thread is set up.
 #[derive(Debug, Clone)]
@@ -97,6 +97,15 @@ impl Clock {
     }
 }
 
+/// What else is given of a call, beside its events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Taps {
+    /// Both sides, to be recorded.
+    pub record: bool,
+    /// What the caller says.
+    pub hear: bool,
+}
+
 impl MediaHandle {
     /// Starts the thread. Where FIFO scheduling is not permitted it goes on without, which is logged and told by
     /// [`Self::is_realtime`].
@@ -153,32 +162,33 @@ impl MediaHandle {
     }
 
     /// Begins a call's media on reserved ports.
-    pub fn open_call(&self, ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+    pub fn open_call(&self, ports: PortPair, plan: Plan, taps: Taps) -> Result<CallMedia, MediaError> {
         let reserved =
             self.shared.calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, |calls| (calls < self.calls_max).then_some(calls + 1));
         if reserved.is_err() {
             return Err(MediaError::Full(self.calls_max));
         }
-        let opened = self.open(ports, plan, record);
+        let opened = self.open(ports, plan, taps);
         if opened.is_err() {
             self.shared.calls.fetch_sub(1, Ordering::AcqRel);
         }
         opened
     }
 
-    fn open(&self, mut ports: PortPair, plan: Plan, record: bool) -> Result<CallMedia, MediaError> {
+    fn open(&self, mut ports: PortPair, plan: Plan, taps: Taps) -> Result<CallMedia, MediaError> {
         ports.tell();
         let local_rtp_port = ports.rtp_port();
         let (commands, taken) = RingBuffer::new(COMMANDS_MAX);
         let (told, events) = RingBuffer::new(EVENTS_MAX);
         let signal = Arc::new(Signal::new(false).map_err(MediaError::Start)?);
-        let (tap, recording) = if record { recording::tap() } else { (None, None) };
+        let (recorder, recording) = taps.record.then(recording::tap).unzip();
+        let (listener, hearing) = taps.hear.then(hearing::tap).unzip();
         let session = MediaSession::new(self.clock.now(), plan);
-        let call = Box::new(Call::new(ports, session, taken, told, Arc::clone(&signal), tap));
+        let call = Box::new(Call::new(ports, session, taken, told, Arc::clone(&signal), recorder, listener));
         let mut adopt = self.adopt.lock().unwrap_or_else(PoisonError::into_inner);
         adopt.push(call).map_err(|_| MediaError::Ended)?;
         self.shared.signal.raise();
-        Ok(CallMedia { commands: CallCommands::new(commands), events: CallEvents::new(events, signal), recording, local_rtp_port })
+        Ok(CallMedia { commands: CallCommands::new(commands), events: CallEvents::new(events, signal), recording, hearing, local_rtp_port })
     }
 }
 

@@ -17,7 +17,7 @@ mod sys;
 
 pub use channel::{CallCommands, CallEvents, CallMedia};
 pub use error::MediaError;
-pub use handle::{MediaConfig, MediaHandle, MediaProgress};
+pub use handle::{MediaConfig, MediaHandle, MediaProgress, Taps};
 pub use ports::PortPair;
 
 #[cfg(test)]

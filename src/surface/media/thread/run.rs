@@ -13,8 +13,8 @@ use super::reaper::{Waste, WasteBin};
 use super::sys::{self, Datagrams, READY_MAX, Readiness, Signal};
 use crate::surface::media::clock::{FRAME_MS, Nanos};
 use crate::surface::media::plan::{Command, MediaEvent};
-use crate::surface::media::recording::Tap;
 use crate::surface::media::session::{MediaSession, Output};
+use crate::surface::media::{hearing, recording};
 
 /// A call as the thread holds it.
 pub(super) struct Call {
@@ -23,7 +23,8 @@ pub(super) struct Call {
     commands: Consumer<Command>,
     events: Producer<MediaEvent>,
     signal: Arc<Signal>,
-    tap: Option<Tap>,
+    recorder: Option<recording::Tap>,
+    listener: Option<hearing::Tap>,
     /// In which quarter of a frame interval it is ticked.
     phase: u64,
     /// When it was closed, if it was.
@@ -40,9 +41,10 @@ impl Call {
         commands: Consumer<Command>,
         events: Producer<MediaEvent>,
         signal: Arc<Signal>,
-        tap: Option<Tap>,
+        recorder: Option<recording::Tap>,
+        listener: Option<hearing::Tap>,
     ) -> Self {
-        Self { ports, session, commands, events, signal, tap, phase: 0, closed_at: None, connected: None }
+        Self { ports, session, commands, events, signal, recorder, listener, phase: 0, closed_at: None, connected: None }
     }
 
     /// Ends it: off the media thread. Whoever waits for its events learns of it.
@@ -71,8 +73,11 @@ impl Call {
 
     fn tick(&mut self, now: Nanos) {
         let frame = self.session.tick(now);
-        if let Some(tap) = &mut self.tap {
-            tap.frame(frame);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.frame(frame);
+        }
+        if let Some(listener) = &mut self.listener {
+            listener.frame(frame);
         }
         self.connect();
         self.send();

@@ -106,12 +106,20 @@ async fn a_call_on_the_real_thread_speaks_pauses_for_the_caller_and_ends() {
     let mut far = FarEnd::new();
     let pair = media.reserve().unwrap();
     far.to.set_port(pair.rtp_port());
-    let mut call = media.open_call(pair, plan(far.address()), true).unwrap();
+    let mut call = media.open_call(pair, plan(far.address()), Taps { record: true, hear: true }).unwrap();
     assert_eq!(call.local_rtp_port, far.to.port());
 
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("call.wav");
     let recording = call.recording.take().unwrap();
+    let mut hearing = call.hearing.take().unwrap();
+    let listener = tokio::spawn(async move {
+        let mut frames = Vec::new();
+        while let Some(frame) = hearing.recv().await {
+            frames.push(frame);
+        }
+        frames
+    });
     let recorder = {
         let path = path.clone();
         tokio::task::spawn_blocking(move || recording.write_wav(&path))
@@ -152,6 +160,10 @@ async fn a_call_on_the_real_thread_speaks_pauses_for_the_caller_and_ends() {
     assert!(recorded.frames > 20 && recorded.dropped == 0, "{recorded:?}");
     let mut wav = hound::WavReader::open(&path).unwrap();
     assert_eq!(u64::from(wav.duration()), recorded.frames * 160);
+    // Whoever listened has heard the caller as the recording did, on the left.
+    let caller: Vec<i16> = wav.samples::<i16>().step_by(2).map(|sample| sample.unwrap()).collect();
+    assert!(listener.await.unwrap().concat() == caller && caller.iter().any(|sample| sample.unsigned_abs() > 1_000));
+    let mut wav = hound::WavReader::open(&path).unwrap();
     let loud = wav.samples::<i16>().skip(1).step_by(2).filter(|sample| sample.as_ref().unwrap().unsigned_abs() > 1_000).count();
     assert!(loud >= 160, "the agent is on the right: {loud} samples");
     drop(media);
@@ -164,8 +176,8 @@ async fn calls_are_bounded_their_ports_rest_and_a_voice_that_goes_away_ends_its_
     let media = start(46_340..=46_351, 2);
     let far = FarEnd::new();
     let mut calls: Vec<CallMedia> =
-        (0..2).map(|_| media.open_call(media.reserve().unwrap(), plan(far.address()), false).unwrap()).collect();
-    let third = media.open_call(media.reserve().unwrap(), plan(far.address()), false);
+        (0..2).map(|_| media.open_call(media.reserve().unwrap(), plan(far.address()), Taps::default()).unwrap()).collect();
+    let third = media.open_call(media.reserve().unwrap(), plan(far.address()), Taps::default());
     assert!(matches!(third, Err(MediaError::Full(2))));
     far.hear();
     let CallMedia { commands, mut events, local_rtp_port, .. } = calls.remove(0);
@@ -173,7 +185,7 @@ async fn calls_are_bounded_their_ports_rest_and_a_voice_that_goes_away_ends_its_
     drop(commands);
     while events.recv().await.is_some() {}
     assert!(closed.elapsed() >= Duration::from_millis(950), "late reports are waited for");
-    let again = media.open_call(media.reserve().unwrap(), plan(far.address()), false).unwrap();
+    let again = media.open_call(media.reserve().unwrap(), plan(far.address()), Taps::default()).unwrap();
     assert_ne!(again.local_rtp_port, local_rtp_port);
 }
 
@@ -181,7 +193,7 @@ async fn calls_are_bounded_their_ports_rest_and_a_voice_that_goes_away_ends_its_
 async fn a_far_end_that_refuses_packets_is_no_error() {
     let media = start(46_360..=46_371, 1);
     let nobody = FarEnd::new().address();
-    let mut call = media.open_call(media.reserve().unwrap(), plan(nobody), false).unwrap();
+    let mut call = media.open_call(media.reserve().unwrap(), plan(nobody), Taps::default()).unwrap();
     let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
     let audio = Coded { codec: Codec::Pcmu, octets: vec![0x20; 1_600].into() };
     call.commands.send(Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) })).unwrap();
@@ -193,7 +205,7 @@ fn a_box_that_stops_says_goodbye_in_every_call() {
     let media = start(46_380..=46_391, 2);
     let rtcp = UdpSocket::bind((LOCALHOST, 46_393)).unwrap();
     rtcp.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    let call = media.open_call(media.reserve().unwrap(), plan(SocketAddr::new(LOCALHOST, 46_392)), false).unwrap();
+    let call = media.open_call(media.reserve().unwrap(), plan(SocketAddr::new(LOCALHOST, 46_392)), Taps::default()).unwrap();
     drop(media);
     let mut data = [0; 500];
     let length = rtcp.recv(&mut data).unwrap();
@@ -208,7 +220,7 @@ async fn after_a_re_invite_the_new_far_end_is_spoken_to_and_heard() {
     let pair = media.reserve().unwrap();
     first.to.set_port(pair.rtp_port());
     second.to = first.to;
-    let mut call = media.open_call(pair, plan(first.address()), false).unwrap();
+    let mut call = media.open_call(pair, plan(first.address()), Taps::default()).unwrap();
     for _ in 0..5 {
         first.hear();
         first.say(&[0; 160]);

@@ -1,0 +1,215 @@
+//! Speech that a model makes itself, as it comes: cut into pieces that the voice says one after another, each with the words that it says.
+//!
+//! A model sends its speech faster than it sounds, and beside it the words, which run ahead of the sound. So words are dealt to pieces no faster
+//! than people speak: of a piece that was cut, in doubt, less was heard.
+
+use crate::surface::media::resample::{ResampleError, Resampler};
+use crate::surface::media::{Codec, Coded};
+
+/// How a model's speech is coded.
+#[derive(Debug)]
+pub enum Source {
+    /// G.711, an octet a sample at 8 kHz: it is passed on as it is.
+    Law(Codec),
+    /// 16-bit little-endian samples, brought to 8 kHz, for a telephone that takes this law.
+    Linear {
+        /// From the model's rate to 8 kHz.
+        resampler: Box<Resampler>,
+        /// The telephone's law.
+        codec: Codec,
+    },
+}
+
+impl Source {
+    /// Linear samples at `rate_hz`, for a telephone that takes `codec`.
+    ///
+    /// # Errors
+    /// The rate can't be brought to 8 kHz.
+    pub fn linear(rate_hz: u32, codec: Codec) -> Result<Self, ResampleError> {
+        Ok(Self::Linear { resampler: Box::new(Resampler::new(rate_hz, 8_000)?), codec })
+    }
+}
+
+/// A piece of speech.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The audio.
+    pub audio: Coded,
+    /// The words that it says; they may end in the middle of a sentence, and be none.
+    pub text: String,
+}
+
+/// Cuts one response of a model into pieces.
+#[derive(Debug)]
+pub struct Pieces {
+    source: Source,
+    /// What is not in a piece yet: octets of G.711.
+    octets: Vec<u8>,
+    /// The first half of a linear sample that came in two parts.
+    half: Option<u8>,
+    /// Words that are in no piece yet, and how many of them may have sounded by the end of the last piece, in characters that were not dealt.
+    words: String,
+    owed: usize,
+    first: bool,
+}
+
+impl Pieces {
+    /// The pieces of a response that is about to come.
+    pub fn new(source: Source) -> Self {
+        Self { source, octets: Vec::new(), half: None, words: String::new(), owed: 0, first: true }
+    }
+
+    /// More words of the response, in order.
+    pub fn words(&mut self, text: &str) {
+        self.words.push_str(text);
+    }
+
+    /// More of its speech, in order: the pieces that are whole with that.
+    pub fn audio(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        match &mut self.source {
+            Source::Law(_) => self.octets.extend_from_slice(bytes),
+            Source::Linear { resampler, codec } => {
+                let whole: Vec<u8> = self.half.take().into_iter().chain(bytes.iter().copied()).collect();
+                let (samples, rest) = whole.as_chunks::<2>();
+                self.half = rest.first().copied();
+                let samples: Vec<i16> = samples.iter().map(|sample| i16::from_le_bytes(*sample)).collect();
+                let mut telephone = Vec::with_capacity(resampler.output_samples_max(samples.len()));
+                resampler.process(&samples, &mut telephone);
+                self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+            }
+        }
+        let mut pieces = Vec::new();
+        loop {
+            let length = if self.first { FIRST_SAMPLES } else { PIECE_SAMPLES };
+            if self.octets.len() < length {
+                return pieces;
+            }
+            self.first = false;
+            let octets = self.octets.drain(..length).collect::<Vec<u8>>();
+            self.owed += length * CHARACTERS_PER_S / SAMPLES_PER_S;
+            let text = self.deal();
+            pieces.push(self.piece(&octets, text));
+        }
+    }
+
+    /// The response is over, or something else is to be said next: what there is, with all the words that there are.
+    pub fn end(&mut self) -> Option<Piece> {
+        let (octets, text) = (std::mem::take(&mut self.octets), std::mem::take(&mut self.words));
+        self.owed = 0;
+        // Words without any sound were not heard.
+        if octets.is_empty() {
+            return None;
+        }
+        self.first = false;
+        Some(self.piece(&octets, text))
+    }
+
+    /// Takes the words that may have sounded by now: whole ones.
+    fn deal(&mut self) -> String {
+        let limit = self.words.char_indices().nth(self.owed).map_or(self.words.len(), |(at, _)| at);
+        let is_all = limit == self.words.len();
+        // More may come of the last word.
+        let end = self.words.get(..limit).and_then(|said| said.rfind(char::is_whitespace)).map_or(0, |at| at + 1);
+        let end = if is_all && self.words.ends_with(char::is_whitespace) { limit } else { end };
+        let dealt: String = self.words.drain(..end).collect();
+        self.owed = if is_all { 0 } else { self.owed.saturating_sub(dealt.chars().count()) };
+        dealt
+    }
+
+    fn piece(&self, octets: &[u8], text: String) -> Piece {
+        let codec = match &self.source {
+            Source::Law(codec) | Source::Linear { codec, .. } => *codec,
+        };
+        Piece { audio: Coded { codec, octets: octets.into() }, text }
+    }
+}
+
+const SAMPLES_PER_S: usize = 8_000;
+
+/// 100 ms: the sooner the first can sound, the sooner the caller hears an answer.
+const FIRST_SAMPLES: usize = 800;
+
+/// 400 ms: a few to the second, for what was heard is known to the word only within a piece.
+const PIECE_SAMPLES: usize = 3_200;
+
+/// Fast speech, in Spanish as in English.
+const CHARACTERS_PER_S: usize = 18;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "Su reserva está hecha para las nueve y media, y le esperan en la terraza del fondo. ";
+
+    fn texts(pieces: &[Piece]) -> Vec<&str> {
+        pieces.iter().map(|piece| piece.text.as_str()).collect()
+    }
+
+    #[test]
+    fn nothing_is_lost_added_or_moved_however_it_comes() {
+        let octets: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
+        for step in [1, 7, 160, 801, 5_000, 40_000] {
+            let mut pieces = Pieces::new(Source::Law(Codec::Pcmu));
+            pieces.words(TEXT);
+            let mut cut: Vec<Piece> = octets.chunks(step).flat_map(|chunk| pieces.audio(chunk)).collect();
+            cut.extend(pieces.end());
+            assert!(pieces.end().is_none());
+            assert_eq!(cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), octets, "{step}");
+            assert_eq!(texts(&cut).concat(), TEXT, "{step}");
+            let lengths: Vec<usize> = cut.iter().map(|piece| piece.audio.octets.len()).collect();
+            assert_eq!((lengths[0], lengths[1]), (800, 3_200));
+        }
+    }
+
+    #[test]
+    fn words_that_run_ahead_are_dealt_no_faster_than_people_speak() {
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        pieces.words(TEXT);
+        let cut = pieces.audio(&[0xd5; 8 * 4_500]);
+        // After 100 ms and then every 400 ms: whole words.
+        assert_eq!(texts(&cut)[..4], ["", "Su ", "reserva ", "está hecha "]);
+        let mut said = 0;
+        for (number, piece) in cut.iter().enumerate() {
+            said += piece.text.chars().count();
+            assert!(said <= (100 + 400 * number) * 18 / 1_000, "{said} characters after {number} pieces");
+        }
+        assert!(said > 60, "and not much slower: {said}");
+    }
+
+    #[test]
+    fn words_that_come_late_go_to_what_sounds_then() {
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        assert_eq!(texts(&pieces.audio(&[0xd5; 800])), [""]);
+        pieces.words("Hola, bue");
+        assert_eq!(texts(&pieces.audio(&[0xd5; 3_200])), ["Hola, "]);
+        pieces.words("nas");
+        assert_eq!(pieces.audio(&[0xd5; 100]), []);
+        let last = pieces.end().unwrap();
+        assert_eq!((last.text.as_str(), last.audio.octets.len()), ("buenas", 100));
+    }
+
+    #[test]
+    fn words_without_sound_are_not_said() {
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        pieces.words("Hola");
+        assert_eq!(pieces.end(), None);
+    }
+
+    #[test]
+    fn linear_speech_is_brought_to_the_telephone_whatever_its_parts_are() {
+        let samples: Vec<i16> =
+            (0..48_000).map(|n| (f64::from(n) / 24_000.0 * 440.0 * std::f64::consts::TAU).sin() * 8_000.0).map(|x| x as i16).collect();
+        let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
+        let whole = |step: usize| {
+            let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcma).unwrap());
+            let mut cut: Vec<Piece> = bytes.chunks(step).flat_map(|chunk| pieces.audio(chunk)).collect();
+            cut.extend(pieces.end());
+            cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>()
+        };
+        let at_once = whole(bytes.len());
+        assert!((15_900..=16_000).contains(&at_once.len()), "{}", at_once.len());
+        assert_eq!(whole(333), at_once, "a sample that comes in two parts");
+        let loudest = at_once.iter().map(|octet| Codec::Pcma.decode_sample(*octet).unsigned_abs()).max().unwrap();
+        assert!((7_500..8_500).contains(&loudest), "{loudest}");
+    }
+}
