@@ -71,7 +71,7 @@ fn session(criterion: &mut Criterion, name: &str, payload: [u8; 160], speaks: bo
             let now = Nanos::from_ms(u64::from(n) * 20);
             if speaks && n.is_multiple_of(2_500) {
                 let segment = SegmentRef { playback: PlaybackId(1), index: n };
-                let audio = Coded { codec: Codec::Pcmu, octets: Arc::clone(&audio) };
+                let audio = Coded { codec: Codec::Pcmu, octets: Arc::clone(&audio), continues: false };
                 session.command(now, Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) }));
             }
             session.rtp(now, &black_box(packet(n, &payload)), remote);

@@ -301,7 +301,7 @@ fn render(audio: &SpeechAudio, codec: Codec) -> Rendered<Coded> {
         .map(|mark| Word { end_byte: clamp(mark.byte_range.end), end_ms: clamp(mark.end_sample / SAMPLES_PER_MS) })
         .collect();
     let near_silent = near_silent(&audio.samples_8khz);
-    Rendered { audio: Coded { codec, octets: octets.into() }, duration_ms: audio.duration_ms(), words, near_silent }
+    Rendered { audio: Coded { codec, octets: octets.into(), continues: false }, duration_ms: audio.duration_ms(), words, near_silent }
 }
 
 /// Whether most of the audio is below -60 dBFS: it convinces nobody that something was said.
@@ -397,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_models_speech_is_held_until_it_can_not_be_asked_for_any_more() {
-        let audio = |octet: u8| of_model(Coded { codec: Codec::Pcma, octets: [octet; 800].into() });
+        let audio = |octet: u8| of_model(Coded { codec: Codec::Pcma, octets: [octet; 800].into(), continues: false });
         let mut held = Held::default();
         let numbers: Vec<u64> = (0..200).map(|octet| held.hold(ResponseId(1), audio(octet))).collect();
         for (number, octet) in numbers.iter().zip(0..200) {

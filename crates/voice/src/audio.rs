@@ -15,6 +15,11 @@ pub(crate) const SAMPLES_PER_MS: u64 = 8;
 pub trait Audio {
     /// Its length in samples at 8 kHz.
     fn samples(&self) -> usize;
+
+    /// Whether it goes on from the segment before it, in the middle of a sentence or a word: no pause is made between the two.
+    fn continues(&self) -> bool {
+        false
+    }
 }
 
 /// A segment's audio, with what is known of it.

@@ -127,7 +127,16 @@ impl<A: Audio> Playback<A> {
     /// open.
     pub(crate) fn next_frame_in(&self) -> Option<u64> {
         let ready = |segment: &&Segment| segment.complete || self.available(segment.reference) >= FRAME_SAMPLES;
-        self.segments.front().filter(ready).filter(|_| !self.paused).map(|_| self.breath)
+        self.segments.front().filter(ready).filter(|_| !self.paused).map(|_| self.breath())
+    }
+
+    /// Frames of silence that are still to come before the next frame: none before what goes on from what was said just before.
+    fn breath(&self) -> u64 {
+        let goes_on = self.segments.front().is_some_and(|head| {
+            let first = self.chunks.iter().find(|chunk| chunk.segment == head.reference);
+            self.begun == Some(head.reference.playback) && first.is_some_and(|chunk| chunk.audio.continues())
+        });
+        if goes_on { 0 } else { self.breath }
     }
 
     /// So many frames of silence leave.
@@ -137,7 +146,7 @@ impl<A: Audio> Playback<A> {
 
     /// Takes the next frame, if there is one, to leave in `packet`; `sink` is given its audio, piece by piece.
     pub(crate) fn take(&mut self, packet: u64, mut sink: impl FnMut(&A, Range<usize>)) -> Option<Taken> {
-        if self.paused || self.breath > 0 {
+        if self.paused || self.breath() > 0 {
             return None;
         }
         let reference = self.head()?;
@@ -289,13 +298,17 @@ const SPENT_MAX: usize = 2 * CHUNKS_MAX;
 mod tests {
     use super::*;
 
-    /// Numbered samples.
+    /// Numbered samples, and whether they go on from those before.
     #[derive(Debug, Clone)]
-    struct Numbers(Vec<u8>);
+    struct Numbers(Vec<u8>, bool);
 
     impl Audio for Numbers {
         fn samples(&self) -> usize {
             self.0.len()
+        }
+
+        fn continues(&self) -> bool {
+            self.1
         }
     }
 
@@ -304,7 +317,7 @@ mod tests {
     }
 
     fn audio(samples: usize) -> Numbers {
-        Numbers((0..samples).map(|n| n as u8).collect())
+        Numbers((0..samples).map(|n| n as u8).collect(), false)
     }
 
     /// Takes one frame, for packet `packet`.
@@ -336,6 +349,24 @@ mod tests {
         playback.breathe(BREATH_FRAMES);
         assert!(step(&mut playback, 4).is_none());
         assert_eq!(std::iter::from_fn(|| playback.spent()).count(), 2);
+    }
+
+    #[test]
+    fn what_goes_on_in_the_middle_of_a_word_is_not_held_back_by_a_pause() {
+        let goes_on = || Numbers(vec![1; 160], true);
+        let mut playback = Playback::new();
+        playback.speak(segment(1, 0), goes_on(), true);
+        playback.speak(segment(1, 1), goes_on(), true);
+        playback.speak(segment(1, 2), audio(160), true);
+        playback.speak(segment(2, 0), goes_on(), true);
+        assert_eq!(step(&mut playback, 1).unwrap().0.segment, segment(1, 0), "there is nothing before it");
+        assert_eq!(step(&mut playback, 2).unwrap().0.segment, segment(1, 1));
+        assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES), "a clause of its own");
+        playback.breathe(BREATH_FRAMES);
+        assert!(step(&mut playback, 3).is_some());
+        assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES), "another playback goes on from nothing");
+        playback.breathe(BREATH_FRAMES);
+        assert!(step(&mut playback, 4).is_some());
     }
 
     #[test]

@@ -14,11 +14,17 @@ pub struct Coded {
     pub codec: Codec,
     /// The octets.
     pub octets: Arc<[u8]>,
+    /// Whether it goes on from what is said just before it, without a pause.
+    pub continues: bool,
 }
 
 impl Audio for Coded {
     fn samples(&self) -> usize {
         self.octets.len()
+    }
+
+    fn continues(&self) -> bool {
+        self.continues
     }
 }
 
@@ -45,7 +51,7 @@ mod tests {
 
     #[test]
     fn audio_in_the_other_law_is_converted_and_no_more_is_written_than_fits() {
-        let coded = Coded { codec: Codec::Pcma, octets: (0..160).map(|n| Codec::Pcma.encode_sample(n * 100)).collect() };
+        let coded = Coded { codec: Codec::Pcma, octets: (0..160).map(|n| Codec::Pcma.encode_sample(n * 100)).collect(), continues: false };
         let mut frame = [0; 160];
         assert_eq!(coded.write(0..160, Codec::Pcmu, &mut frame), 160);
         for (sent, coded) in frame.iter().zip(coded.octets.iter()) {

@@ -50,13 +50,18 @@ pub struct Pieces {
     /// Words that are in no piece yet, and how many of them may have sounded by the end of the last piece, in characters that were not dealt.
     words: String,
     owed: usize,
-    first: bool,
+    /// How long the next piece is to be (samples).
+    length: usize,
+    /// Whether the next piece goes on from the last one.
+    continues: bool,
+    /// Whether the resampler still holds the end of what came.
+    lags: bool,
 }
 
 impl Pieces {
     /// The pieces of a response that is about to come.
     pub fn new(source: Source) -> Self {
-        Self { source, octets: Vec::new(), half: None, words: String::new(), owed: 0, first: true }
+        Self { source, octets: Vec::new(), half: None, words: String::new(), owed: 0, length: FIRST_SAMPLES, continues: false, lags: false }
     }
 
     /// More words of the response, in order.
@@ -75,16 +80,17 @@ impl Pieces {
                 let samples: Vec<i16> = samples.iter().map(|sample| i16::from_le_bytes(*sample)).collect();
                 let mut telephone = Vec::with_capacity(resampler.output_samples_max(samples.len()));
                 resampler.process(&samples, &mut telephone);
+                self.lags |= !samples.is_empty();
                 self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
             }
         }
         let mut pieces = Vec::new();
         loop {
-            let length = if self.first { FIRST_SAMPLES } else { PIECE_SAMPLES };
+            let length = self.length;
             if self.octets.len() < length {
                 return pieces;
             }
-            self.first = false;
+            self.length = (length * 2).min(PIECE_SAMPLES);
             let octets = self.octets.drain(..length).collect::<Vec<u8>>();
             self.owed += length * CHARACTERS_PER_S / SAMPLES_PER_S;
             let text = self.deal();
@@ -94,14 +100,27 @@ impl Pieces {
 
     /// The response is over, or something else is to be said next: what there is, with all the words that there are.
     pub fn end(&mut self) -> Option<Piece> {
+        self.catch_up();
         let (octets, text) = (std::mem::take(&mut self.octets), std::mem::take(&mut self.words));
         self.owed = 0;
         // Words without any sound were not heard.
         if octets.is_empty() {
             return None;
         }
-        self.first = false;
-        Some(self.piece(&octets, text))
+        let piece = self.piece(&octets, text);
+        self.continues = false;
+        Some(piece)
+    }
+
+    /// Takes the end of what came out of the resampler, which lags behind by a few milliseconds.
+    fn catch_up(&mut self) {
+        if let (Source::Linear { resampler, codec }, true) = (&mut self.source, std::mem::take(&mut self.lags)) {
+            let (mut telephone, wanted) = (Vec::new(), resampler.delay_samples());
+            while telephone.len() < wanted {
+                resampler.process(&[0], &mut telephone);
+            }
+            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+        }
     }
 
     /// Takes the words that may have sounded by now: whole ones.
@@ -116,17 +135,19 @@ impl Pieces {
         dealt
     }
 
-    fn piece(&self, octets: &[u8], text: String) -> Piece {
+    fn piece(&mut self, octets: &[u8], text: String) -> Piece {
         let codec = match &self.source {
             Source::Law(codec) | Source::Linear { codec, .. } => *codec,
         };
-        Piece { audio: Coded { codec, octets: octets.into() }, text }
+        let continues = std::mem::replace(&mut self.continues, true);
+        Piece { audio: Coded { codec, octets: octets.into(), continues }, text }
     }
 }
 
 const SAMPLES_PER_S: usize = 8_000;
 
-/// 100 ms: the sooner the first can sound, the sooner the caller hears an answer.
+/// 100 ms: the sooner the first can sound, the sooner the caller hears an answer. Each further one is twice as long as the one before: speech that
+/// comes at twice the pace at which it sounds is there in time.
 const FIRST_SAMPLES: usize = 800;
 
 /// 400 ms: a few to the second, for what was heard is known to the word only within a piece.
@@ -157,7 +178,9 @@ mod tests {
             assert_eq!(cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), octets, "{step}");
             assert_eq!(texts(&cut).concat(), TEXT, "{step}");
             let lengths: Vec<usize> = cut.iter().map(|piece| piece.audio.octets.len()).collect();
-            assert_eq!((lengths[0], lengths[1]), (800, 3_200));
+            assert_eq!(lengths[..4], [800, 1_600, 3_200, 3_200]);
+            let goes_on: Vec<bool> = cut.iter().map(|piece| piece.audio.continues).collect();
+            assert!(!goes_on[0] && goes_on[1..].iter().all(|goes_on| *goes_on), "{goes_on:?}");
         }
     }
 
@@ -166,12 +189,13 @@ mod tests {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
         pieces.words(TEXT);
         let cut = pieces.audio(&[0xd5; 8 * 4_500]);
-        // After 100 ms and then every 400 ms: whole words.
-        assert_eq!(texts(&cut)[..4], ["", "Su ", "reserva ", "está hecha "]);
+        // After 100 ms, after 300 ms, and then every 400 ms: whole words.
+        assert_eq!(texts(&cut)[..4], ["", "Su ", "reserva ", "está "]);
         let mut said = 0;
         for (number, piece) in cut.iter().enumerate() {
             said += piece.text.chars().count();
-            assert!(said <= (100 + 400 * number) * 18 / 1_000, "{said} characters after {number} pieces");
+            let sounds_ms: usize = cut[..=number].iter().map(|piece| piece.audio.octets.len() / 8).sum();
+            assert!(said <= sounds_ms * 18 / 1_000, "{said} characters after {number} pieces");
         }
         assert!(said > 60, "and not much slower: {said}");
     }
@@ -181,11 +205,21 @@ mod tests {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
         assert_eq!(texts(&pieces.audio(&[0xd5; 800])), [""]);
         pieces.words("Hola, bue");
-        assert_eq!(texts(&pieces.audio(&[0xd5; 3_200])), ["Hola, "]);
+        assert_eq!(texts(&pieces.audio(&[0xd5; 1_600 + 3_200])), ["", "Hola, "]);
         pieces.words("nas");
         assert_eq!(pieces.audio(&[0xd5; 100]), []);
         let last = pieces.end().unwrap();
         assert_eq!((last.text.as_str(), last.audio.octets.len()), ("buenas", 100));
+    }
+
+    #[test]
+    fn what_comes_after_something_else_was_said_does_not_go_on_from_it() {
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let cut = pieces.audio(&[0xd5; 2_500]);
+        let last = pieces.end().unwrap();
+        let after = pieces.audio(&[0xd5; 6_400]);
+        let goes_on: Vec<bool> = cut.iter().chain([&last]).chain(&after).map(|piece| piece.audio.continues).collect();
+        assert_eq!(goes_on, [false, true, true, false, true]);
     }
 
     #[test]
@@ -207,7 +241,10 @@ mod tests {
             cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>()
         };
         let at_once = whole(bytes.len());
-        assert!((15_900..=16_000).contains(&at_once.len()), "{}", at_once.len());
+        let lag = Resampler::new(24_000, 8_000).unwrap().delay_samples();
+        assert_eq!(at_once.len(), 16_000 + lag, "the end of it too");
+        let last = &at_once[at_once.len() - 40..];
+        assert!(last.iter().any(|octet| Codec::Pcma.decode_sample(*octet).unsigned_abs() > 7_000), "which sounds");
         assert_eq!(whole(333), at_once, "a sample that comes in two parts");
         let loudest = at_once.iter().map(|octet| Codec::Pcma.decode_sample(*octet).unsigned_abs()).max().unwrap();
         assert!((7_500..8_500).contains(&loudest), "{loudest}");

@@ -128,7 +128,7 @@ async fn a_call_on_the_real_thread_speaks_pauses_for_the_caller_and_ends() {
     let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
     let audio: Arc<[u8]> = vec![0x20; 8_000 * 20].into();
     let weak = Arc::downgrade(&audio);
-    let audio = Coded { codec: Codec::Pcmu, octets: audio };
+    let audio = Coded { codec: Codec::Pcmu, octets: audio, continues: false };
     call.commands.send(Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) })).unwrap();
     let started = expect(&mut call.events, |event| matches!(event, MediaEvent::Playback(PlaybackEvent::Started { .. }))).await;
     let MediaEvent::Playback(PlaybackEvent::Started { packet, .. }) = started else { unreachable!() };
@@ -195,7 +195,7 @@ async fn a_far_end_that_refuses_packets_is_no_error() {
     let nobody = FarEnd::new().address();
     let mut call = media.open_call(media.reserve().unwrap(), plan(nobody), Taps::default()).unwrap();
     let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
-    let audio = Coded { codec: Codec::Pcmu, octets: vec![0x20; 1_600].into() };
+    let audio = Coded { codec: Codec::Pcmu, octets: vec![0x20; 1_600].into(), continues: false };
     call.commands.send(Command::Playback(PlaybackCommand::Speak { segment, audio, last: true, epoch: AcousticEpoch(0) })).unwrap();
     expect(&mut call.events, |event| matches!(event, MediaEvent::Playback(PlaybackEvent::Sent { .. }))).await;
 }

@@ -42,7 +42,7 @@ pub(super) fn segment(playback: u128, index: u32) -> SegmentRef {
 
 /// A sound that is never silence, `ms` long.
 pub(super) fn audio(ms: usize) -> Coded {
-    Coded { codec: Codec::Pcmu, octets: (0..ms * 8).map(|n| (n % 100) as u8).collect() }
+    Coded { codec: Codec::Pcmu, octets: (0..ms * 8).map(|n| (n % 100) as u8).collect(), continues: false }
 }
 
 #[derive(Debug, Clone, PartialEq)]
