@@ -189,7 +189,7 @@ where
             Message::Text(text) => match ServerEvent::read(&text) {
                 Ok(ServerEvent::Ignored) => {}
                 Ok(event) => {
-                    if comes.send(Incoming::Event(Box::new(event))).await.is_err() {
+                    if comes.send(Incoming::Event(Box::new(endpoint.hiding_key(event)))).await.is_err() {
                         return;
                     }
                 }

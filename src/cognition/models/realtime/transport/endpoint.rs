@@ -11,6 +11,7 @@ use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 
 use super::error::TransportError;
+use crate::cognition::models::realtime::wire::ServerEvent;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
 use crate::config::{KeyHeader, Realtime, Secret};
 
@@ -75,6 +76,14 @@ impl Endpoint {
             request.headers_mut().insert(name.clone(), value.clone());
         }
         Ok(request)
+    }
+
+    /// An event of the service, for whoever shows it: without the key, should the service repeat it in what it complains of.
+    pub(super) fn hiding_key(&self, event: ServerEvent) -> ServerEvent {
+        match &self.key {
+            Some(key) => event.hiding(key.expose()),
+            None => event,
+        }
     }
 
     /// What a service says, for people: without the key, should it repeat it.

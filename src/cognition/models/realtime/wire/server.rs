@@ -327,6 +327,19 @@ impl ServerEvent {
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
     }
+
+    /// The same, with `secret` taken out of what the service complains of in its own words.
+    pub fn hiding(mut self, secret: &str) -> Self {
+        let fault = match &mut self {
+            Self::Error { error } => Some(error),
+            Self::ResponseDone { response } => response.status_details.error.as_mut(),
+            _ => None,
+        };
+        if let Some(fault) = fault {
+            fault.message = fault.message.replace(secret, "***");
+        }
+        self
+    }
 }
 
 impl Usage {
@@ -381,6 +394,18 @@ mod tests {
         }
         for text in ["[]", "{}", "null", r#"{"type":7}"#, r#"{"type":"response.output_audio.delta","delta":"////"}"#] {
             assert_eq!(ServerEvent::read(text), Err(Unreadable::NoEvent), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_service_that_repeats_a_secret_in_a_complaint_is_quoted_without_it() {
+        let complaint = r#"{"type":"invalid_request_error","code":"invalid_api_key","message":"Incorrect API key provided: s3cr3t."}"#;
+        for text in [
+            format!(r#"{{"type":"error","error":{complaint}}}"#),
+            format!(r#"{{"type":"response.done","response":{{"id":"r","status":"failed","status_details":{{"error":{complaint}}}}}}}"#),
+        ] {
+            let said = format!("{:?}", read(&text).hiding("s3cr3t"));
+            assert!(said.contains("Incorrect API key provided: ***.") && !said.contains("s3cr3t"), "{said}");
         }
     }
 
