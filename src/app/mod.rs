@@ -5,6 +5,7 @@
 
 mod call;
 mod clock;
+mod cloud_audio;
 mod cloud_test;
 mod doctor;
 mod ledger_task;
@@ -12,6 +13,7 @@ mod model_speech;
 mod opening;
 mod pending;
 mod prepare;
+mod realtime_model;
 mod run;
 mod running;
 mod switchboard;
@@ -23,6 +25,7 @@ pub use cloud_test::{CloudReport, CloudTestError, cloud_test};
 pub use doctor::{Diagnosis, doctor};
 pub use pending::{PendingError, pending};
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
+pub use realtime_model::{RealtimeModel, RealtimeModelError};
 pub use run::{AppError, run};
 
 /// Sleeps until a deadline; for ever where there is none.

@@ -1,4 +1,4 @@
-//! What a box needs before it starts: settings, tools, the dialogue and its recordings, read and checked.
+//! What a box needs before it starts: settings, tools, the model, a dialogue and its recordings, read and checked.
 //!
 //! `recado check` stops there; `recado run` goes on with it.
 
@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cognition::models::{Dialogue, DialogueError};
+use super::realtime_model::{RealtimeModel, RealtimeModelError};
+use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
 use crate::surface::speech::{SpeechAudio, SpeechError, wav};
@@ -50,6 +51,14 @@ pub enum CheckError {
         /// What is wrong.
         error: DialogueError,
     },
+    /// The service that is to lead calls can't be used as it is configured: correct what is named.
+    #[error("{file}: {error}")]
+    Service {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: Box<RealtimeModelError>,
+    },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
     Recording {
@@ -63,13 +72,12 @@ pub enum CheckError {
 }
 
 /// What a box starts with.
-#[derive(Debug)]
 pub struct Prepared {
     /// The tools' schemas.
     pub schemas: Schemas,
-    /// The dialogue.
-    pub dialogue: Dialogue,
-    /// Its recordings, by name.
+    /// What leads the calls.
+    pub model: Box<dyn Model>,
+    /// The dialogue's recordings, by name.
     pub prompts: BTreeMap<String, SpeechAudio>,
 }
 
@@ -91,9 +99,17 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
 /// The first thing that is wrong.
 pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
-    let path = match config.model.kind {
-        ModelKind::Scripted => &config.model.dialogue,
-    };
+    match config.model.kind {
+        ModelKind::Scripted => scripted(schemas, &config.model.dialogue),
+        ModelKind::Realtime => match RealtimeModel::new(config) {
+            Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
+            Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
+        },
+    }
+}
+
+/// A box that follows the dialogue in the file `path`.
+fn scripted(schemas: Schemas, path: &Path) -> Result<Prepared, CheckError> {
     let file = path.display().to_string();
     let text = match read_text(path, DIALOGUE_BYTES_MAX) {
         Ok(text) => text,
@@ -111,7 +127,7 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
             Err(error) => return Err(CheckError::Recording { file, prompt: name.clone(), error }),
         };
     }
-    Ok(Prepared { schemas, dialogue, prompts })
+    Ok(Prepared { schemas, model: Box::new(Scripted::new(dialogue)), prompts })
 }
 
 /// An engine that takes longer to look for a voice hangs.
@@ -144,6 +160,20 @@ mod tests {
             checked += 1;
         }
         assert!(checked >= 3);
+    }
+
+    #[test]
+    fn a_service_that_leads_calls_is_looked_at_instead_of_a_dialogue() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |more: &str| {
+            let settings = format!("[model]\nkind = 'realtime'\n[cloud.realtime]\nurl = 'wss://127.0.0.1/'\nmodel = 'm'\n{more}");
+            check_in(directory.path(), &settings, "this is no dialogue").map(|checked| checked.summary)
+        };
+        std::fs::write(directory.path().join("key"), "k").unwrap();
+        assert!(said("key_file = 'key'\n").unwrap().contains("Calls are led by the speech model m at wss://127.0.0.1."));
+        std::fs::write(directory.path().join("ca.pem"), "no certificate").unwrap();
+        let refused = said("ca_file = 'ca.pem'\n").unwrap_err();
+        assert!(refused.starts_with("recado.toml: ") && refused.contains("ca.pem"), "{refused}");
     }
 
     #[test]

@@ -25,7 +25,6 @@ use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
-use crate::cognition::models::{Model, Scripted};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
 use crate::config::{Config, Trace, TraceMode, Voices};
 use crate::coordination::{Keep, Options, Recovered};
@@ -112,8 +111,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let Prepared { schemas, dialogue, prompts } = prepare(config, file)?;
-    let model = Scripted::new(dialogue);
+    let Prepared { schemas, model, prompts } = prepare(config, file)?;
     let speaker = Arc::new(speaker(config, prompts));
 
     let boot = BootId(random());
@@ -190,7 +188,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let capabilities = model.capabilities();
     let house = Arc::new(House {
         clock,
-        model: Box::new(model),
+        model,
         speaker: Arc::clone(&speaker),
         schemas,
         settings: Settings {

@@ -133,6 +133,11 @@ impl<'a> Checker<'a> {
         self.tree.at(path).is_some_and(|node| !matches!(node.value, Value::Removed))
     }
 
+    /// Whether a setting, or something in it or around it, was written as what it can't be, which has been reported.
+    pub fn is_broken(&self, path: &Path) -> bool {
+        self.broken.iter().any(|broken| broken.contains(path) || path.contains(broken))
+    }
+
     /// Where in the tree the tools that could be read stand, in the order of the typed ones.
     pub fn tools(&self) -> Vec<Path> {
         let list = Path::of("tools");
@@ -157,8 +162,7 @@ impl<'a> Checker<'a> {
     }
 
     fn report(&mut self, severity: Severity, path: &Path, what: impl Display, instead: String) {
-        let reported = self.broken.iter().any(|broken| broken.contains(path) || path.contains(broken));
-        if !reported {
+        if !self.is_broken(path) {
             let what = format!("{}: {what}", wording::name_of(path, self.tree));
             self.problems.push(Problem { place: self.place(path), severity, what, instead });
         }

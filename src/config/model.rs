@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::Cloud;
 use super::check::Checker;
 use super::tree::Path;
 
@@ -15,6 +16,8 @@ pub struct Model {
     pub kind: ModelKind,
     /// The scripted model's dialogue; a relative path starts from the configuration file.
     pub dialogue: PathBuf,
+    /// What the realtime model is told of its task; short instructions of the box's own where there are none.
+    pub instructions: Option<String>,
 }
 
 /// The kinds of model.
@@ -24,18 +27,43 @@ pub enum ModelKind {
     /// Follows a dialogue that was written beforehand; needs no network.
     #[default]
     Scripted,
+    /// The speech model of `[cloud.realtime]`, in a network.
+    Realtime,
 }
 
 impl Default for Model {
     fn default() -> Self {
-        Self { kind: ModelKind::Scripted, dialogue: "dialogue.toml".into() }
+        Self { kind: ModelKind::Scripted, dialogue: "dialogue.toml".into(), instructions: None }
     }
 }
 
 impl Model {
-    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+    pub(super) fn check(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
         match self.kind {
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
+            // What is wrong with a service that was written is said of itself.
+            ModelKind::Realtime if cloud.realtime.is_none() && !checker.is_broken(&Path::of("cloud.realtime")) => {
+                let instead = "a table [cloud.realtime] with its url, its model and a key_file, or kind = \"scripted\"";
+                checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
+            }
+            ModelKind::Realtime => {}
+        }
+        if let Some(instructions) = &self.instructions {
+            let place = Path::of("model.instructions");
+            if instructions.trim().is_empty() {
+                checker.error(
+                    &place,
+                    "a model that is told nothing does not know its task",
+                    "what it is to do; or leave it out, for the box's own",
+                );
+            }
+            if instructions.len() > INSTRUCTIONS_BYTES_MAX {
+                let what = format!("{} bytes are more than the {INSTRUCTIONS_BYTES_MAX} that a service takes", instructions.len());
+                checker.error(&place, what, "a shorter text: it is read, and charged for, with every response");
+            }
         }
     }
 }
+
+/// Half of what the largest models take for instructions and tools together: some 8,000 tokens.
+const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;

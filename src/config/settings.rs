@@ -90,7 +90,7 @@ impl Config {
         self.listen.check(checker);
         self.speech.check(checker);
         self.gate.check(checker);
-        self.model.check(checker);
+        self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
         }

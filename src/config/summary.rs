@@ -31,12 +31,16 @@ impl Display for Summary<'_> {
             config.this_box.data_dir().display()
         )?;
         self.calls(f)?;
-        let ModelKind::Scripted = config.model.kind;
-        writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?;
+        let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
+        match (config.model.kind, &service) {
+            (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
+            (ModelKind::Realtime, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
+            // That is an error, and no box starts with it.
+            (ModelKind::Realtime, None) => {}
+        }
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
-        if let Some(service) = &config.cloud.realtime {
-            let (model, url) = (&service.model, origin(&service.url));
+        if let (ModelKind::Scripted, Some((model, url))) = (config.model.kind, &service) {
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {

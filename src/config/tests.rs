@@ -191,9 +191,33 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
             "[model]\ndialogue = \"talk.toml\"\n",
             "recado.toml:2:12: model.dialogue: the file talk.toml does not exist; write instead: the path of a file that recado may read",
         ),
+        (
+            "[model]\nkind = \"realtime\"\n",
+            "recado.toml:2:8: model.kind: there is no service whose model could lead calls; write instead: a table [cloud.realtime] with its url, its model and a key_file, or kind = \"scripted\"",
+        ),
+        (
+            "[model]\ninstructions = \" \"\n",
+            "recado.toml:2:16: model.instructions: a model that is told nothing does not know its task; write instead: what it is to do; or leave it out, for the box's own",
+        ),
     ] {
         assert_eq!(said_of(toml), said, "{toml}");
     }
+    let long = said_of(&format!("[model]\ninstructions = \"{}\"\n", "Sé breve. ".repeat(4_000)));
+    assert!(long.starts_with("recado.toml:2:16: model.instructions: 44000 bytes are more than the 32768 that a service takes"), "{long}");
+}
+
+#[test]
+fn a_box_whose_calls_a_service_leads_needs_no_dialogue_and_a_broken_service_is_reported_once() {
+    let service = "[cloud.realtime]\nurl = \"wss://speaks.example/v1?deployment=x\"\nmodel = \"clear-1\"\n";
+    let room = Room::with(&format!("[model]\nkind = \"realtime\"\ndialogue = \"there-is-none.toml\"\n{service}"));
+    assert_eq!(room.problems(&room.sources()), "");
+    let led = "Calls are led by the speech model clear-1 at wss://speaks.example.\n";
+    let summary = room.load().unwrap().0.summary().to_string();
+    assert!(summary.contains(led) && !summary.contains("dialogue") && !summary.contains("cloud test"), "{summary}");
+    let summary = Room::with(service).load().unwrap().0.summary().to_string();
+    assert!(summary.contains("It follows the dialogue") && summary.contains("calls are not led by it"), "{summary}");
+    let said = said_of("[model]\nkind = \"realtime\"\n[cloud]\nrealtime = 7\n");
+    assert!(said.starts_with("recado.toml:4:12: cloud.realtime: expected a table") && said.lines().count() == 1, "{said}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! The Realtime client against a service that keeps to the protocol, and one that does everything else: over loopback, with a real
-//! WebSocket. What both send is held against the vendor's own types.
+//! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
+mod calls;
 mod command;
 mod link;
+mod model;
 mod scenarios;
 mod secure;
 mod service;

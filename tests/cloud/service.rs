@@ -10,6 +10,7 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
+use recado::surface::media::Codec;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
@@ -64,6 +65,8 @@ pub enum Reply {
     SpeakAndCall(&'static str, &'static str, &'static str),
     /// Speaks until it is cancelled; confirms that or not.
     Long { confirms: bool },
+    /// Says this at twice the pace of speech, for so many milliseconds of sound, unless it is cancelled.
+    Paced(&'static str, usize),
     /// Speaks for so many milliseconds at once, in one event.
     Burst(usize),
     /// Begins to speak, and the connection is gone without a goodbye.
@@ -219,7 +222,8 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
         *connections += 1;
         *connections
     };
-    let conversation = Conversation { socket, seen, connection, conduct, count: 0, heard: 0, format: json!(null), spoken: 0 };
+    let conversation =
+        Conversation { socket, seen, connection, conduct, count: 0, heard: 0, format: json!(null), spoken: 0, sound: Sound::default() };
     // A client that goes away is no fault of the service.
     let _ = conversation.hold().await;
 }
@@ -236,6 +240,8 @@ struct Conversation<S> {
     format: Value,
     /// Responses so far.
     spoken: u64,
+    /// What is left of the item that is being said.
+    sound: Sound,
 }
 
 /// The connection is gone.
@@ -371,21 +377,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 }
                 "cancelled"
             }
+            Reply::Paced(words, ms) => match self.speak_at_pace(&id, words, ms).await? {
+                true => "completed",
+                false => "cancelled",
+            },
             Reply::Burst(ms) => {
-                let item = self.begin_item(&id).await?;
+                let item = self.begin_item(&id, "Muchas palabras. ").await?;
                 self.words(&id, &item, "Muchas palabras. ").await?;
                 self.sound(&id, &item, ms).await?;
                 self.end_item(&id, &item, "Muchas palabras. ").await?;
                 "completed"
             }
             Reply::Cut => {
-                let item = self.begin_item(&id).await?;
+                let item = self.begin_item(&id, "Esto se ").await?;
                 self.words(&id, &item, "Esto se ").await?;
                 self.sound(&id, &item, 100).await?;
                 return Err(Gone);
             }
             Reply::Expire => {
-                let item = self.begin_item(&id).await?;
+                let item = self.begin_item(&id, "Esto se ").await?;
                 self.words(&id, &item, "Esto se ").await?;
                 self.sound(&id, &item, 100).await?;
                 self.complain("invalid_request_error", "session_expired", None).await?;
@@ -422,7 +432,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn speak(&mut self, response: &str, words: &str, ms: usize) -> Result<(), Gone> {
-        let item = self.begin_item(response).await?;
+        let item = self.begin_item(response, words).await?;
         for word in words.split_inclusive(' ') {
             self.words(response, &item, word).await?;
         }
@@ -434,21 +444,47 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
 
     /// Whether it was cancelled, and is to be said so.
     async fn speak_until_cancelled(&mut self, response: &str, confirms: bool) -> Result<bool, Gone> {
-        let item = self.begin_item(response).await?;
+        let item = self.begin_item(response, "uno, dos, tres. ").await?;
         loop {
             self.words(response, &item, "uno, dos, tres. ").await?;
             self.sound(response, &item, 200).await?;
-            while let Ok(event) = tokio::time::timeout(Duration::from_millis(5), self.next()).await {
-                let event = event?;
-                if event["type"] == "response.cancel" {
-                    return Ok(confirms);
-                }
-                Box::pin(self.take(&event)).await?;
+            if self.is_cancelled_within(Duration::from_millis(5)).await? {
+                return Ok(confirms);
             }
         }
     }
 
-    async fn begin_item(&mut self, response: &str) -> Result<String, Gone> {
+    /// Whether it was said to its end.
+    async fn speak_at_pace(&mut self, response: &str, words: &str, ms: usize) -> Result<bool, Gone> {
+        let item = self.begin_item(response, words).await?;
+        self.words(response, &item, words).await?;
+        for n in 0..ms / 200 {
+            self.sound(response, &item, 200).await?;
+            // A second of it is there at once.
+            let wait = if n < 5 { Duration::ZERO } else { Duration::from_millis(100) };
+            if self.is_cancelled_within(wait).await? {
+                return Ok(false);
+            }
+        }
+        self.end_item(response, &item, words).await?;
+        Ok(true)
+    }
+
+    /// Takes what comes for so long, unless it is a cancel.
+    async fn is_cancelled_within(&mut self, time: Duration) -> Result<bool, Gone> {
+        let until = tokio::time::Instant::now() + time;
+        while let Ok(event) = tokio::time::timeout_at(until, self.next()).await {
+            let event = event?;
+            if event["type"] == "response.cancel" {
+                return Ok(true);
+            }
+            Box::pin(self.take(&event)).await?;
+        }
+        Ok(false)
+    }
+
+    async fn begin_item(&mut self, response: &str, words: &str) -> Result<String, Gone> {
+        self.sound = Sound::of(words);
         let item = self.name("item_a");
         let begun = json!({ "id": item, "type": "message", "role": "assistant", "status": "in_progress", "content": [] });
         self.say(json!({ "type": "response.output_item.added", "response_id": response, "output_index": 0, "item": begun })).await?;
@@ -462,8 +498,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn sound(&mut self, response: &str, item: &str, ms: usize) -> Result<(), Gone> {
-        let bytes_per_ms = if self.format["type"] == "audio/pcm" { 48 } else { 8 };
-        let delta = STANDARD.encode(vec![0x55u8; ms * bytes_per_ms]);
+        let sound: Vec<i16> = self.sound.by_ref().take(ms * 8).collect();
+        let coded = |codec: Codec| sound.iter().map(|sample| codec.encode_sample(*sample)).collect();
+        let bytes: Vec<u8> = match self.format["type"].as_str() {
+            // Three of them for each: what is added to the sound lies above what a telephone can carry.
+            Some("audio/pcm") => sound.iter().flat_map(|sample| [*sample; 3]).flat_map(i16::to_le_bytes).collect(),
+            Some("audio/pcma") => coded(Codec::Pcma),
+            _ => coded(Codec::Pcmu),
+        };
+        let delta = STANDARD.encode(bytes);
         self.say(of(response, item, json!({ "type": "response.output_audio.delta", "delta": delta }))).await
     }
 
@@ -565,6 +608,41 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     fn name(&mut self, kind: &str) -> String {
         self.count += 1;
         format!("{kind}{}", self.count)
+    }
+}
+
+/// How these words sound, the first `ms` of them, as the telephone's samples.
+pub fn sound_of(words: &str, ms: usize) -> Vec<i16> {
+    Sound::of(words).take(ms * 8).collect()
+}
+
+/// A tone that changes every 50 ms, for each words in a way of their own.
+#[derive(Default)]
+struct Sound {
+    at: usize,
+    state: u64,
+    phase: f64,
+    step: f64,
+}
+
+impl Sound {
+    fn of(words: &str) -> Self {
+        let mix = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+        Self { state: words.bytes().fold(0xcbf2_9ce4_8422_2325, mix), ..Self::default() }
+    }
+}
+
+impl Iterator for Sound {
+    type Item = i16;
+
+    fn next(&mut self) -> Option<i16> {
+        if self.at.is_multiple_of(400) {
+            self.state = self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            self.step = (300 + (self.state >> 33) % 1_700) as f64 * std::f64::consts::TAU / 8_000.0;
+        }
+        self.at += 1;
+        self.phase += self.step;
+        Some((self.phase.sin() * 9_000.0) as i16)
     }
 }
 

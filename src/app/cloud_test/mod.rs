@@ -15,6 +15,7 @@ use self::talk::Talk;
 use crate::cognition::models::realtime::session::Setup;
 use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
 use crate::config::Config;
+use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
 
 /// Why a cloud service can't even be tried.
@@ -32,6 +33,9 @@ pub enum CloudTestError {
     /// The sentence can't be spoken: the speech engine says why.
     #[error("the sentence that the service would hear can't be spoken: {0}")]
     Speech(#[from] SpeechError),
+    /// The sentence can't be brought to the service's format: set another `cloud.realtime.format`.
+    #[error("cloud.realtime.format: {0}; write instead: format = \"pcmu\"")]
+    Format(#[from] ResampleError),
     /// The system gives no threads.
     #[error("no threads can be started: {0}")]
     System(#[from] io::Error),

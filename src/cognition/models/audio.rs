@@ -37,11 +37,6 @@ impl CallerAudioSender {
         drop(state);
         self.0.changed.notify_one();
     }
-
-    /// How many frames have been dropped so far.
-    pub fn dropped(&self) -> u64 {
-        self.0.lock().dropped
-    }
 }
 
 impl CallerAudio {
@@ -59,6 +54,11 @@ impl CallerAudio {
             }
             self.0.changed.notified().await;
         }
+    }
+
+    /// How many frames have been dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.0.lock().dropped
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         for n in 0..60 {
             sender.push(&[n; CALLER_FRAME_SAMPLES]);
         }
-        assert_eq!(sender.dropped(), 10);
+        assert_eq!(audio.dropped(), 10);
         for n in 10..60 {
             assert_eq!(audio.next().await, Some([n; CALLER_FRAME_SAMPLES]));
         }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use recado_core::{ResponseId, Time};
@@ -81,7 +82,7 @@ impl Link {
     /// Opens a session, at once: it connects behind this.
     ///
     /// Called inside a tokio runtime.
-    pub fn open(endpoint: Endpoint, setup: Setup) -> Self {
+    pub fn open(endpoint: Endpoint, setup: impl Into<Arc<Setup>>) -> Self {
         let (tells, told) = mpsc::channel(TOLD_MAX);
         let (says, news) = mpsc::channel(NEWS_MAX);
         let holding = Holding {

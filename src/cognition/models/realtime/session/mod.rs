@@ -26,6 +26,7 @@ mod trouble;
 mod tests;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
@@ -130,7 +131,7 @@ pub struct RenderId(pub u64);
 /// A model session.
 #[derive(Debug)]
 pub struct Session {
-    setup: Setup,
+    setup: Arc<Setup>,
     state: State,
     /// Counts connections.
     connection: u64,
@@ -165,7 +166,8 @@ enum State {
 
 impl Session {
     /// A session that waits for its first connection.
-    pub fn new(setup: Setup) -> Self {
+    pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
+        let setup = setup.into();
         Self {
             caller: Caller::new(setup.format, setup.detects_turns()),
             setup,
