@@ -271,7 +271,7 @@ impl Running<'_> {
     }
 
     async fn say_piece(&mut self, response: ResponseId, piece: Piece) {
-        let content = Content::Speech { piece: self.voice.hold(response, piece.audio), text: piece.text };
+        let content = Content::Speech { piece: self.voice.hold(response, &piece), text: piece.text };
         self.input(Input::Model(ModelEvent::Clause { response, content })).await;
     }
 

@@ -15,6 +15,8 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
 use super::media::{CallCommands, CallEvents, CallMedia, Codec, Coded, Remote};
+use super::speech::level::is_near_silent;
+use super::speech::pieces::Piece;
 use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
@@ -172,8 +174,8 @@ impl Voice {
 
     /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of other responses
     /// and never asked for is let go: they were given up.
-    pub fn hold(&mut self, response: ResponseId, audio: Coded) -> u64 {
-        self.held.hold(response, of_model(audio))
+    pub fn hold(&mut self, response: ResponseId, piece: &Piece) -> u64 {
+        self.held.hold(response, of_model(piece))
     }
 
     /// Goes on with a paused playback, unless the acoustic clock has left `epoch`.
@@ -250,12 +252,12 @@ impl Voice {
 /// Pieces of a model's speech, until they can't be asked for any more.
 #[derive(Debug, Default)]
 struct Held {
-    pieces: VecDeque<Piece>,
+    pieces: VecDeque<HeldPiece>,
     last: u64,
 }
 
 #[derive(Debug)]
-struct Piece {
+struct HeldPiece {
     number: u64,
     response: ResponseId,
     rendered: Rendered<Coded>,
@@ -267,7 +269,7 @@ impl Held {
     fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
         self.pieces.retain(|piece| piece.given || piece.response == response);
         self.last += 1;
-        self.pieces.push_back(Piece { number: self.last, response, rendered, given: false });
+        self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
         self.last
     }
 
@@ -286,9 +288,10 @@ impl Held {
 }
 
 /// A piece of a model's speech, with what is known of it. It has no map of its words: it is short.
-fn of_model(audio: Coded) -> Rendered<Coded> {
-    let samples: Vec<i16> = audio.octets.iter().map(|octet| audio.codec.decode_sample(*octet)).collect();
-    Rendered { duration_ms: (samples.len() / SAMPLES_PER_MS) as u64, words: Vec::new(), near_silent: near_silent(&samples), audio }
+fn of_model(piece: &Piece) -> Rendered<Coded> {
+    let Piece { audio, near_silent, .. } = piece;
+    let duration_ms = (audio.octets.len() / SAMPLES_PER_MS) as u64;
+    Rendered { audio: audio.clone(), duration_ms, words: Vec::new(), near_silent: *near_silent }
 }
 
 /// Audio as the telephone takes it, with what is known of it.
@@ -307,14 +310,8 @@ fn render(audio: &SpeechAudio, codec: Codec) -> Rendered<Coded> {
 /// Whether most of the audio is below -60 dBFS: it convinces nobody that something was said.
 fn near_silent(samples: &[i16]) -> bool {
     let frames = samples.chunks(SAMPLES_PER_MS * 20);
-    let (mut silent, mut all) = (0_usize, 0_usize);
-    for frame in frames {
-        let energy: i64 = frame.iter().map(|sample| i64::from(*sample) * i64::from(*sample)).sum();
-        all += 1;
-        // -60 dBFS is a thousandth of full scale.
-        silent += usize::from(energy < SILENT_RMS * SILENT_RMS * frame.len() as i64);
-    }
-    silent * 2 > all
+    let all = frames.len();
+    frames.filter(|frame| is_near_silent(frame)).count() * 2 > all
 }
 
 fn clamp(value: usize) -> u32 {
@@ -322,9 +319,6 @@ fn clamp(value: usize) -> u32 {
 }
 
 const SAMPLES_PER_MS: usize = 8;
-
-/// A thousandth of full scale.
-const SILENT_RMS: i64 = 33;
 
 /// Pieces that may be asked for again: more than are given ahead of what sounds.
 const GIVEN_PIECES_MAX: usize = 32;
@@ -397,7 +391,8 @@ mod tests {
 
     #[test]
     fn a_models_speech_is_held_until_it_can_not_be_asked_for_any_more() {
-        let audio = |octet: u8| of_model(Coded { codec: Codec::Pcma, octets: [octet; 800].into(), continues: false });
+        let coded = |octet: u8| Coded { codec: Codec::Pcma, octets: [octet; 800].into(), continues: false };
+        let audio = |octet: u8| of_model(&Piece { audio: coded(octet), text: String::new(), near_silent: false });
         let mut held = Held::default();
         let numbers: Vec<u64> = (0..200).map(|octet| held.hold(ResponseId(1), audio(octet))).collect();
         for (number, octet) in numbers.iter().zip(0..200) {

@@ -48,6 +48,11 @@ fn limited(value: f32) -> f32 {
     (KNEE + room * ((magnitude - KNEE) / room).tanh()).copysign(value)
 }
 
+/// Whether a frame is below -60 dBFS.
+pub fn is_near_silent(frame: &[i16]) -> bool {
+    rms(frame) <= NEAR_SILENT
+}
+
 fn rms(frame: &[i16]) -> f32 {
     let power: f32 = frame.iter().map(|&s| f32::from(s).powi(2)).sum();
     (power / frame.len().max(1) as f32).sqrt()

@@ -6,7 +6,7 @@
 pub mod clauses;
 mod error;
 pub mod espeak;
-mod level;
+pub(crate) mod level;
 pub mod phrases;
 pub mod pieces;
 mod port;

@@ -3,6 +3,7 @@
 //! A model sends its speech faster than it sounds, and beside it the words, which run ahead of the sound. So words are dealt to pieces no faster
 //! than people speak: of a piece that was cut, in doubt, less was heard.
 
+use super::level::is_near_silent;
 use crate::surface::media::resample::{ResampleError, Resampler};
 use crate::surface::media::{Codec, Coded};
 
@@ -37,6 +38,9 @@ pub struct Piece {
     pub audio: Coded,
     /// The words that it says; they may end in the middle of a sentence, and be none.
     pub text: String,
+    /// Whether it has words that nobody can have heard: of the speech so far, from its first sound to its last, most is below -60 dBFS. A piece in which
+    /// a model only pauses for breath is none of these.
+    pub near_silent: bool,
 }
 
 /// Cuts one response of a model into pieces.
@@ -56,12 +60,56 @@ pub struct Pieces {
     continues: bool,
     /// Whether the resampler still holds the end of what came.
     lags: bool,
+    sounded: Sounded,
+}
+
+/// How much of the speech so far sounded, in frames of 20 ms.
+#[derive(Debug, Default)]
+struct Sounded {
+    /// Frames that sounded.
+    voiced: usize,
+    /// All frames from the first that sounded to the last.
+    between: usize,
+    /// Frames since the last that sounded.
+    silent: usize,
+}
+
+impl Sounded {
+    /// More of the speech. How much of it sounds (samples).
+    fn add(&mut self, octets: &[u8], codec: Codec) -> usize {
+        let mut sounds = 0;
+        for frame in octets.chunks(FRAME_SAMPLES) {
+            let samples: Vec<i16> = frame.iter().map(|octet| codec.decode_sample(*octet)).collect();
+            self.silent += 1;
+            if !is_near_silent(&samples) {
+                self.voiced += 1;
+                self.between += if self.voiced == 1 { 1 } else { self.silent };
+                self.silent = 0;
+                sounds += frame.len();
+            }
+        }
+        sounds
+    }
+
+    fn near_silent(&self) -> bool {
+        self.voiced == 0 || self.voiced * 2 < self.between
+    }
 }
 
 impl Pieces {
     /// The pieces of a response that is about to come.
     pub fn new(source: Source) -> Self {
-        Self { source, octets: Vec::new(), half: None, words: String::new(), owed: 0, length: FIRST_SAMPLES, continues: false, lags: false }
+        Self {
+            source,
+            octets: Vec::new(),
+            half: None,
+            words: String::new(),
+            owed: 0,
+            length: FIRST_SAMPLES,
+            continues: false,
+            lags: false,
+            sounded: Sounded::default(),
+        }
     }
 
     /// More words of the response, in order.
@@ -92,7 +140,8 @@ impl Pieces {
             }
             self.length = (length * 2).min(PIECE_SAMPLES);
             let octets = self.octets.drain(..length).collect::<Vec<u8>>();
-            self.owed += length * CHARACTERS_PER_S / SAMPLES_PER_S;
+            // In silence nothing is said.
+            self.owed += self.sounded.add(&octets, self.codec()) * CHARACTERS_PER_S / SAMPLES_PER_S;
             let text = self.deal();
             pieces.push(self.piece(&octets, text));
         }
@@ -107,6 +156,7 @@ impl Pieces {
         if octets.is_empty() {
             return None;
         }
+        self.sounded.add(&octets, self.codec());
         let piece = self.piece(&octets, text);
         self.continues = false;
         Some(piece)
@@ -136,15 +186,22 @@ impl Pieces {
     }
 
     fn piece(&mut self, octets: &[u8], text: String) -> Piece {
-        let codec = match &self.source {
-            Source::Law(codec) | Source::Linear { codec, .. } => *codec,
-        };
         let continues = std::mem::replace(&mut self.continues, true);
-        Piece { audio: Coded { codec, octets: octets.into(), continues }, text }
+        let near_silent = !text.trim().is_empty() && self.sounded.near_silent();
+        Piece { audio: Coded { codec: self.codec(), octets: octets.into(), continues }, text, near_silent }
+    }
+
+    fn codec(&self) -> Codec {
+        match &self.source {
+            Source::Law(codec) | Source::Linear { codec, .. } => *codec,
+        }
     }
 }
 
 const SAMPLES_PER_S: usize = 8_000;
+
+/// 20 ms.
+const FRAME_SAMPLES: usize = 160;
 
 /// 100 ms: the sooner the first can sound, the sooner the caller hears an answer. Each further one is twice as long as the one before: speech that
 /// comes at twice the pace at which it sounds is there in time.
@@ -159,6 +216,9 @@ const CHARACTERS_PER_S: usize = 18;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A loud sample of either law.
+    const SOUND: u8 = 0x2a;
 
     const TEXT: &str = "Su reserva está hecha para las nueve y media, y le esperan en la terraza del fondo. ";
 
@@ -188,7 +248,7 @@ mod tests {
     fn words_that_run_ahead_are_dealt_no_faster_than_people_speak() {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
         pieces.words(TEXT);
-        let cut = pieces.audio(&[0xd5; 8 * 4_500]);
+        let cut = pieces.audio(&[SOUND; 8 * 4_500]);
         // After 100 ms, after 300 ms, and then every 400 ms: whole words.
         assert_eq!(texts(&cut)[..4], ["", "Su ", "reserva ", "está "]);
         let mut said = 0;
@@ -203,11 +263,11 @@ mod tests {
     #[test]
     fn words_that_come_late_go_to_what_sounds_then() {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
-        assert_eq!(texts(&pieces.audio(&[0xd5; 800])), [""]);
+        assert_eq!(texts(&pieces.audio(&[SOUND; 800])), [""]);
         pieces.words("Hola, bue");
-        assert_eq!(texts(&pieces.audio(&[0xd5; 1_600 + 3_200])), ["", "Hola, "]);
+        assert_eq!(texts(&pieces.audio(&[SOUND; 1_600 + 3_200])), ["", "Hola, "]);
         pieces.words("nas");
-        assert_eq!(pieces.audio(&[0xd5; 100]), []);
+        assert_eq!(pieces.audio(&[SOUND; 100]), []);
         let last = pieces.end().unwrap();
         assert_eq!((last.text.as_str(), last.audio.octets.len()), ("buenas", 100));
     }
@@ -215,11 +275,31 @@ mod tests {
     #[test]
     fn what_comes_after_something_else_was_said_does_not_go_on_from_it() {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
-        let cut = pieces.audio(&[0xd5; 2_500]);
+        let cut = pieces.audio(&[SOUND; 2_500]);
         let last = pieces.end().unwrap();
-        let after = pieces.audio(&[0xd5; 6_400]);
+        let after = pieces.audio(&[SOUND; 6_400]);
         let goes_on: Vec<bool> = cut.iter().chain([&last]).chain(&after).map(|piece| piece.audio.continues).collect();
         assert_eq!(goes_on, [false, true, true, false, true]);
+    }
+
+    #[test]
+    fn a_pause_for_breath_is_no_reason_to_doubt_what_was_said_and_silence_all_along_is() {
+        let silence = Codec::Pcma.silence();
+        let said = |parts: &[(u8, usize)]| {
+            let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+            pieces.words(TEXT);
+            let mut cut: Vec<Piece> = parts.iter().flat_map(|(octet, ms)| pieces.audio(&vec![*octet; ms * 8])).collect();
+            cut.extend(pieces.end());
+            cut
+        };
+        let breathes = said(&[(silence, 900), (SOUND, 2_000), (silence, 700), (SOUND, 1_500), (silence, 3_000)]);
+        assert!(breathes.iter().all(|piece| !piece.near_silent), "{breathes:?}");
+        assert_eq!(texts(&breathes)[..3].concat(), "", "nothing is said before it sounds");
+        assert_eq!(texts(&breathes).concat(), TEXT);
+        let mute = said(&[(silence, 5_000)]);
+        assert!(mute.last().unwrap().near_silent && !texts(&mute).concat().is_empty());
+        let clicks = said(&[(SOUND, 40), (silence, 3_000), (SOUND, 40)]);
+        assert!(clicks.last().unwrap().near_silent, "{clicks:?}");
     }
 
     #[test]
