@@ -84,13 +84,15 @@ pub(super) fn put_back(connection: &Connection, path: &Path, standing: &Standing
         let connection = connection::open_unchanging(file).map_err(|error| error.to_string())?;
         check::quick(&connection).map_err(|error| error.to_string())?.map_or(Ok(()), Err)
     };
-    mark_displaced(path);
     write_whole(connection, &temporary, |file| check(file).map_err(failed), &whole)?;
-    // From here on it is gone on with.
+    // From here on it is gone on with, and the mark says too much.
+    let was_marked = is_displaced(path);
     let placed = unmark_displaced(path).and_then(|()| standing.keep_foreign(path)).and_then(|kept| take_its_place(path).map(|()| kept));
     placed.map_err(|error| {
         // It is written again later, with what comes until then.
-        mark_displaced(path);
+        if was_marked {
+            mark_displaced(path);
+        }
         drop(fs::remove_file(&whole));
         failed(error.to_string())
     })

@@ -98,6 +98,10 @@ impl Committer {
     /// What a group is answered whose transaction failed. Where the disk did, the file is opened again, and says what it holds.
     fn failed(&mut self, failed: Failed, group: &[(CommitId, Vec<Write>)], begun: Instant) -> Vec<Result<(), CommitError>> {
         let Failed { reason, applied } = failed;
+        let writes_of = |outcomes: &[Result<(), CommitError>]| {
+            let applied = group.iter().zip(outcomes).filter(|(_, outcome)| outcome.is_ok());
+            applied.flat_map(|((_, writes), _)| writes.clone()).collect::<Vec<Write>>()
+        };
         match &reason {
             CommitError::Io(_) if matches!(self.connection, State::Open(_)) => {
                 tracing::error!(%reason, "a commit failed: the store is opened again");
@@ -105,9 +109,7 @@ impl Committer {
                     self.reopen(reason.clone(), None);
                     return vec![Err(reason); group.len()];
                 };
-                let applied = group.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
-                let writes = applied.flat_map(|((_, writes), _)| writes.clone()).collect();
-                if self.reopen(reason.clone(), Some(writes)) {
+                if self.reopen(reason.clone(), Some(writes_of(&outcomes))) {
                     tracing::info!("what had failed is in the store after all, and durable");
                     self.stats.committed(begun.elapsed());
                     self.stats.moved(&moves);
@@ -117,10 +119,7 @@ impl Committer {
             CommitError::Corrupt(what) => self.stats.must_restart(&format!("the store is damaged ({what})")),
             // The connection has it, and what is written again from that.
             CommitError::Displaced(_) => {
-                if let Some((outcomes, _)) = applied {
-                    let applied = group.iter().zip(&outcomes).filter(|(_, outcome)| outcome.is_ok());
-                    self.doubtful.push(applied.flat_map(|((_, writes), _)| writes.clone()).collect());
-                }
+                self.doubtful.extend(applied.map(|(outcomes, _)| writes_of(&outcomes)));
             }
             _ => {}
         }
@@ -135,10 +134,12 @@ impl Committer {
         released
     }
 
-    /// What is done from time to time: sees that the store is in its place, and makes the reserve again when there is room.
+    /// What is done from time to time: makes the reserve again when there is room, and the store is in its place.
     pub(super) fn tend(&mut self) {
         // The reserve's place is beside the store, which stands there first.
-        if let Err(CommitError::Displaced(_)) = self.connection() {
+        if !Reserve::is_there(&self.path)
+            && let Err(CommitError::Displaced(_)) = self.connection()
+        {
             return;
         }
         let was_spent = self.reserve.spent();
@@ -155,6 +156,8 @@ impl Committer {
     /// What an idle store does: [tends](Self::tend), and where the disk has failed, tries whether it works again. Says whether
     /// all is well.
     pub(super) fn look_after(&mut self) -> bool {
+        // It sees whether the store is in its place.
+        let _ = self.connection();
         self.tend();
         if !self.stats.read().writable {
             let tried = self.connection().and_then(|connection| Ok(connection.execute("UPDATE box SET reopened = reopened", [])?));
@@ -258,13 +261,13 @@ impl Committer {
                     self.stats.must_restart(&reason);
                     return Err(CommitError::Restart(reason));
                 }
-                Err(self.is_displaced(reason))
+                Err(self.displaced(reason))
             }
         }
     }
 
     /// What the connection holds may be nowhere else: it is kept open, and nothing more is promised on it.
-    fn is_displaced(&self, reason: String) -> CommitError {
+    fn displaced(&self, reason: String) -> CommitError {
         self.stats.displaced(Some(reason.clone()));
         CommitError::Displaced(reason)
     }
@@ -311,12 +314,11 @@ impl Committer {
     /// Whether the file holds all that the connection does, so that nothing is lost with the connection.
     fn is_all_in_the_file(&self, fault: Fault) -> bool {
         let State::Open(connection) = &self.connection else { return false };
-        let is_all = match fault {
+        match fault {
             Fault::Moved | Fault::Touched => false,
             Fault::LogLost => log::refuse_damaged(&self.path).is_ok() && connection::log_holds(connection).is_ok_and(|(_, all)| all),
             Fault::IndexLost => true,
-        };
-        is_all && connection::leave_log(connection).is_ok() && backup::unmark_displaced(&self.path).is_ok()
+        }
     }
 
     /// Whether all that the connection reads fits together.
@@ -335,6 +337,11 @@ impl Committer {
             return Err(CommitError::Displaced(reason.clone()));
         }
         let (what, path) = (fault.text(), self.path.display().to_string());
+        // A start that finds the mark takes what stands there for less than there was.
+        let is_less = !self.is_all_in_the_file(fault);
+        if is_less {
+            backup::mark_displaced(&self.path);
+        }
         let mut written = backup::put_back(connection, &self.path, &self.standing);
         // What is kept back for a full disk is for what was promised.
         if matches!(written, Err(BackupError::NoSpace { .. })) && self.reserve.release(|_| Ok(())) {
@@ -360,11 +367,13 @@ impl Committer {
             }
             Err(error) => error.to_string(),
         };
-        backup::mark_displaced(&self.path);
+        if is_less {
+            backup::mark_displaced(&self.path);
+        }
         let reason = format!("{what}, and can't be written again ({failed})");
         tracing::error!(path, "{reason}");
         self.not_put_back = Some((Instant::now(), reason.clone()));
-        Err(self.is_displaced(reason))
+        Err(self.displaced(reason))
     }
 
     /// Goes on with what was written again. Until that is open and stands in its place, the connection that wrote it is kept: it may be taken
@@ -479,7 +488,9 @@ impl Drop for Committer {
             if let Err(error) = set_aside::done(&self.path) {
                 tracing::error!(%error, "the next start takes a backup, although the store is whole");
             }
-        } else if matches!(self.connection, State::Open(_)) && !self.is_all_in_the_file(fault) {
+        } else if self.is_all_in_the_file(fault) {
+            self.leave_log();
+        } else if matches!(self.connection, State::Open(_)) {
             self.give_up(fault.text());
         }
     }

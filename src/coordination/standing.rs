@@ -95,27 +95,27 @@ impl Standing {
     /// What has become of the files of the store at `path`, if anything has. What can't be looked at is taken to be as it was.
     /// The log has to be `log_bytes` long to hold what its index says.
     pub(super) fn fault(&self, path: &Path, log_bytes: u64) -> Option<Fault> {
+        self.fault_by(path, log_bytes, &Self::written(path))
+    }
+
+    fn fault_by(&self, path: &Path, log_bytes: u64, now: &[Option<Written>; 2]) -> Option<Fault> {
         let [file, log, index] = PARTS.map(|part| self.is_gone(path, part));
-        let now = Self::written(path);
         let is_cut = || now[1].is_some_and(|now| now.bytes < log_bytes);
         match (file, log || is_cut(), index) {
             (true, ..) => Some(Fault::Moved),
             (_, true, _) => Some(Fault::LogLost),
             (.., true) => Some(Fault::IndexLost),
-            _ => (now != self.written).then_some(Fault::Touched),
+            _ => (*now != self.written).then_some(Fault::Touched),
         }
     }
 
     /// The same, of files that their own connection has just written to.
     pub(super) fn fault_since(&self, path: &Path, log_bytes: u64) -> Option<Fault> {
-        let has_hole = || {
-            Self::written(path)
-                .into_iter()
-                .zip(self.written)
-                .any(|(now, then)| now.is_some_and(|now| now.has_hole) && then.is_none_or(|then| !then.has_hole))
-        };
-        match self.fault(path, log_bytes) {
-            Some(Fault::Touched) if !has_hole() => None,
+        let now = Self::written(path);
+        let is_new =
+            |(now, then): (Option<Written>, Option<Written>)| now.is_some_and(|now| now.has_hole) && then.is_none_or(|then| !then.has_hole);
+        match self.fault_by(path, log_bytes, &now) {
+            Some(Fault::Touched) if !now.into_iter().zip(self.written).any(is_new) => None,
             fault => fault,
         }
     }

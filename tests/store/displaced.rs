@@ -421,6 +421,19 @@ fn a_process_that_is_killed_before_the_store_is_written_again_leaves_that_on_rec
 }
 
 #[test]
+fn a_process_that_is_killed_while_only_the_index_of_the_log_is_gone_leaves_a_store_that_is_whole() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut store = store_in(&data);
+    fs::remove_file(beside(&data, "-shm")).expect("removed");
+    // It stands in the way of what would be written.
+    fs::create_dir(beside(&data, ".restoring")).expect("made");
+    assert!(matches!(commit(&mut store, succeeded(2)), Err(CommitError::Displaced(_))));
+    fs::remove_dir(beside(&data, ".restoring")).expect("removed");
+    is_whole("killed", &data, &[OperationState::Succeeded, OperationState::Accepted], 1);
+}
+
+#[test]
 fn nothing_is_promised_where_the_store_can_not_be_written_again() {
     let directory = tempfile::tempdir().expect("a directory");
     let above = directory.path().join("above");
