@@ -268,6 +268,9 @@ struct HeldPiece {
 impl Held {
     fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
         self.pieces.retain(|piece| piece.given || piece.response == response);
+        if self.pieces.len() >= HELD_PIECES_MAX {
+            self.pieces.pop_front();
+        }
         self.last += 1;
         self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
         self.last
@@ -322,6 +325,9 @@ const SAMPLES_PER_MS: usize = 8;
 
 /// Pieces that may be asked for again: more than are given ahead of what sounds.
 const GIVEN_PIECES_MAX: usize = 32;
+
+/// Pieces that are held at all: more than a conversation lets a response wait with.
+const HELD_PIECES_MAX: usize = 512;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
@@ -407,6 +413,11 @@ mod tests {
         let next = held.hold(ResponseId(3), audio(7));
         assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
         assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX);
+
+        for _ in 0..2_000 {
+            held.hold(ResponseId(3), audio(7));
+        }
+        assert_eq!(held.pieces.len(), HELD_PIECES_MAX, "a model that never ends fills no memory");
     }
 
     #[test]

@@ -114,7 +114,10 @@ impl Pieces {
 
     /// More words of the response, in order.
     pub fn words(&mut self, text: &str) {
-        self.words.push_str(text);
+        // So many without their sound are no speech: what comes beyond them is not told as heard.
+        if self.words.len() + text.len() <= WORDS_BYTES_MAX {
+            self.words.push_str(text);
+        }
     }
 
     /// More of its speech, in order: the pieces that are whole with that.
@@ -178,7 +181,8 @@ impl Pieces {
         let limit = self.words.char_indices().nth(self.owed).map_or(self.words.len(), |(at, _)| at);
         let is_all = limit == self.words.len();
         // More may come of the last word.
-        let end = self.words.get(..limit).and_then(|said| said.rfind(char::is_whitespace)).map_or(0, |at| at + 1);
+        let said = self.words.get(..limit).unwrap_or_default();
+        let end = said.char_indices().rfind(|(_, ch)| ch.is_whitespace()).map_or(0, |(at, ch)| at + ch.len_utf8());
         let end = if is_all && self.words.ends_with(char::is_whitespace) { limit } else { end };
         let dealt: String = self.words.drain(..end).collect();
         self.owed = if is_all { 0 } else { self.owed.saturating_sub(dealt.chars().count()) };
@@ -199,6 +203,9 @@ impl Pieces {
 }
 
 const SAMPLES_PER_S: usize = 8_000;
+
+/// Some twenty minutes of speech.
+const WORDS_BYTES_MAX: usize = 32 << 10;
 
 /// 20 ms.
 const FRAME_SAMPLES: usize = 160;
@@ -300,6 +307,21 @@ mod tests {
         assert!(mute.last().unwrap().near_silent && !texts(&mute).concat().is_empty());
         let clicks = said(&[(SOUND, 40), (silence, 3_000), (SOUND, 40)]);
         assert!(clicks.last().unwrap().near_silent, "{clicks:?}");
+    }
+
+    #[test]
+    fn words_are_parted_at_any_white_space_and_bounded_whatever_the_model_sends() {
+        // A space of two bytes, and one of three.
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        pieces.words("Sí\u{a0}señor,\u{3000}ahora mismo");
+        let loud = [Codec::Pcma.encode_sample(8_000), Codec::Pcma.encode_sample(-8_000)].repeat(4_000);
+        let mut cut = pieces.audio(&loud);
+        cut.extend(pieces.end());
+        assert_eq!(texts(&cut).concat(), "Sí\u{a0}señor,\u{3000}ahora mismo");
+        for _ in 0..1_000 {
+            pieces.words(&"palabra ".repeat(100));
+        }
+        assert!(pieces.words.len() <= WORDS_BYTES_MAX);
     }
 
     #[test]
