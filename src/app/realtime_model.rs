@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use recado_core::ResponseId;
-use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, info, warn};
 
@@ -17,7 +16,7 @@ use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
 use crate::cognition::models::realtime::{Link, LinkHandle, News, Told, Totals};
 use crate::cognition::models::{
     AudioFormat, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output, OutputKind,
-    caller_audio,
+    caller_audio, instructions,
 };
 use crate::cognition::tools::ToolError;
 use crate::config::Config;
@@ -194,26 +193,6 @@ fn ended(totals: &Totals, frames_lost: u64, hears: &CallerAudio) {
 
 fn is_audio_of(output: &Output, of: ResponseId) -> bool {
     matches!(output, Output::Audio { response, .. } if *response == of)
-}
-
-/// What a model is told of its task, where `model.instructions` says nothing else.
-fn instructions(language: Language) -> &'static str {
-    match language {
-        Language::Es => {
-            "Atiende el teléfono. Habla español, de usted, con frases cortas: se le oye, no se le lee. Cuando le pidan algo para lo que tiene una \
-             función, llámela en seguida; si falta un dato, pregunte solo por él. El trabajo lo hace el sistema telefónico: él dice al cliente que se \
-             ha aceptado, y él mismo le dirá el resultado cuando lo haya. No invente nunca un resultado, no lo adivine, no prometa cuándo estará y no \
-             diga que algo está hecho. Mientras tanto siga conversando y acepte lo siguiente que le pidan. Si no tiene una función para lo que le \
-             piden, dígalo."
-        }
-        Language::En => {
-            "You answer the telephone. Speak English, politely, in short sentences: you are heard, not read. When the caller asks for something that \
-             you have a function for, call it at once; if something is missing, ask for that alone. The work is done by the telephone system: it tells \
-             the caller that it is accepted, and it tells the result itself when there is one. Never invent a result, never guess one, promise no time, \
-             and never say that something is done. Meanwhile go on talking, and accept what is asked for next. If you have no function for what is \
-             asked, say so."
-        }
-    }
 }
 
 /// So much waits here for a call before nothing more is taken of the session: a call takes what comes at once.

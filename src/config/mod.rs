@@ -21,6 +21,7 @@ mod model;
 mod port_range;
 mod problem;
 mod secret;
+mod service;
 mod settings;
 mod sip;
 mod source;
@@ -38,7 +39,7 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use cloud::{Cloud, CloudAudio, KeyHeader, Realtime, TurnDetection};
+pub use cloud::{Cloud, CloudAudio, Realtime, TurnDetection};
 pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;
@@ -51,6 +52,7 @@ pub use model::{Model, ModelKind};
 pub use port_range::PortRange;
 pub use problem::{Place, Problem, Problems, Severity};
 pub use secret::{Secret, SecretError};
+pub use service::KeyHeader;
 pub use settings::Config;
 pub use sip::Sip;
 pub use source::Sources;

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use recado_core::policy::Language;
 
 use super::words;
+use crate::cognition::models::Usage;
 use crate::cognition::models::realtime::Totals;
 use crate::cognition::models::realtime::transport::TransportError;
-use crate::cognition::models::realtime::wire::{ServerFault, Usage};
+use crate::cognition::models::realtime::wire::ServerFault;
 
 /// What came of a talk with a service.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use recado_core::policy::Language;
 use serde_json::json;
 
 use super::report::{Fault, Step, Works};
+use crate::cognition::models::Usage;
 use crate::cognition::models::realtime::transport::TransportError;
-use crate::cognition::models::realtime::wire::{ServerFault, Usage};
+use crate::cognition::models::realtime::wire::ServerFault;
 use crate::config::Tool;
 
 /// What the model is told of its task.

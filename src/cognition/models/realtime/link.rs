@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep_until};
 
 use super::session::{Action, Input, RenderId, Said, Session, Setup};
 use super::transport::{Backoff, Connection, Endpoint, Incoming, TransportError};
-use super::wire::{ClientEvent, RateLimit, Usage};
+use super::wire::{ClientEvent, RateLimit};
 use crate::cognition::models::port::{Command, CommandRefused, Output};
+use crate::cognition::models::usage::Usage;
 
 /// A session that is held, over as many connections as it takes.
 #[derive(Debug)]

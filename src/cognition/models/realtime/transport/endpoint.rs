@@ -8,12 +8,12 @@ use reqwest::Url;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
-use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 
 use super::error::TransportError;
+use crate::cognition::models::access::{Access, AccessFault};
 use crate::cognition::models::realtime::wire::ServerEvent;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
-use crate::config::{KeyHeader, Realtime, Secret};
+use crate::config::Realtime;
 
 /// Where a service is. Read once; connected to as often as needed.
 #[derive(Clone)]
@@ -22,8 +22,7 @@ pub struct Endpoint {
     pub(super) connect_timeout: Duration,
     /// Present where the address asks for TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
-    headers: Vec<(HeaderName, HeaderValue)>,
-    key: Option<Secret>,
+    access: Access,
 }
 
 impl Endpoint {
@@ -40,27 +39,8 @@ impl Endpoint {
             "wss" => Some(Arc::new(SystemAuthorities::load().tls(realtime.ca_file.as_deref())?)),
             _ => None,
         };
-        let mut headers = vec![(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))))];
-        for (name, value) in &realtime.headers {
-            let unusable = |reason: &str| TransportError::Header { header: name.clone(), reason: reason.to_owned() };
-            let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
-            let mut value = HeaderValue::try_from(value).map_err(|_| unusable("its value holds characters that a header can't"))?;
-            value.set_sensitive(true);
-            headers.push((parsed, value));
-        }
-        let key = realtime.key_file.as_deref().map(Secret::read).transpose()?;
-        if let Some(key) = &key {
-            let (name, text) = match realtime.key_header {
-                KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-                KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
-            };
-            let unusable =
-                |_| TransportError::Header { header: name.to_string(), reason: "the key holds characters that a header can't".into() };
-            let mut value = HeaderValue::try_from(text).map_err(unusable)?;
-            value.set_sensitive(true);
-            headers.push((name, value));
-        }
-        Ok(Self { url, connect_timeout: Duration::from_millis(realtime.connect_timeout_ms), tls, headers, key })
+        let access = Access::read(&realtime.headers, realtime.key_file.as_deref(), realtime.key_header)?;
+        Ok(Self { url, connect_timeout: Duration::from_millis(realtime.connect_timeout_ms), tls, access })
     }
 
     /// The host and its port, for people.
@@ -72,7 +52,7 @@ impl Endpoint {
     /// What a connection is asked for with.
     pub(super) fn request(&self) -> Result<Request, TransportError> {
         let mut request = self.url.as_str().into_client_request().map_err(|error| TransportError::Url(error.to_string()))?;
-        for (name, value) in &self.headers {
+        for (name, value) in self.access.headers() {
             request.headers_mut().insert(name.clone(), value.clone());
         }
         Ok(request)
@@ -80,7 +60,7 @@ impl Endpoint {
 
     /// An event of the service, for whoever shows it: without the key, should the service repeat it in what it complains of.
     pub(super) fn hiding_key(&self, event: ServerEvent) -> ServerEvent {
-        match &self.key {
+        match self.access.key() {
             Some(key) => event.hiding(key.expose()),
             None => event,
         }
@@ -88,18 +68,22 @@ impl Endpoint {
 
     /// What a service says, for people: without the key, should it repeat it.
     pub(super) fn quoted(&self, text: &str) -> String {
-        let text = crate::cognition::tools::bounded_text(text);
-        let text = match &self.key {
-            Some(key) => text.replace(key.expose(), "***"),
-            None => text,
-        };
-        if text.is_empty() { text } else { format!(": {text}") }
+        self.access.quoted(text)
     }
 }
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("host", &self.host()).finish_non_exhaustive()
+    }
+}
+
+impl From<AccessFault> for TransportError {
+    fn from(fault: AccessFault) -> Self {
+        match fault {
+            AccessFault::Header { header, reason } => Self::Header { header, reason: reason.to_owned() },
+            AccessFault::Key(error) => Self::Key(error),
+        }
     }
 }
 
