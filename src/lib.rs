@@ -18,4 +18,5 @@ pub mod demo;
 pub mod simulate;
 pub mod surface;
 pub mod telemetry;
+pub mod text;
 pub mod traces;

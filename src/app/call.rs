@@ -19,10 +19,10 @@ use super::switchboard::HangUp;
 use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::cognition::tools::Schemas;
 use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
-use crate::surface::speech::clauses;
 use crate::surface::speech::pieces::Piece;
 use crate::surface::voice::{Speaker, Voice};
 use crate::telemetry::Measures;
+use crate::text::clauses;
 use crate::traces::{Traced, Traces};
 
 /// What every call needs of the house.

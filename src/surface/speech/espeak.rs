@@ -181,8 +181,9 @@ const VOICE_NAME_BYTES_MAX: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::surface::speech::level;
     use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
-    use crate::surface::speech::{clauses, level};
+    use crate::text::clauses;
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;
     use std::time::Instant;

@@ -3,7 +3,6 @@
 //! Nothing here sounds: the audio goes to the voice, which alone decides when and whether a sample leaves the box.
 //! No channel, no conversation state and no model may enter.
 
-pub mod clauses;
 mod error;
 pub mod espeak;
 pub(crate) mod level;
@@ -13,6 +12,5 @@ mod port;
 mod timing;
 pub mod wav;
 
-pub use clauses::clauses;
 pub use error::SpeechError;
 pub use port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice, WordMark};

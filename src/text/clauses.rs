@@ -22,8 +22,8 @@ pub fn clauses(text: &str) -> Vec<&str> {
     pieces.into_iter().flat_map(bounded).collect()
 }
 
-/// Byte offsets where a clause may end, the end of the text included.
-fn boundaries(text: &str) -> Vec<usize> {
+/// Byte offsets where a clause may end, the end of the text included. One within the text stays one, whatever follows the text.
+pub(super) fn boundaries(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     let mut chars = text.char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -52,7 +52,7 @@ fn is_stop(c: char) -> bool {
     matches!(c, '.' | '!' | '?' | '…' | ',' | ';' | ':' | '—')
 }
 
-fn is_closing(c: char) -> bool {
+pub(super) fn is_closing(c: char) -> bool {
     matches!(c, '"' | '\'' | ')' | ']' | '»' | '”' | '’')
 }
 
@@ -70,7 +70,7 @@ fn is_abbreviation(before: &str, after: &str) -> bool {
     initial || (goes_on && (dotted || WITHIN_A_SENTENCE.contains(&word.as_str())))
 }
 
-fn word_count(text: &str) -> usize {
+pub(super) fn word_count(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
@@ -101,7 +101,7 @@ fn bounded(mut piece: &str) -> Vec<&str> {
 /// Characters of one clause: about 12 s of speech, as long as a listener holds in mind and a cut may repeat.
 pub const CLAUSE_CHARS_MAX: usize = 180;
 /// A word alone sounds clipped, and is too short to be resumed at.
-const WORDS_MIN: usize = 2;
+pub(super) const WORDS_MIN: usize = 2;
 /// Never the end of a sentence.
 const BEFORE_A_NAME: [&str; 23] = [
     "sr", "sra", "srta", "sres", "dr", "dra", "dña", "prof", "ing", "lic", "avda", "núm", "tel", "pág", "art", "ee", "mr", "mrs", "ms",

@@ -1,0 +1,11 @@
+//! Text on its way to be spoken: cut where a speaker would pause, and freed of what nobody reads aloud. Pure.
+//!
+//! Here, because those who write it (`cognition`) and those who speak it (`surface`) cut it by the same rules.
+
+mod clauses;
+mod sentences;
+mod spoken;
+
+pub use clauses::{CLAUSE_CHARS_MAX, clauses};
+pub use sentences::Sentences;
+pub use spoken::spoken;
