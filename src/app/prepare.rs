@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::realtime_model::{RealtimeModel, RealtimeModelError};
+use crate::cognition::models::cascade::{Cascade, CascadeError};
 use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
@@ -59,6 +60,14 @@ pub enum CheckError {
         /// What is wrong.
         error: Box<RealtimeModelError>,
     },
+    /// The services that are to lead calls together can't be used as they are configured: correct what is named.
+    #[error("{file}: {error}")]
+    Cascade {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: Box<CascadeError>,
+    },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
     Recording {
@@ -104,6 +113,10 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
         ModelKind::Realtime => match RealtimeModel::new(config) {
             Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
             Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
+        },
+        ModelKind::Cascade => match Cascade::new(config) {
+            Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
+            Err(error) => Err(CheckError::Cascade { file: file.to_owned(), error: Box::new(error) }),
         },
     }
 }

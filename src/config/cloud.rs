@@ -8,15 +8,21 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::check::Checker;
+use super::cloud_language::LanguageService;
+use super::cloud_transcription::TranscriptionService;
 use super::service::{Access, KeyHeader, TIMEOUT_MS, check_names};
 use super::tree::Path;
 
 /// The services that lend the box a voice.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.transcription]`: the part of a cascade that writes down what is said.
+    pub transcription: Option<TranscriptionService>,
+    /// `[cloud.language]`: the part of a cascade that decides what is said.
+    pub language: Option<LanguageService>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.

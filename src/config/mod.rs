@@ -7,6 +7,8 @@
 
 mod check;
 mod cloud;
+mod cloud_language;
+mod cloud_transcription;
 mod decode;
 mod file;
 mod gate;
@@ -40,6 +42,8 @@ mod wording;
 mod tests;
 
 pub use cloud::{Cloud, CloudAudio, Realtime, TurnDetection};
+pub use cloud_language::{LanguageApi, LanguageService};
+pub use cloud_transcription::TranscriptionService;
 pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;
@@ -52,7 +56,7 @@ pub use model::{Model, ModelKind};
 pub use port_range::PortRange;
 pub use problem::{Place, Problem, Problems, Severity};
 pub use secret::{Secret, SecretError};
-pub use service::KeyHeader;
+pub use service::{HttpPart, KeyHeader};
 pub use settings::Config;
 pub use sip::Sip;
 pub use source::Sources;

@@ -16,7 +16,7 @@ pub struct Model {
     pub kind: ModelKind,
     /// The scripted model's dialogue; a relative path starts from the configuration file.
     pub dialogue: PathBuf,
-    /// What the realtime model is told of its task; short instructions of the box's own where there are none.
+    /// What the realtime model or the cascade is told of its task; short instructions of the box's own where there are none.
     pub instructions: Option<String>,
 }
 
@@ -29,6 +29,8 @@ pub enum ModelKind {
     Scripted,
     /// The speech model of `[cloud.realtime]`, in a network.
     Realtime,
+    /// What `[cloud.transcription]` writes down is answered by `[cloud.language]`, and spoken by the box.
+    Cascade,
 }
 
 impl Default for Model {
@@ -47,6 +49,15 @@ impl Model {
                 checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
             }
             ModelKind::Realtime => {}
+            ModelKind::Cascade => {
+                let parts = [("transcription", cloud.transcription.is_some()), ("language", cloud.language.is_some())];
+                for (part, _) in parts.into_iter().filter(|(_, there)| !there) {
+                    if !checker.is_broken(&Path::of("cloud").join(part)) {
+                        let instead = format!("a table [cloud.{part}] with its url, its model and a key_file, or kind = \"scripted\"");
+                        checker.error(&Path::of("model.kind"), format!("the cascade has no part for {part}"), instead);
+                    }
+                }
+            }
         }
         if let Some(instructions) = &self.instructions {
             let place = Path::of("model.instructions");

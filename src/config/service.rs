@@ -88,6 +88,85 @@ impl Access<'_> {
     }
 }
 
+/// A part of a cascade, behind HTTP: how it is reached.
+#[derive(Debug, Clone, Copy)]
+pub struct HttpPart<'a> {
+    /// The table that it is configured in.
+    pub table: &'static str,
+    /// What a file with its key may be called.
+    pub(super) key: &'static str,
+    /// What its addresses begin with.
+    pub url: &'a str,
+    /// The model, by the service's name for it.
+    pub model: &'a String,
+    /// A file that holds the key.
+    pub key_file: Option<&'a FilePath>,
+    /// How the key is sent.
+    pub key_header: KeyHeader,
+    /// Further headers.
+    pub headers: &'a BTreeMap<String, String>,
+    /// A file with further certificate authorities.
+    pub ca_file: Option<&'a FilePath>,
+    /// How long a connection may take until it stands (ms).
+    pub connect_timeout_ms: u64,
+    /// How long the first of an answer may take (ms).
+    pub answer_timeout_ms: u64,
+    /// How long an answer may pause (ms).
+    pub stall_timeout_ms: u64,
+    /// How long all of it may take (ms).
+    pub whole_timeout_ms: u64,
+}
+
+impl HttpPart<'_> {
+    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+        let place = Path::of(self.table);
+        let access = Access {
+            url: self.url,
+            schemes: ("http", "https"),
+            example: "url = \"https://api.openai.com/v1\"",
+            key: self.key,
+            key_file: self.key_file,
+            headers: self.headers,
+            own_headers: &OWN_HTTP_HEADERS,
+            ca_file: self.ca_file,
+        };
+        access.check(checker, &place);
+        check_names(checker, &place, &[("model", Some(self.model))]);
+        let timeouts = [
+            ("connect_timeout_ms", self.connect_timeout_ms),
+            ("answer_timeout_ms", self.answer_timeout_ms),
+            ("stall_timeout_ms", self.stall_timeout_ms),
+            ("whole_timeout_ms", self.whole_timeout_ms),
+        ];
+        timeouts.into_iter().for_each(|(key, ms)| checker.within(&place.join(key), ms, TIMEOUT_MS));
+    }
+
+    /// The address of what the service calls `name`, under its own; none where that is none.
+    pub fn address(&self, name: &str) -> Option<Url> {
+        let mut url = Url::parse(self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+        let path = format!("{}/{name}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        Some(url)
+    }
+}
+
+pub(super) fn connect_timeout_ms() -> u64 {
+    3_000
+}
+
+/// Conversations wait for 5 s, and some services answer before that with a reason.
+pub(super) fn answer_timeout_ms() -> u64 {
+    10_000
+}
+
+pub(super) fn stall_timeout_ms() -> u64 {
+    5_000
+}
+
+pub(super) fn whole_timeout_ms() -> u64 {
+    60_000
+}
+
 /// Names that a service has given, by their settings in the table at `place`.
 pub(super) fn check_names(checker: &mut Checker<'_>, place: &Path, names: &[(&str, Option<&String>)]) {
     for (key, name) in names {
@@ -105,3 +184,6 @@ const CREDENTIAL_PARAMETERS: [&str; 5] = ["key", "api-key", "api_key", "token", 
 const NAME_BYTES_MAX: usize = 128;
 /// Time-outs of a service (ms): below, no connection over a mobile network comes to be; beyond, no caller waits.
 pub(super) const TIMEOUT_MS: RangeInclusive<u64> = 500..=60_000;
+/// Headers that a request carries anyway.
+const OWN_HTTP_HEADERS: [&str; 9] =
+    ["api-key", "host", "connection", "content-type", "content-length", "transfer-encoding", "accept", "accept-encoding", "user-agent"];

@@ -80,6 +80,14 @@ impl Config {
             realtime.ca_file = realtime.ca_file.as_ref().map(|file| base.join(file));
             realtime.key_file = realtime.key_file.as_ref().map(credential);
         }
+        if let Some(transcription) = &mut self.cloud.transcription {
+            transcription.ca_file = transcription.ca_file.as_ref().map(|file| base.join(file));
+            transcription.key_file = transcription.key_file.as_ref().map(credential);
+        }
+        if let Some(language) = &mut self.cloud.language {
+            language.ca_file = language.ca_file.as_ref().map(|file| base.join(file));
+            language.key_file = language.key_file.as_ref().map(credential);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -93,6 +101,12 @@ impl Config {
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(transcription) = &self.cloud.transcription {
+            transcription.check(checker);
+        }
+        if let Some(language) = &self.cloud.language {
+            language.check(checker);
         }
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {

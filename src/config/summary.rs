@@ -37,10 +37,21 @@ impl Display for Summary<'_> {
             (ModelKind::Realtime, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
             // That is an error, and no box starts with it.
             (ModelKind::Realtime, None) => {}
+            (ModelKind::Cascade, _) => {
+                if let (Some(hears), Some(answers)) = (&config.cloud.transcription, &config.cloud.language) {
+                    let (hears, answers) = (hears.part(), answers.part());
+                    let (from, at) = (origin(hears.url), origin(answers.url));
+                    writeln!(
+                        f,
+                        "Calls are led by the model {} at {at}, which reads what {} at {from} writes down.",
+                        answers.model, hears.model
+                    )?;
+                }
+            }
         }
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
-        if let (ModelKind::Scripted, Some((model, url))) = (config.model.kind, &service) {
+        if let (ModelKind::Scripted | ModelKind::Cascade, Some((model, url))) = (config.model.kind, &service) {
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {

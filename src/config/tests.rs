@@ -430,6 +430,107 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
     );
 }
 
+/// The parts of a cascade with nothing wrong, and `more` in one of them.
+fn cascade(part: &str, more: &str) -> String {
+    let more = |name| if name == part { more } else { "" };
+    format!(
+        "[cloud.transcription]\nurl = \"https://hears.example/v1\"\nmodel = \"ear-1\"\n{}\n\
+         [cloud.language]\nurl = \"http://127.0.0.1:8000/v1\"\nmodel = \"mind-1\"\n{}\n",
+        more("transcription"),
+        more("language")
+    )
+}
+
+#[test]
+fn each_mistake_in_a_part_of_a_cascade_is_named_with_its_place_and_a_remedy() {
+    assert_eq!(said_of(&cascade("", "")), "");
+    for (part, more, said) in [
+        (
+            "transcription",
+            "prompt = \" \"",
+            "recado.toml:4:10: cloud.transcription.prompt: a prompt has 1 to 1000 bytes: models read no more of it; write instead: a few words of the kind that callers say; or leave it out",
+        ),
+        (
+            "transcription",
+            "keywords = [\"Teo\", \"\"]",
+            "recado.toml:4:20: cloud.transcription.keywords: a keyword has 1 to 64 bytes, without line breaks; write instead: a name or a word; or leave it out",
+        ),
+        (
+            "transcription",
+            "headers = { Authorization = \"Bearer s3cr3t\" }",
+            "recado.toml:4:29: cloud.transcription.headers.Authorization: credentials don't stand in a configuration; write instead: key_file = \"transcription-key\", a file that holds the key",
+        ),
+        (
+            "transcription",
+            "headers = { Content-Type = \"audio/wav\" }",
+            "recado.toml:4:28: cloud.transcription.headers.Content-Type: the box sets this header itself; write instead: nothing: leave it out",
+        ),
+        (
+            "transcription",
+            "stall_timeout_ms = 100",
+            "recado.toml:4:20: cloud.transcription.stall_timeout_ms: 100 is outside of 500 to 60000; write instead: stall_timeout_ms = 500",
+        ),
+        (
+            "language",
+            "api = \"assistants\"",
+            "recado.toml:8:7: cloud.language.api: \"assistants\" is not a choice; write instead: api = \"chat-completions\" or \"responses\"",
+        ),
+        (
+            "language",
+            "tokens_max = 1",
+            "recado.toml:8:14: cloud.language.tokens_max: 1 is outside of 16 to 32768; write instead: tokens_max = 16",
+        ),
+        (
+            "language",
+            "temperature = 3.5",
+            "recado.toml:8:15: cloud.language.temperature: 3.5 is outside of 0 to 2; write instead: temperature = 0.7; or leave it out, for the service's own",
+        ),
+    ] {
+        let found = said_of(&cascade(part, more));
+        assert_eq!(found, said);
+        assert!(!found.contains("s3cr3t"), "{found}");
+    }
+    let with_url = |url: &str| said_of(&cascade("", "").replace("https://hears.example/v1", url));
+    for (url, said) in [
+        ("wss://hears.example/v1", "this is not a https:// or http:// URL; write instead: url = \"https://api.openai.com/v1\""),
+        (
+            "https://hears.example/v1?api-key=s3cr3t",
+            "a URL is logged, and the query of this one holds a credential; write instead: the URL without it, key_file = \"transcription-key\" and key_header = \"api-key\"",
+        ),
+    ] {
+        assert_eq!(with_url(url), format!("recado.toml:2:7: cloud.transcription.url: {said}"));
+    }
+    let plain = with_url("http://10.0.0.5:8000/v1");
+    assert!(plain.starts_with("recado.toml:2:7: warning: cloud.transcription.url: what callers say travels unencrypted"), "{plain}");
+}
+
+#[test]
+fn a_cascade_needs_both_its_parts_and_says_who_they_are() {
+    let model = "[model]\nkind = \"cascade\"\ndialogue = \"there-is-none.toml\"\n";
+    let missing = |part: &str| {
+        format!(
+            "recado.toml:2:8: model.kind: the cascade has no part for {part}; write instead: a table [cloud.{part}] with its url, its model and a key_file, or kind = \"scripted\""
+        )
+    };
+    assert_eq!(said_of(model), format!("{}\n{}", missing("transcription"), missing("language")));
+    let (_, language) =
+        cascade("", "").split_once("[cloud.language]").map(|(a, b)| (a.to_owned(), format!("[cloud.language]{b}"))).unwrap();
+    assert_eq!(said_of(&format!("{model}{language}")), missing("transcription"));
+    let broken = said_of(&format!("{model}[cloud]\ntranscription = 7\n{language}"));
+    assert!(broken.starts_with("recado.toml:5:17: cloud.transcription: expected a table") && broken.lines().count() == 1, "{broken}");
+    let room = Room::with(&format!("{model}{}", cascade("language", "key_file = \"key\"")));
+    room.write("credentials/key", "from-systemd");
+    let sources = Sources { credentials_dir: Some(room.path("credentials")), ..room.sources() };
+    let config = Config::load(&sources, Depth::Files).unwrap().0;
+    let led = "Calls are led by the model mind-1 at http://127.0.0.1:8000, which reads what ear-1 at https://hears.example writes down.\n";
+    assert!(config.summary().to_string().contains(led), "{}", config.summary());
+    let language = config.cloud.language.unwrap();
+    assert_eq!(language.key_file, Some(room.path("credentials/key")));
+    assert_eq!(language.part().address("chat/completions").unwrap().as_str(), "http://127.0.0.1:8000/v1/chat/completions");
+    let named = LanguageService { url: "https://x.example/openai/v1/?api-version=1".into(), ..language };
+    assert_eq!(named.part().address("responses").unwrap().as_str(), "https://x.example/openai/v1/responses?api-version=1");
+}
+
 #[test]
 fn a_cloud_key_is_found_among_the_credentials_and_the_model_stands_in_the_address_once() {
     let room = Room::with(&realtime("key_file = \"key\""));
@@ -691,7 +792,15 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
         ["", " ", "2 s", "9999999999 h", "99999999999999999999", "5000-80", "1024-65535", "0.0.0.0:0", "[::1]:70000", "a b@c:d", "ftp://x"];
     let values: Vec<Value> = numbers.into_iter().chain(texts.map(Value::from)).chain([Value::Float(2.5), Value::Boolean(true)]).collect();
     let room = Room::with("");
-    for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s"), ("realtime-key", "k"), ("cloud-ca.pem", "")] {
+    for (name, text) in [
+        ("crm-token", "t"),
+        ("crm-ca.pem", ""),
+        ("hand-off-secret", "s"),
+        ("realtime-key", "k"),
+        ("transcription-key", "k"),
+        ("language-key", "k"),
+        ("cloud-ca.pem", ""),
+    ] {
         room.write(name, text);
     }
     let problems = |document: &Value| {
@@ -998,8 +1107,9 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-token", "t");
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
-    room.write("realtime-key", "k");
-    room.write("cloud-ca.pem", "");
+    for name in ["realtime-key", "transcription-key", "language-key", "cloud-ca.pem"] {
+        room.write(name, "k");
+    }
     assert_eq!(room.problems(&room.sources()), "");
 }
 

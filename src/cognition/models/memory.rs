@@ -63,6 +63,14 @@ impl<N> Memory<N> {
         self.push(Entry::Note(note));
     }
 
+    /// What is remembered of a segment.
+    pub fn text_of(&self, of: SegmentRef) -> Option<&str> {
+        self.entries.iter().find_map(|entry| match entry {
+            Entry::Heard { segment, text, .. } if *segment == of => Some(text.as_str()),
+            _ => None,
+        })
+    }
+
     /// Remembers what was heard, in the place of what was said of the same segment before, whose item it gives back.
     pub fn heard(&mut self, heard: HeardText) -> Option<String> {
         for entry in &mut self.entries {

@@ -9,6 +9,7 @@
 
 mod access;
 mod audio;
+pub mod cascade;
 mod functions;
 mod instructions;
 mod memory;

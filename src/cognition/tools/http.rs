@@ -226,14 +226,14 @@ impl http_body::Body for MarkedBody {
     }
 }
 
-pub(super) enum Body {
+pub(in crate::cognition) enum Body {
     Whole(Vec<u8>),
     TooLarge,
     /// What came before the connection broke.
     BrokenOff(Vec<u8>),
 }
 
-pub(super) async fn read(mut response: Response, bytes_max: usize) -> Body {
+pub(in crate::cognition) async fn read(mut response: Response, bytes_max: usize) -> Body {
     if response.content_length().is_some_and(|length| length > bytes_max as u64) {
         return Body::TooLarge;
     }
@@ -249,7 +249,7 @@ pub(super) async fn read(mut response: Response, bytes_max: usize) -> Body {
 }
 
 /// Why `whom` (the tool, the webhook) could not be reached.
-pub(super) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> String {
+pub(in crate::cognition) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     if let Some(reason) = distrust(error, whom) {
         return reason;

@@ -60,7 +60,7 @@ pub(super) fn judge(status: StatusCode, attempt: u32) -> Verdict {
 /// How long the answer asks to be left alone (ms): `Retry-After` in seconds or as a date (RFC 9110 10.2.3).
 ///
 /// A date is read against the answer's own `Date`, since this box's clock may be wrong; against `now` without one.
-pub(super) fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
+pub(in crate::cognition) fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64> {
     let value = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse::<u64>() {
         return Some(seconds.saturating_mul(1_000));
@@ -73,7 +73,7 @@ pub(super) fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64
 
 /// What a failed answer's body says about the reason, in words, where it is JSON that says it: `error`, `message`, or
 /// RFC 9457's `detail` and `title`.
-pub(super) fn reason_given(body: &[u8]) -> Option<String> {
+pub(in crate::cognition) fn reason_given(body: &[u8]) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let text = ["error", "message", "detail", "title"].iter().find_map(|name| match body.get(name) {
         Some(Value::String(text)) => Some(text.as_str()),

@@ -61,6 +61,21 @@ impl SystemAuthorities {
         }
         tls(roots).map_err(ClientFault::Client)
     }
+
+    /// A client for one service behind `https`, which keeps its connections for so long after they were used.
+    pub(in crate::cognition) fn client(
+        &self,
+        ca_file: Option<&Path>,
+        connect_timeout: Duration,
+        idle_kept: Duration,
+    ) -> Result<Client, ClientFault> {
+        build(self.tls(ca_file)?, connect_timeout, Some(idle_kept)).map_err(ClientFault::Client)
+    }
+}
+
+/// A client for one service behind `http`. Nothing can be reached by `https`, and nothing is.
+pub(in crate::cognition) fn client_without_tls(connect_timeout: Duration, idle_kept: Duration) -> Result<Client, ClientFault> {
+    tls(RootCertStore::empty()).and_then(|tls| build(tls, connect_timeout, Some(idle_kept))).map_err(ClientFault::Client)
 }
 
 impl Clients {
@@ -90,7 +105,8 @@ impl Clients {
         // Without certificates, nothing can be reached by `https`, and nothing is.
         let tls =
             if https { self.system.tls(kind.ca_file.as_deref())? } else { tls(RootCertStore::empty()).map_err(ClientFault::Client)? };
-        let client = build(tls, kind.reuses_connections).map_err(ClientFault::Client)?;
+        let idle = if kind.reuses_connections { Some(IDLE_CONNECTION_KEPT) } else { None };
+        let client = build(tls, CONNECT_TIMEOUT, idle).map_err(ClientFault::Client)?;
         self.made.insert(kind, client.clone());
         Ok(client)
     }
@@ -202,17 +218,18 @@ fn tls(roots: RootCertStore) -> Result<ClientConfig, String> {
     Ok(versions.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth())
 }
 
-fn build(tls: ClientConfig, reuses_connections: bool) -> Result<Client, String> {
+/// A client that keeps a connection for so long after it was used, if at all.
+fn build(tls: ClientConfig, connect_timeout: Duration, idle_kept: Option<Duration>) -> Result<Client, String> {
     Client::builder()
         .tls_backend_preconfigured(tls)
-        // The executor performs the attempt that it is given, there and once.
+        // Whoever asks performs the attempt that it is given, there and once.
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .no_proxy()
         .referer(false)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_CONNECTION_KEPT)
-        .pool_max_idle_per_host(if reuses_connections { IDLE_CONNECTIONS_MAX } else { 0 })
+        .connect_timeout(connect_timeout)
+        .pool_idle_timeout(idle_kept)
+        .pool_max_idle_per_host(if idle_kept.is_some() { IDLE_CONNECTIONS_MAX } else { 0 })
         .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|error| error.to_string())

@@ -1,0 +1,130 @@
+//! Where a part is, and what its requests carry.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use reqwest::{Client, Url};
+
+use crate::cognition::models::access::{Access, AccessFault};
+use crate::cognition::tools::{ClientFault, SystemAuthorities, client_without_tls};
+use crate::config::{HttpPart, SecretError};
+
+/// Where a part is. Read once; asked as often as needed.
+#[derive(Clone)]
+pub struct Endpoint {
+    pub(super) url: Url,
+    pub(super) client: Client,
+    pub(super) access: Access,
+    pub(super) timeouts: Timeouts,
+}
+
+/// How long an exchange may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Timeouts {
+    /// Until the first of the answer comes.
+    pub answer: Duration,
+    /// Between two pieces of it.
+    pub stall: Duration,
+    /// All of it.
+    pub whole: Duration,
+}
+
+/// Why a part can't be asked as it is configured. None of these shows the key.
+#[derive(Debug, thiserror::Error)]
+pub enum EndpointError {
+    /// The address can't be used: correct it.
+    #[error("{table}.url: it must begin with http:// or https:// and name a host")]
+    Url {
+        /// The table that it stands in.
+        table: &'static str,
+    },
+    /// A header can't be sent: correct or remove it.
+    #[error("{table}.headers: {header} can't be sent: {reason}")]
+    Header {
+        /// The table that it stands in.
+        table: &'static str,
+        /// The header's name. Its value may be a secret and is not repeated.
+        header: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The key can't be had: correct the file, or its path.
+    #[error("{table}.key_file: {error}")]
+    Key {
+        /// The table that it stands in.
+        table: &'static str,
+        /// Why.
+        error: SecretError,
+    },
+    /// The file with certificate authorities can't be used: correct it, or its path.
+    #[error("{table}.ca_file: {} {reason}", path.display())]
+    AuthoritiesFile {
+        /// The table that it stands in.
+        table: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is nobody to trust: install the authorities, or name a file of them.
+    #[error(
+        "this box has no certificate authorities to check `https` with{detail}: install the package `ca-certificates`, or set {table}.ca_file"
+    )]
+    NoAuthorities {
+        /// The table that the part stands in.
+        table: &'static str,
+        /// What the system's store said.
+        detail: String,
+    },
+    /// No client can be made.
+    #[error("{table}: no HTTP client can be made: {reason}")]
+    Client {
+        /// The table that the part stands in.
+        table: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Endpoint {
+    /// What `part` calls `name`. Reads the key, and the authorities that are trusted.
+    ///
+    /// # Errors
+    /// What is wrong with the address, a header, the key or the authorities.
+    pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, EndpointError> {
+        let table = part.table;
+        let url = part.address(name).ok_or(EndpointError::Url { table })?;
+        let access = Access::read(part.headers, part.key_file, part.key_header).map_err(|fault| match fault {
+            AccessFault::Header { header, reason } => EndpointError::Header { table, header, reason },
+            AccessFault::Key(error) => EndpointError::Key { table, error },
+        })?;
+        let ms = Duration::from_millis;
+        let client = match url.scheme() {
+            "https" => SystemAuthorities::load().client(part.ca_file, ms(part.connect_timeout_ms), IDLE_CONNECTION_KEPT),
+            _ => client_without_tls(ms(part.connect_timeout_ms), IDLE_CONNECTION_KEPT),
+        };
+        let client = client.map_err(|fault| match fault {
+            ClientFault::File { path, reason } => EndpointError::AuthoritiesFile { table, path, reason },
+            ClientFault::NoAuthorities { detail } => EndpointError::NoAuthorities { table, detail },
+            ClientFault::Client(reason) => EndpointError::Client { table, reason },
+        })?;
+        let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
+        Ok(Self { url, client, access, timeouts })
+    }
+
+    /// The host and its port, for people.
+    pub fn host(&self) -> String {
+        let port = self.url.port_or_known_default().unwrap_or_default();
+        format!("{}:{port}", self.url.host_str().unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("host", &self.host()).finish_non_exhaustive()
+    }
+}
+
+/// Longer than callers and models talk between two turns; a service that closes it before is connected to anew.
+const IDLE_CONNECTION_KEPT: Duration = Duration::from_secs(55);

@@ -1,0 +1,42 @@
+//! Why a request came to nothing.
+
+use super::super::wire::Unusable;
+
+/// Why a request came to nothing, in words without the key, and whether another one may come to something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Why.
+    pub reason: String,
+    /// Whether to try again.
+    pub again: Again,
+}
+
+/// Whether to try again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Again {
+    /// It would come to the same.
+    Never,
+    /// A little later.
+    Soon,
+    /// Not before so long (ms): the service asks for that.
+    After(u64),
+}
+
+impl Fault {
+    /// One that may go by.
+    pub fn passing(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), again: Again::Soon }
+    }
+
+    /// One that stays.
+    pub fn lasting(reason: impl Into<String>) -> Self {
+        Self { reason: reason.into(), again: Again::Never }
+    }
+}
+
+impl From<Unusable> for Fault {
+    fn from(unusable: Unusable) -> Self {
+        let again = if unusable.passes() { Again::Soon } else { Again::Never };
+        Self { reason: unusable.to_string(), again }
+    }
+}

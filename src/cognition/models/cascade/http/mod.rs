@@ -1,0 +1,10 @@
+//! The requests of a cascade: one client for each part, which keeps its connections.
+
+mod endpoint;
+mod exchange;
+mod fault;
+mod part;
+
+pub use endpoint::{Endpoint, EndpointError};
+pub use fault::{Again, Fault};
+pub use part::{Language, Transcription};

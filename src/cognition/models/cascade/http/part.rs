@@ -1,0 +1,148 @@
+//! The two parts: what writes down, and what answers.
+
+use recado_core::policy;
+use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use tokio::sync::mpsc;
+
+use super::super::wire::{
+    AnswerEvent, ChatReader, Line, ResponsesReader, Transcript, TranscriptReader, Unusable, chat_request, responses_request,
+    transcription_form,
+};
+use super::endpoint::{Endpoint, EndpointError};
+use super::exchange::{Exchange, Piece};
+use super::fault::Fault;
+use crate::cognition::models::functions::FunctionTool;
+use crate::config::{LanguageApi, LanguageService, TranscriptionService};
+
+/// What writes down what the caller says.
+#[derive(Debug)]
+pub struct Transcription {
+    endpoint: Endpoint,
+    service: TranscriptionService,
+    language: policy::Language,
+}
+
+/// What answers.
+#[derive(Debug)]
+pub struct Language {
+    endpoint: Endpoint,
+    service: LanguageService,
+}
+
+impl Transcription {
+    /// The service that is configured, for callers who speak `language` where its settings name no other.
+    ///
+    /// # Errors
+    /// What of its settings can't be used.
+    pub fn new(service: &TranscriptionService, language: policy::Language) -> Result<Self, EndpointError> {
+        let endpoint = Endpoint::new(&service.part(), "audio/transcriptions")?;
+        Ok(Self { endpoint, service: service.clone(), language: service.language.unwrap_or(language) })
+    }
+
+    /// Where it is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The words of `samples` (16 bits, 8 kHz).
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub async fn write_down(&self, samples: &[i16]) -> Result<Transcript, Fault> {
+        let form = transcription_form(&self.service, self.language, samples);
+        let request = self.endpoint.client.post(self.endpoint.url.clone()).header(CONTENT_TYPE, form.content_type).body(form.body);
+        let mut exchange = Exchange::begin(&self.endpoint, request).await?;
+        let mut reader = TranscriptReader::default();
+        while let Some(piece) = exchange.next().await? {
+            match piece {
+                Piece::Whole(body) => return Ok(TranscriptReader::whole(&body)?),
+                Piece::Event(data) => reader.read(&data)?,
+            }
+            if let Some(transcript) = reader.done() {
+                return Ok(transcript);
+            }
+        }
+        Err(Fault::passing("the service's answer ended before the words were complete"))
+    }
+}
+
+impl Language {
+    /// The service that is configured.
+    ///
+    /// # Errors
+    /// What of its settings can't be used.
+    pub fn new(service: &LanguageService) -> Result<Self, EndpointError> {
+        let name = match service.api {
+            LanguageApi::ChatCompletions => "chat/completions",
+            LanguageApi::Responses => "responses",
+        };
+        Ok(Self { endpoint: Endpoint::new(&service.part(), name)?, service: service.clone() })
+    }
+
+    /// Where it is.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The answer to `lines`, of a model that is told `instructions` and offered `functions`: each event goes to `says` as it comes, the
+    /// answer's end among them, as what `event` makes of it.
+    ///
+    /// # Errors
+    /// Why there is none, or no more of it.
+    pub async fn answer<T>(
+        &self,
+        instructions: &str,
+        functions: &[FunctionTool],
+        lines: &[Line],
+        says: &mpsc::Sender<T>,
+        event: impl Fn(AnswerEvent) -> T,
+    ) -> Result<(), Fault> {
+        let (body, mut reader) = match self.service.api {
+            LanguageApi::ChatCompletions => {
+                (chat_request(&self.service, instructions, functions, lines), Reader::Chat(ChatReader::default()))
+            }
+            LanguageApi::Responses => {
+                (responses_request(&self.service, instructions, functions, lines), Reader::Responses(ResponsesReader::default()))
+            }
+        };
+        let request = self.endpoint.client.post(self.endpoint.url.clone()).header(ACCEPT, "text/event-stream").json(&body);
+        let mut exchange = Exchange::begin(&self.endpoint, request).await?;
+        let mut ended = false;
+        loop {
+            let piece = match exchange.next().await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                // All that was asked for has come.
+                Err(_) if ended => return Ok(()),
+                Err(fault) => return Err(fault),
+            };
+            let (Piece::Event(data) | Piece::Whole(data)) = piece;
+            let events = match reader.read(&data) {
+                Ok(events) => events,
+                Err(_) if ended => return Ok(()),
+                Err(unusable) => return Err(unusable.into()),
+            };
+            for came in events {
+                ended |= matches!(came, AnswerEvent::Ended { .. });
+                // Nobody waits for it where the call is over.
+                let _ = says.send(event(came)).await;
+            }
+        }
+        // Neither a connection that closes nor a last event says that an answer is complete.
+        if ended { Ok(()) } else { Err(Fault::passing("the service's answer broke off before its end")) }
+    }
+}
+
+enum Reader {
+    Chat(ChatReader),
+    Responses(ResponsesReader),
+}
+
+impl Reader {
+    fn read(&mut self, data: &str) -> Result<Vec<AnswerEvent>, Unusable> {
+        match self {
+            Self::Chat(reader) => reader.read(data),
+            Self::Responses(reader) => reader.read(data),
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! A cascade as the model of calls.
+
+use std::sync::Arc;
+
+use tracing::{Instrument, Span};
+
+use super::http::{EndpointError, Language, Transcription};
+use super::session::Setup;
+use super::task::{Parts, Task};
+use crate::cognition::models::audio::caller_audio;
+use crate::cognition::models::instructions::instructions;
+use crate::cognition::models::port::{Capabilities, Model, ModelSession, Opening, OutputKind};
+use crate::cognition::tools::ToolError;
+use crate::config::Config;
+
+/// The services of `[cloud.transcription]` and `[cloud.language]`, which lead calls together.
+#[derive(Debug, Clone)]
+pub struct Cascade(Arc<Parts>);
+
+/// Why calls can't be led by the services that are configured.
+#[derive(Debug, thiserror::Error)]
+pub enum CascadeError {
+    /// A part is not configured: write its table.
+    #[error("model.kind: the cascade has no part for {0}: write a table [cloud.{0}] with its url, its model and a key_file")]
+    NotConfigured(&'static str),
+    /// What is configured can't be used: correct what is named.
+    #[error(transparent)]
+    Endpoint(#[from] EndpointError),
+    /// A tool can't be offered to the model: correct what is named.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
+
+impl Cascade {
+    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
+    ///
+    /// # Errors
+    /// What of the configuration can't be used.
+    pub fn new(config: &Config) -> Result<Self, CascadeError> {
+        let transcription = config.cloud.transcription.as_ref().ok_or(CascadeError::NotConfigured("transcription"))?;
+        let service = config.cloud.language.as_ref().ok_or(CascadeError::NotConfigured("language"))?;
+        let language = config.this_box.language;
+        let told = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
+        Ok(Self(Arc::new(Parts {
+            transcription: Transcription::new(transcription, language)?,
+            language: Language::new(service)?,
+            setup: Arc::new(Setup::new(language, told, &config.tools, service.speculate)?),
+        })))
+    }
+}
+
+impl Model for Cascade {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            output: OutputKind::Text,
+            hears_audio: true,
+            owns_turns: false,
+            cancel: true,
+            truncate: true,
+            silence_after_ms: None,
+        }
+    }
+
+    fn open(&self, _opening: Opening) -> ModelSession {
+        let (heard, hears) = caller_audio();
+        let (session, commands, said) = ModelSession::new(Some(heard));
+        let (task, came) = Task::new(Arc::clone(&self.0));
+        // What it logs is about the call that it is opened for.
+        tokio::spawn(task.run(came, commands, hears, said).instrument(Span::current()));
+        session
+    }
+}

@@ -1,0 +1,175 @@
+//! What the caller says, collected until it is written down.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use recado_core::conversation::input::Acoustic;
+
+/// The caller's speech of which nobody has made words yet, from a moment before it was suspected.
+#[derive(Debug, Default)]
+pub(super) struct Caller {
+    acoustic: Acoustic,
+    /// The last moment before speech.
+    before: VecDeque<i16>,
+    speech: Vec<i16>,
+    /// Where the next turn begins in it, when it has begun before the last one was asked for.
+    next: Option<usize>,
+    /// Whether what it holds was confirmed to be speech.
+    spoke: bool,
+}
+
+/// What an edge means for what was begun ahead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moved {
+    /// Nothing.
+    Nothing,
+    /// The caller has paused: the turn may be over.
+    Paused,
+    /// The caller goes on.
+    WentOn,
+}
+
+impl Caller {
+    pub fn hear(&mut self, samples: &[i16]) {
+        if self.acoustic == Acoustic::Quiet {
+            self.before.extend(samples);
+            let excess = self.before.len().saturating_sub(samples_of(BEFORE_MS));
+            self.before.drain(..excess);
+        } else {
+            self.speech.extend(samples);
+            let excess = self.speech.len().saturating_sub(samples_of(SPEECH_MS_MAX));
+            self.forget(excess);
+        }
+    }
+
+    pub fn edge(&mut self, to: Acoustic) -> Moved {
+        let from = std::mem::replace(&mut self.acoustic, to);
+        match (from, to) {
+            (Acoustic::Suspected, Acoustic::Quiet) => {
+                // What was suspected was none; what was said before it stays.
+                let end = self.next.take().unwrap_or(if self.spoke { self.speech.len() } else { 0 });
+                self.speech.truncate(end);
+                Moved::Nothing
+            }
+            (_, Acoustic::Quiet) => Moved::Nothing,
+            (_, Acoustic::Suspected) => {
+                let overlap = if from == Acoustic::Quiet { 0 } else { samples_of(BEFORE_MS) };
+                if self.spoke {
+                    self.next = Some(self.speech.len().saturating_sub(overlap));
+                }
+                self.speech.extend(self.before.drain(..));
+                Moved::Nothing
+            }
+            (_, Acoustic::Speaking) => {
+                self.speech.extend(self.before.drain(..));
+                self.spoke = true;
+                Moved::WentOn
+            }
+            (_, Acoustic::Trailing) => {
+                self.speech.extend(self.before.drain(..));
+                self.spoke = true;
+                Moved::Paused
+            }
+        }
+    }
+
+    /// What was said so far, without taking it; none where it is too short to hold a word.
+    pub fn so_far(&self) -> Option<Arc<[i16]>> {
+        (self.speech.len() >= samples_of(WORD_MS_LEAST)).then(|| self.speech.as_slice().into())
+    }
+
+    /// What was said in the turn that is over; none where it is too short to hold a word.
+    pub fn take(&mut self) -> Option<Arc<[i16]>> {
+        let end = self.next.take().unwrap_or(self.speech.len());
+        let said: Vec<i16> = self.speech.drain(..end).collect();
+        self.spoke = !self.speech.is_empty() && matches!(self.acoustic, Acoustic::Speaking | Acoustic::Trailing);
+        (said.len() >= samples_of(WORD_MS_LEAST)).then(|| said.into())
+    }
+
+    fn forget(&mut self, samples: usize) {
+        self.speech.drain(..samples);
+        self.next = self.next.map(|next| next.saturating_sub(samples));
+    }
+}
+
+fn samples_of(ms: usize) -> usize {
+    ms * 8
+}
+
+/// Speech begins a little before it can be told from noise.
+const BEFORE_MS: usize = 500;
+/// A minute that nobody answered: what is older is not what is asked.
+const SPEECH_MS_MAX: usize = 60_000;
+/// No word is shorter.
+const WORD_MS_LEAST: usize = 100;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hear(caller: &mut Caller, sample: i16, ms: usize) {
+        caller.hear(&vec![sample; samples_of(ms)]);
+    }
+
+    #[test]
+    fn speech_is_kept_from_half_a_second_before_it_and_silence_is_not() {
+        let mut caller = Caller::default();
+        hear(&mut caller, 1, 3_000);
+        assert_eq!(caller.so_far(), None);
+        assert_eq!(caller.edge(Acoustic::Suspected), Moved::Nothing);
+        hear(&mut caller, 2, 200);
+        assert_eq!(caller.edge(Acoustic::Speaking), Moved::WentOn);
+        hear(&mut caller, 3, 300);
+        assert_eq!(caller.edge(Acoustic::Trailing), Moved::Paused);
+        assert_eq!(caller.so_far().unwrap().len(), samples_of(1_000));
+        hear(&mut caller, 0, 500);
+        assert_eq!(caller.edge(Acoustic::Quiet), Moved::Nothing);
+        let said = caller.take().unwrap();
+        assert_eq!((said.len(), said[0], said[samples_of(500)], said[samples_of(999)]), (samples_of(1_500), 1, 2, 3));
+        assert_eq!(caller.take(), None);
+    }
+
+    #[test]
+    fn what_was_no_speech_is_forgotten_and_what_was_said_before_it_is_not() {
+        let mut caller = Caller::default();
+        caller.edge(Acoustic::Suspected);
+        hear(&mut caller, 1, 200);
+        caller.edge(Acoustic::Quiet);
+        assert_eq!(caller.so_far(), None);
+        for to in [Acoustic::Suspected, Acoustic::Speaking] {
+            caller.edge(to);
+            hear(&mut caller, 2, 200);
+        }
+        for to in [Acoustic::Trailing, Acoustic::Quiet, Acoustic::Suspected] {
+            caller.edge(to);
+            hear(&mut caller, 0, 100);
+        }
+        caller.edge(Acoustic::Quiet);
+        assert_eq!(caller.take().unwrap().len(), samples_of(500), "and not what was suspected after it");
+    }
+
+    #[test]
+    fn a_turn_that_begins_before_the_last_one_was_asked_for_is_another_one() {
+        let mut caller = Caller::default();
+        for (to, sample, ms) in
+            [(Acoustic::Suspected, 1, 100), (Acoustic::Speaking, 1, 900), (Acoustic::Trailing, 0, 700), (Acoustic::Suspected, 2, 300)]
+        {
+            caller.edge(to);
+            hear(&mut caller, sample, ms);
+        }
+        let first = caller.take().unwrap();
+        assert!(first.len() >= samples_of(1_000) && !first.contains(&2));
+        caller.edge(Acoustic::Speaking);
+        hear(&mut caller, 2, 300);
+        let second = caller.take().unwrap();
+        assert_eq!(second.iter().filter(|sample| **sample == 2).count(), samples_of(600));
+    }
+
+    #[test]
+    fn what_is_kept_is_bounded() {
+        let mut caller = Caller::default();
+        caller.edge(Acoustic::Speaking);
+        (0..80).for_each(|_| hear(&mut caller, 1, 1_000));
+        assert_eq!(caller.so_far().unwrap().len(), samples_of(60_000));
+    }
+}

@@ -1,0 +1,265 @@
+//! A cascade's session, as a pure state machine: no I/O, no clock, no randomness.
+//!
+//! One input, then its actions, then the next input: [`Session::handle`] takes what the conversation, the caller and the services say, and
+//! gives what is to be asked and to be said, in order. [`Session::deadline`] names when it wants to be woken.
+//!
+//! What it keeps to, whatever the services do:
+//! * one answer at a time is asked for; what comes late of one that was given up is discarded by its number;
+//! * what the model is told of the conversation is what was heard, and every call in it has exactly one output, which says how the operation
+//!   stands and never what came of it (a result is the box's to tell);
+//! * what is begun while the caller may still go on is not said before the conversation asks for it, and leaves nothing but its cost when the
+//!   caller goes on;
+//! * a request that fails is made again as long as nothing was said of the response and the caller's patience lasts.
+
+mod ahead;
+mod answer;
+mod asking;
+mod caller;
+mod calls;
+mod history;
+mod setup;
+mod writing;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use recado_core::conversation::effect::{HeardText, Purpose};
+use recado_core::conversation::input::ModelEvent;
+use recado_core::{ResponseId, Time};
+
+use self::ahead::Ahead;
+use self::asking::{Active, Request};
+use self::caller::{Caller, Moved};
+use self::calls::Calls;
+use self::history::Note;
+pub use self::setup::Setup;
+use self::writing::Writing;
+use super::http::Fault;
+use super::wire::{AnswerEvent, Line, Transcript};
+use crate::cognition::models::memory::Memory;
+use crate::cognition::models::notes::{self, Role};
+use crate::cognition::models::port::Command;
+use crate::cognition::models::usage::Usage;
+
+/// What a session is told.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// By the conversation.
+    Command(Command),
+    /// The caller's audio: 16 bits, 8 kHz.
+    Caller(Vec<i16>),
+    /// What the caller said is written down, or can't be.
+    WrittenDown {
+        /// By which request.
+        job: JobId,
+        /// The words.
+        result: Result<Transcript, Fault>,
+    },
+    /// Something of an answer has come.
+    Answer {
+        /// By which request.
+        job: JobId,
+        /// What.
+        event: AnswerEvent,
+    },
+    /// No more of an answer comes.
+    AnswerFailed {
+        /// By which request.
+        job: JobId,
+        /// Why.
+        fault: Fault,
+    },
+    /// The deadline may have come.
+    Wake,
+}
+
+/// What a session wants done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Have this written down.
+    WriteDown {
+        /// What the request is called.
+        job: JobId,
+        /// 16 bits, 8 kHz.
+        samples: Arc<[i16]>,
+    },
+    /// Have this answered.
+    Ask {
+        /// What the request is called.
+        job: JobId,
+        /// The conversation.
+        lines: Vec<Line>,
+    },
+    /// Give up a request.
+    Abort(JobId),
+    /// Say this to the conversation.
+    Say(ModelEvent),
+    /// A request has failed: whoever looks after the box should know.
+    Trouble {
+        /// Of which part.
+        part: Part,
+        /// Why.
+        reason: String,
+        /// When it is made again (ms); none where it is not.
+        again_in_ms: Option<u64>,
+    },
+}
+
+/// A request, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct JobId(pub u64);
+
+/// A part of the cascade.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// What writes down.
+    Transcription,
+    /// What answers.
+    Language,
+}
+
+/// What a session took.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Tokens of all answers, as far as services have counted them: one that is given up is not counted by any.
+    pub usage: Usage,
+    /// Tokens of all that was written down.
+    pub transcription_usage: Usage,
+    /// How often something was begun ahead.
+    pub begun_ahead: u64,
+    /// How often it was dropped.
+    pub dropped: u64,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    setup: Arc<Setup>,
+    actions: Vec<Action>,
+    /// Counts requests.
+    jobs: u64,
+    caller: Caller,
+    memory: Memory<Note>,
+    calls: Calls,
+    /// Counts turns.
+    turns: u64,
+    /// Counts what changes the conversation that the model is told.
+    changes: u64,
+    /// Turns that are being written down, oldest first.
+    writings: Vec<Writing>,
+    /// What was begun before the conversation asked for it.
+    ahead: Option<Ahead>,
+    waiting: VecDeque<Request>,
+    active: Option<Active>,
+    /// Whether the caller has said something that nothing was said to yet.
+    owed: bool,
+    totals: Totals,
+}
+
+impl Session {
+    /// A session of which nothing has been asked.
+    pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
+        Self {
+            setup: setup.into(),
+            actions: Vec::new(),
+            jobs: 0,
+            caller: Caller::default(),
+            memory: Memory::default(),
+            calls: Calls::default(),
+            turns: 0,
+            changes: 0,
+            writings: Vec::new(),
+            ahead: None,
+            waiting: VecDeque::new(),
+            active: None,
+            owed: false,
+            totals: Totals::default(),
+        }
+    }
+
+    /// Takes an input at `now`, and says what is to be done about it, in order.
+    pub fn handle(&mut self, now: Time, input: Input) -> Vec<Action> {
+        match input {
+            Input::Command(command) => self.command(now, command),
+            Input::Caller(samples) => self.caller.hear(&samples),
+            Input::WrittenDown { job, result } => self.written_down(now, job, result),
+            Input::Answer { job, event } => self.answered(job, event),
+            Input::AnswerFailed { job, fault } => self.answer_failed(job, fault),
+            Input::Wake => {}
+        }
+        self.advance(now);
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When it wants to be woken, if it does.
+    pub fn deadline(&self) -> Option<Time> {
+        let writings = self.writings.iter().chain(self.ahead.as_ref().map(|ahead| &ahead.writing)).filter_map(Writing::deadline);
+        writings.chain(self.active.as_ref().and_then(Active::deadline)).min()
+    }
+
+    /// What it took so far.
+    pub fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    fn command(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Respond { response, cause } => self.respond(now, response, &cause),
+            Command::CancelResponse { response } => self.cancel(response),
+            Command::Truncate { response: _, heard_ms: _, heard_text } => {
+                // What was heard is known by itself; that it was not all is not.
+                if !heard_text.trim().is_empty() {
+                    self.note(Role::System, notes::cut_off(&heard_text));
+                }
+            }
+            Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),
+            Command::Told { delivery: _, text } => self.note(Role::System, notes::told(&text)),
+            Command::Update { delivery: _, text } => self.note(Role::System, notes::update(&text)),
+            Command::Cancelling(cancellation) => self.note(Role::System, notes::cancelling(&cancellation.say)),
+            Command::Heard(heard) => self.heard(heard),
+            Command::Acoustic(edge) => match self.caller.edge(edge.to) {
+                Moved::Nothing => {}
+                Moved::Paused => self.begin_ahead(now),
+                Moved::WentOn => self.drop_ahead(),
+            },
+        }
+    }
+
+    /// Tells the model something from now on.
+    fn note(&mut self, role: Role, text: String) {
+        self.changes += 1;
+        self.memory.note(Note::Message(role, text));
+    }
+
+    fn heard(&mut self, heard: HeardText) {
+        if matches!(heard.purpose, Purpose::Clause { .. }) {
+            // `Told` says it, whole.
+            return;
+        }
+        // That it is known for certain now makes no other answer.
+        if self.memory.text_of(heard.segment) != Some(heard.text.as_str()) {
+            self.changes += 1;
+        }
+        self.memory.heard(heard);
+    }
+
+    fn next_job(&mut self) -> JobId {
+        self.jobs += 1;
+        JobId(self.jobs)
+    }
+
+    fn act(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    fn say(&mut self, event: ModelEvent) {
+        self.act(Action::Say(event));
+    }
+
+    fn failed(&mut self, response: ResponseId, reason: impl Into<String>) {
+        self.say(ModelEvent::Failed { response, reason: reason.into() });
+    }
+}

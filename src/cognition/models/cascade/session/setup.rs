@@ -1,0 +1,37 @@
+//! What a session is opened with.
+
+use recado_core::policy::Language;
+
+use crate::cognition::models::functions::{FunctionTool, Functions};
+use crate::cognition::tools::ToolError;
+use crate::config::Tool;
+
+/// What a session is opened with. Does not change.
+#[derive(Debug)]
+pub struct Setup {
+    pub(super) language: Language,
+    pub(super) functions: Functions,
+    pub(super) speculates: bool,
+    instructions: String,
+}
+
+impl Setup {
+    /// A session in `language`, with a model that is told `instructions` and may ask for what `tools` do. Where it `speculates`, an answer is
+    /// begun as soon as the caller pauses.
+    ///
+    /// # Errors
+    /// When a tool's schema can't be used.
+    pub fn new(language: Language, instructions: String, tools: &[Tool], speculates: bool) -> Result<Self, ToolError> {
+        Ok(Self { language, functions: Functions::new(tools)?, speculates, instructions })
+    }
+
+    /// What the model is told of its task.
+    pub fn instructions(&self) -> &str {
+        &self.instructions
+    }
+
+    /// What it is offered.
+    pub fn offered(&self) -> &[FunctionTool] {
+        self.functions.offered()
+    }
+}

@@ -1,0 +1,542 @@
+//! A conversation with services that do what a test says.
+
+use recado_core::conversation::effect::{Cause, HeardText, Purpose, Standing, ToolStatus};
+use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, Evidence, ModelEvent, SegmentRef};
+use recado_core::ledger::Cancellation;
+use recado_core::policy::Language;
+use recado_core::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, Time, TurnId};
+use serde_json::json;
+
+use super::*;
+use crate::cognition::models::cascade::wire::AskedCall;
+
+/// A session and its services.
+struct Stage {
+    session: Session,
+    now: Time,
+    turns: u128,
+}
+
+impl Stage {
+    fn new(speculates: bool) -> Self {
+        let tool = toml::from_str(
+            "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
+             parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
+        );
+        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates).unwrap();
+        Self { session: Session::new(setup), now: Time(1_000), turns: 0 }
+    }
+
+    fn give(&mut self, input: Input) -> Vec<Action> {
+        self.session.handle(self.now, input)
+    }
+
+    fn tell(&mut self, command: Command) -> Vec<Action> {
+        self.give(Input::Command(command))
+    }
+
+    fn respond(&mut self, response: ResponseId, cause: Cause) -> Vec<Action> {
+        self.tell(Command::Respond { response, cause })
+    }
+
+    fn acoustic(&mut self, to: Acoustic) -> Vec<Action> {
+        self.tell(Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(1), at: self.now }))
+    }
+
+    /// The caller speaks for a second, and pauses.
+    fn caller_pauses(&mut self) -> Vec<Action> {
+        self.acoustic(Acoustic::Suspected);
+        self.acoustic(Acoustic::Speaking);
+        self.give(Input::Caller(vec![500; 8_000]));
+        self.acoustic(Acoustic::Trailing)
+    }
+
+    /// The caller's turn is over.
+    fn turn_ends(&mut self, response: ResponseId) -> Vec<Action> {
+        let mut actions = self.acoustic(Acoustic::Quiet);
+        self.turns += 1;
+        actions.extend(self.respond(response, Cause::Turn { turn: TurnId(self.turns) }));
+        actions
+    }
+
+    /// The caller says something.
+    fn caller_says(&mut self, response: ResponseId, words: &str) -> Vec<Action> {
+        let mut actions = self.caller_pauses();
+        actions.extend(self.turn_ends(response));
+        let job = written(&actions);
+        self.writes_down(job, words)
+    }
+
+    fn writes_down(&mut self, job: JobId, words: &str) -> Vec<Action> {
+        self.give(Input::WrittenDown { job, result: Ok(Transcript { text: words.into(), usage: tokens(10) }) })
+    }
+
+    fn answers(&mut self, job: JobId, text: &str) -> Vec<Action> {
+        self.give(Input::Answer { job, event: AnswerEvent::Text(text.into()) })
+    }
+
+    fn ends(&mut self, job: JobId, calls: &[(&str, &str)]) -> Vec<Action> {
+        let calls = calls.iter().map(|(name, arguments)| AskedCall { name: (*name).into(), arguments: (*arguments).into() }).collect();
+        self.give(Input::Answer { job, event: AnswerEvent::Ended { calls } })
+    }
+
+    fn fails(&mut self, job: JobId, again: Again) -> Vec<Action> {
+        self.give(Input::AnswerFailed { job, fault: Fault { reason: "oh".into(), again } })
+    }
+
+    /// The caller hears a segment of a response.
+    fn hears(&mut self, index: u32, response: ResponseId, text: &str, standing: Standing) {
+        let segment = SegmentRef { playback: PlaybackId(1), index };
+        let purpose = Purpose::Reply { response };
+        let actions = self.tell(Command::Heard(HeardText { segment, purpose, text: text.into(), heard_ms: 1, standing }));
+        assert_eq!(actions, []);
+    }
+
+    fn later(&mut self, ms: u64) -> Vec<Action> {
+        self.now = self.now.plus(ms);
+        self.give(Input::Wake)
+    }
+}
+
+use crate::cognition::models::cascade::http::Again;
+
+fn tokens(input_tokens: u64) -> Usage {
+    Usage { input_tokens, ..Usage::default() }
+}
+
+/// The one request to write something down.
+fn written(actions: &[Action]) -> JobId {
+    let mut jobs = actions.iter().filter_map(|action| match action {
+        Action::WriteDown { job, .. } => Some(*job),
+        _ => None,
+    });
+    let job = jobs.next().unwrap_or_else(|| panic!("nothing is to be written down: {actions:?}"));
+    assert_eq!(jobs.next(), None);
+    job
+}
+
+/// The one request for an answer, and what the model is told with it, a line each.
+fn asked(actions: &[Action]) -> (JobId, Vec<String>) {
+    let mut jobs = actions.iter().filter_map(|action| match action {
+        Action::Ask { job, lines } => Some((*job, lines.iter().map(shown).collect())),
+        _ => None,
+    });
+    let job = jobs.next().unwrap_or_else(|| panic!("nothing is asked: {actions:?}"));
+    assert_eq!(jobs.next(), None);
+    job
+}
+
+fn shown(line: &Line) -> String {
+    match line {
+        Line::Message { role, text } => format!("{role:?}: {text}").to_lowercase().replacen("assistant", "model", 1),
+        Line::Calls(calls) => {
+            let calls = calls.iter().map(|call| {
+                let output: serde_json::Value = serde_json::from_str(&call.output).unwrap();
+                format!("{} {}({}) = {}", call.call_id, call.name, call.arguments, output["status"].as_str().unwrap())
+            });
+            calls.collect::<Vec<_>>().join("; ")
+        }
+    }
+}
+
+fn asks_nothing(actions: &[Action]) -> bool {
+    !actions.iter().any(|action| matches!(action, Action::Ask { .. } | Action::WriteDown { .. }))
+}
+
+fn events(actions: &[Action]) -> Vec<ModelEvent> {
+    let events = actions.iter().filter_map(|action| match action {
+        Action::Say(event) => Some(event.clone()),
+        _ => None,
+    });
+    events.collect()
+}
+
+/// What is said of `A`, or of any response.
+fn said(actions: &[Action]) -> Vec<String> {
+    let words = events(actions).into_iter().filter_map(|event| match event {
+        ModelEvent::Clause { content, .. } => Some(content.text().to_owned()),
+        _ => None,
+    });
+    words.collect()
+}
+
+fn failure(actions: &[Action]) -> String {
+    match events(actions).pop() {
+        Some(ModelEvent::Failed { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+const A: ResponseId = ResponseId(1);
+const B: ResponseId = ResponseId(2);
+const SETTLED: Standing = Standing::Settled(Evidence::Received);
+const GREET: &str = "user: (the call has begun and nobody has spoken yet. greet the caller.)";
+
+#[test]
+fn a_greeting_is_asked_for_at_once_said_in_sentences_and_complete() {
+    let mut stage = Stage::new(false);
+    let (job, lines) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(lines, [GREET]);
+    assert_eq!(said(&stage.answers(job, "Buenos días, aquí ")), [""; 0]);
+    assert_eq!(said(&stage.answers(job, "la cocina. ¿Qué **de")), ["Buenos días, aquí la cocina. "]);
+    assert_eq!(said(&stage.answers(job, "sea**? ")), [""; 0]);
+    assert_eq!(said(&stage.answers(job, "😀")), ["¿Qué desea? "]);
+    let end = stage.ends(job, &[]);
+    assert_eq!(events(&end), [ModelEvent::Complete { response: A }], "nobody says a picture");
+    assert_eq!(stage.answers(job, "Y más. Y más."), [], "nothing comes after the end");
+}
+
+#[test]
+fn a_turn_is_written_down_and_answered_with_all_that_was_heard_before() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días. Aquí la cocina.");
+    stage.ends(job, &[]);
+    stage.hears(0, A, "Buenos días. ", SETTLED);
+    stage.hears(1, A, "Aquí la", Standing::Provisional);
+    let (job, lines) = asked(&stage.caller_says(B, " Una mesa, por favor. "));
+    assert_eq!(
+        lines,
+        [
+            "model: buenos días. ",
+            "system: this is being said to the caller, in your name; whether it was heard is not known yet: \"aquí la\"",
+            "user: una mesa, por favor.",
+        ]
+    );
+    stage.ends(job, &[("order", "{\"item\":\"mesa\"}")]);
+    assert_eq!(stage.session.totals().transcription_usage, tokens(10));
+    stage.hears(1, A, "Aquí la cocina.", SETTLED);
+    let (_, lines) = asked(&stage.caller_says(A, "¿Y bien?"));
+    assert_eq!(lines[0], "model: buenos días. aquí la cocina.", "what is known now takes the place of what was not");
+}
+
+#[test]
+fn what_is_cut_is_remembered_only_as_far_as_it_was_heard() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días, aquí la cocina. Hoy tenemos gambas. Y ");
+    let cancelled = stage.tell(Command::CancelResponse { response: A });
+    assert_eq!(cancelled, [Action::Abort(job)]);
+    assert_eq!(stage.answers(job, "más cosas. "), [], "it is not wanted any more");
+    stage.hears(0, A, "Buenos días, aquí", SETTLED);
+    stage.tell(Command::Truncate { response: A, heard_ms: 900, heard_text: "Buenos días, aquí".into() });
+    let (_, lines) = asked(&stage.caller_says(B, "Oiga."));
+    assert_eq!(
+        lines,
+        [
+            "model: buenos días, aquí",
+            "system: you were cut off: of what you were saying, the caller heard this and no more: \"buenos días, aquí\"",
+            "user: oiga.",
+        ]
+    );
+}
+
+#[test]
+fn a_call_has_one_output_from_the_first_and_news_of_it_come_after_and_never_its_result() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una paella."));
+    stage.answers(job, "Ahora mismo.");
+    let end = stage.ends(job, &[("order", "{\"item\":\"paella\"}"), ("end_call", "")]);
+    let [ModelEvent::Clause { .. }, ModelEvent::ToolCall { call, .. }, ModelEvent::HangUp { .. }, ModelEvent::Complete { .. }] =
+        &events(&end)[..]
+    else {
+        panic!("{end:?}")
+    };
+    assert_eq!((call.tool.as_str(), &call.arguments, call.confirmed), ("order", &json!({ "item": "paella" }), false));
+    let (job, lines) = asked(&stage.respond(B, Cause::Silence { quiet_ms: 9_000 }));
+    assert_eq!(lines[1], "call_1 order({\"item\":\"paella\"}) = pending; call_2 end_call() = done");
+    assert!(lines[2].starts_with("system: nobody has spoken for 9 seconds."), "{lines:?}");
+    stage.ends(job, &[("cancel_work", "{}")]);
+    stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+    stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() });
+    stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Told });
+    stage.tell(Command::Update { delivery: DeliveryId(2), text: "A medias.".into() });
+    stage.tell(Command::Cancelling(Cancellation { cancelling: vec![], ended: vec![], refused: vec![], say: "Ya no.".into() }));
+    let (_, lines) = asked(&stage.caller_says(A, "¿Y?"));
+    let expected = [
+        "user: una paella.",
+        "call_1 order({\"item\":\"paella\"}) = running; call_2 end_call() = done",
+        "call_3 cancel_work({}) = done",
+        "system: the caller has been told this, in your name; do not repeat it: \"hecho.\"",
+        "system: about order, which was called before: the caller has been told its result already: do not call it again.",
+        "system: news of work that is under way, which is no result; the caller has not been told: \"a medias.\"",
+        "system: what the caller's wish to cancel came to; the caller is told this, in your name: \"ya no.\"",
+        "user: ¿y?",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_call_that_can_not_be_taken_is_corrected_and_not_for_ever() {
+    let mut stage = Stage::new(false);
+    let (mut job, _) = asked(&stage.caller_says(A, "Una paella."));
+    stage.answers(job, "Ahora mismo. Un ");
+    for (calls, status) in [([("ordr", "{}")], "call_1 ordr({}) = not_accepted"), ([("order", "{no")], "call_2 order({no) = not_accepted")]
+    {
+        let again = stage.ends(job, &calls);
+        assert!(events(&again).iter().all(|event| matches!(event, ModelEvent::Clause { .. })), "{again:?}");
+        let (next, lines) = asked(&again);
+        assert_eq!(lines[lines.len() - 2], status);
+        assert!(lines.last().unwrap().ends_with("\"ahora mismo. un\""), "what was said is not said again: {lines:?}");
+        job = next;
+    }
+    let mut well = Stage { session: Session::new(Arc::clone(&stage.session.setup)), ..Stage::new(false) };
+    let (first, _) = asked(&well.caller_says(A, "Una paella."));
+    let (second, _) = asked(&well.ends(first, &[("order", "{}")]));
+    let end = events(&well.ends(second, &[("order", "{\"item\":\"paella\"}")]));
+    assert!(matches!(&end[..], [ModelEvent::ToolCall { .. }, ModelEvent::Complete { .. }]), "{end:?}");
+    let reason = failure(&stage.ends(job, &[("order", "[]")]));
+    assert!(reason.contains("called a function in a way that can't be taken") && reason.contains("must be a JSON object"), "{reason}");
+}
+
+#[test]
+fn a_request_that_failed_is_made_again_while_nothing_was_said_and_the_caller_waits() {
+    let mut stage = Stage::new(false);
+    let (job, lines) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos ");
+    let failed = stage.fails(job, Again::Soon);
+    assert_eq!(failed, [Action::Trouble { part: Part::Language, reason: "oh".into(), again_in_ms: Some(500) }]);
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(500)));
+    assert_eq!(stage.later(499), []);
+    let (job, again) = asked(&stage.later(1));
+    assert_eq!(again, lines);
+    stage.fails(job, Again::After(2_000));
+    let (job, _) = asked(&stage.later(2_000));
+    assert_eq!(said(&stage.answers(job, "Buenas tardes a todos. ¿Qué")), ["Buenas tardes a todos. "], "and nothing of the first");
+    assert_eq!(failure(&stage.fails(job, Again::Soon)), "oh", "part of it was said");
+    assert_eq!(stage.session.deadline(), None);
+}
+
+#[test]
+fn nobody_waits_for_longer_than_the_caller_does() {
+    for again in [Again::Never, Again::After(4_501), Again::After(u64::MAX)] {
+        let mut stage = Stage::new(false);
+        let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+        assert_eq!(failure(&stage.fails(job, again)), "oh", "{again:?}");
+    }
+    let mut stage = Stage::new(false);
+    let (mut job, _) = asked(&stage.respond(A, Cause::Greeting));
+    for wait_ms in [500, 1_000, 2_000] {
+        stage.fails(job, Again::Soon);
+        (job, _) = asked(&stage.later(wait_ms));
+    }
+    assert_eq!(failure(&stage.fails(job, Again::Soon)), "oh");
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    stage.now = stage.now.plus(4_200);
+    assert_eq!(failure(&stage.fails(job, Again::Soon)), "oh", "its time is over");
+}
+
+#[test]
+fn an_answer_of_nothing_is_none() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "🙂");
+    let nothing = stage.ends(job, &[]);
+    assert!(
+        matches!(&nothing[..], [Action::Trouble { reason, again_in_ms: Some(500), .. }] if reason == "the model said nothing"),
+        "{nothing:?}"
+    );
+    let (job, _) = asked(&stage.later(500));
+    stage.answers(job, "Hola, diga.");
+    assert_eq!(events(&stage.ends(job, &[])).last(), Some(&ModelEvent::Complete { response: A }));
+}
+
+#[test]
+fn noise_is_said_to_be_noise_unless_something_is_still_to_be_answered() {
+    let mut stage = Stage::new(false);
+    let noise = events(&stage.caller_says(A, "[ruido]"));
+    assert_eq!(noise, [ModelEvent::TurnWasNoise { turn: TurnId(1) }, ModelEvent::Complete { response: A }]);
+    let (job, lines) = asked(&stage.caller_says(A, "Una mesa."));
+    assert_eq!(lines, ["user: una mesa."], "nothing is left of the noise");
+    assert_eq!(stage.tell(Command::CancelResponse { response: A }), [Action::Abort(job)]);
+    let (job, lines) = asked(&stage.caller_says(B, ""));
+    assert_eq!(lines, ["user: una mesa."], "the table was not answered yet");
+    stage.answers(job, "Muy bien. Hecho.");
+    stage.ends(job, &[]);
+    let noise = events(&stage.caller_says(A, "..."));
+    assert_eq!(noise[0], ModelEvent::TurnWasNoise { turn: TurnId(4) });
+    // Nothing was heard at all.
+    stage.turns = 8;
+    let nothing = events(&stage.turn_ends(B));
+    assert_eq!(nothing, [ModelEvent::TurnWasNoise { turn: TurnId(9) }, ModelEvent::Complete { response: B }]);
+}
+
+#[test]
+fn words_are_not_lost_with_the_response_that_waits_for_them() {
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    let first = written(&stage.turn_ends(A));
+    assert_eq!(stage.tell(Command::CancelResponse { response: A }), [], "it goes on being written down");
+    stage.caller_pauses();
+    let second = written(&stage.turn_ends(B));
+    assert!(asks_nothing(&stage.writes_down(second, "Para cuatro.")), "what was said before is not known yet");
+    let (_, lines) = asked(&stage.writes_down(first, "Una mesa."));
+    assert_eq!(lines, ["user: una mesa. para cuatro."]);
+}
+
+#[test]
+fn what_can_not_be_written_down_fails_and_it_is_remembered_that_something_was_said() {
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    let mut job = written(&stage.turn_ends(A));
+    let fails = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again }) };
+    for wait_ms in [500, 1_000] {
+        let failed = stage.give(fails(job, Again::Soon));
+        assert_eq!(failed, [Action::Trouble { part: Part::Transcription, reason: "deaf".into(), again_in_ms: Some(wait_ms) }]);
+        job = written(&stage.later(wait_ms));
+    }
+    assert_eq!(failure(&stage.give(fails(job, Again::Never))), "what the caller said could not be written down: deaf");
+    let (_, lines) = asked(&stage.caller_says(B, "¿Oiga?"));
+    assert_eq!(lines, ["system: the caller said something here that was not written down.", "user: ¿oiga?"]);
+}
+
+#[test]
+fn keys_are_part_of_the_conversation() {
+    let mut stage = Stage::new(false);
+    let (job, lines) = asked(&stage.respond(A, Cause::Digit { turn: TurnId(1), digit: '5' }));
+    assert_eq!(lines, ["user: (the caller pressed the key 5.)"]);
+    let collects = events(&stage.ends(job, &[("collect_keys", "{\"digits_max\":4}")]));
+    assert!(matches!(collects[0], ModelEvent::CollectDigits { digits_max: 4, .. }));
+    let (_, lines) = asked(&stage.respond(B, Cause::Digits { turn: TurnId(2), digits: "4729".into(), complete: true }));
+    assert_eq!(lines.last().unwrap(), "user: (the caller keyed in 4729, which is all that was asked for.)");
+}
+
+#[test]
+fn one_response_is_asked_for_at_a_time() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    assert!(asks_nothing(&stage.respond(B, Cause::Silence { quiet_ms: 1_000 })));
+    stage.answers(job, "Hola, diga.");
+    let (job, _) = asked(&stage.ends(job, &[]));
+    assert_eq!(stage.tell(Command::CancelResponse { response: B }), [Action::Abort(job)]);
+    for n in 0..9 {
+        let refused = stage.respond(ResponseId(10 + n), Cause::Greeting);
+        assert_eq!(refused.iter().any(|action| matches!(action, Action::Say(ModelEvent::Failed { .. }))), n == 9, "{n}");
+    }
+    let refused = stage.respond(ResponseId(30), Cause::Greeting);
+    assert_eq!(failure(&refused), "too many responses are asked for at a time");
+}
+
+#[test]
+fn an_answer_that_was_begun_in_the_pause_is_said_when_the_turn_is_over() {
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    let (answer, lines) = asked(&stage.writes_down(job, "Una mesa."));
+    assert_eq!(lines, ["user: una mesa."]);
+    assert_eq!(stage.answers(answer, "Muy bien, una mesa. ¿Para "), [], "not before it is asked for");
+    let turn = stage.turn_ends(A);
+    assert!(asks_nothing(&turn), "{turn:?}");
+    assert_eq!(said(&turn), ["Muy bien, una mesa. "]);
+    stage.answers(answer, "cuántos?");
+    assert_eq!(said(&stage.ends(answer, &[])), ["¿Para cuántos?"]);
+    stage.hears(0, A, "Muy bien, una mesa. ¿Para cuántos?", SETTLED);
+
+    // An answer that is there already, with a call.
+    let job = written(&stage.caller_pauses());
+    let (answer, lines) = asked(&stage.writes_down(job, "Cuatro."));
+    assert_eq!(lines, ["user: una mesa.", "model: muy bien, una mesa. ¿para cuántos?", "user: cuatro."]);
+    assert_eq!(stage.ends(answer, &[("order", "{\"item\":\"mesa\"}")]), []);
+    let turn = events(&stage.turn_ends(B));
+    assert!(matches!(&turn[..], [ModelEvent::ToolCall { .. }, ModelEvent::Complete { response: B }]), "{turn:?}");
+    assert_eq!((stage.session.totals().begun_ahead, stage.session.totals().dropped), (2, 0));
+}
+
+#[test]
+fn what_was_begun_in_a_pause_is_dropped_without_trace_when_the_caller_goes_on() {
+    let mut stage = Stage::new(true);
+    let first = written(&stage.caller_pauses());
+    assert_eq!(stage.acoustic(Acoustic::Speaking), [Action::Abort(first)]);
+    assert_eq!(stage.writes_down(first, "Una"), [], "too late");
+    stage.give(Input::Caller(vec![500; 8_000]));
+    let second = written(&stage.acoustic(Acoustic::Trailing));
+    let (answer, _) = asked(&stage.writes_down(second, "Una mesa."));
+    stage.answers(answer, "Muy bien, una mesa. Hecho está. ");
+    assert_eq!(stage.acoustic(Acoustic::Speaking), [Action::Abort(answer)]);
+    let job = written(&stage.acoustic(Acoustic::Trailing));
+    let (answer, _) = asked(&stage.writes_down(job, "Una mesa."));
+    stage.ends(answer, &[("order", "{\"item\":\"mesa\"}")]);
+    assert_eq!(stage.acoustic(Acoustic::Speaking), [], "all of it has come, but for what it took");
+    stage.give(Input::Answer { job: answer, event: AnswerEvent::Usage(tokens(9)) });
+    stage.give(Input::Caller(vec![500; 8_000]));
+    let third = written(&stage.acoustic(Acoustic::Trailing));
+    let (_, lines) = asked(&stage.writes_down(third, "Una mesa para cuatro."));
+    assert_eq!(lines, ["user: una mesa para cuatro."]);
+    let turn = stage.turn_ends(A);
+    assert_eq!(events(&turn), []);
+    let totals = stage.session.totals();
+    assert_eq!((totals.begun_ahead, totals.dropped), (4, 3));
+    assert_eq!((totals.usage, totals.transcription_usage), (tokens(9), tokens(40)), "it costs all the same");
+}
+
+#[test]
+fn the_words_of_a_pause_are_those_of_the_turn_also_when_they_come_after_its_end_or_are_none() {
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    assert!(asks_nothing(&stage.turn_ends(A)), "it is being written down already");
+    let (_, lines) = asked(&stage.writes_down(job, "Una mesa."));
+    assert_eq!(lines, ["user: una mesa."]);
+    stage.tell(Command::CancelResponse { response: A });
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    assert!(asks_nothing(&stage.writes_down(job, "(tos)")), "there is nothing to answer");
+    assert_eq!(events(&stage.turn_ends(A))[0], ModelEvent::TurnWasNoise { turn: TurnId(1) });
+}
+
+#[test]
+fn an_answer_begun_in_a_pause_that_does_not_know_what_has_come_meanwhile_is_begun_anew() {
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    let (answer, _) = asked(&stage.writes_down(job, "¿Y la mesa?"));
+    stage.answers(answer, "No lo sé todavía. Un ");
+    stage.tell(Command::Told { delivery: DeliveryId(1), text: "La mesa está.".into() });
+    let turn = stage.turn_ends(A);
+    assert!(turn.contains(&Action::Abort(answer)));
+    let (_, lines) = asked(&turn);
+    assert_eq!(lines, ["system: the caller has been told this, in your name; do not repeat it: \"la mesa está.\"", "user: ¿y la mesa?"]);
+    assert_eq!(said(&turn), [""; 0]);
+
+    // That something was heard for certain changes nothing.
+    let mut stage = Stage::new(true);
+    stage.hears(0, B, "Hola.", Standing::Provisional);
+    let job = written(&stage.caller_pauses());
+    let (answer, _) = asked(&stage.writes_down(job, "Hola."));
+    stage.hears(0, B, "Hola.", SETTLED);
+    let turn = stage.turn_ends(A);
+    assert!(asks_nothing(&turn) && !turn.contains(&Action::Abort(answer)), "{turn:?}");
+}
+
+#[test]
+fn a_request_of_a_pause_that_failed_is_made_again_for_the_turn() {
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    let (answer, _) = asked(&stage.writes_down(job, "Una mesa."));
+    assert!(asks_nothing(&stage.fails(answer, Again::Soon)));
+    let turn = stage.turn_ends(A);
+    assert!(matches!(&turn[..], [Action::Trouble { part: Part::Language, again_in_ms: Some(500), .. }]), "{turn:?}");
+    let (_, lines) = asked(&stage.later(500));
+    assert_eq!(lines, ["user: una mesa."]);
+}
+
+#[test]
+fn keys_in_a_pause_are_answered_first_and_what_was_begun_is_no_answer_to_them() {
+    let mut stage = Stage::new(true);
+    let job = written(&stage.caller_pauses());
+    let (answer, _) = asked(&stage.writes_down(job, "Una mesa."));
+    let key = stage.respond(A, Cause::Digit { turn: TurnId(7), digit: '1' });
+    assert!(key.contains(&Action::Abort(answer)), "{key:?}");
+    let (_, lines) = asked(&key);
+    assert_eq!(lines, ["user: (the caller pressed the key 1.)"]);
+}
+
+#[test]
+fn what_the_box_says_itself_is_told_with_what_it_is() {
+    let mut stage = Stage::new(false);
+    let segment = |index| SegmentRef { playback: PlaybackId(2), index };
+    let heard = |index, purpose, text: &str| {
+        Command::Heard(HeardText { segment: segment(index), purpose, text: text.into(), heard_ms: 1, standing: Standing::Uncertain })
+    };
+    stage.tell(heard(0, Purpose::Acceptance { batch: BatchId(1) }, "Lo miro."));
+    stage.tell(heard(1, Purpose::Clause { delivery: DeliveryId(1), clause: Some(0) }, "Un resultado."));
+    let (_, lines) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(lines, ["system: whether the caller heard this is not known: \"lo miro.\"", GREET]);
+}

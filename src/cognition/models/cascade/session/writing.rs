@@ -1,0 +1,148 @@
+//! What the caller said, on its way to words.
+
+use std::sync::Arc;
+
+use recado_core::Time;
+
+use super::asking::{Retries, Retry, Turn};
+use super::{Action, JobId, Part, Session};
+use crate::cognition::models::cascade::http::Fault;
+use crate::cognition::models::cascade::wire::Transcript;
+
+/// A turn that is being written down, or is.
+#[derive(Debug)]
+pub(super) struct Writing {
+    samples: Arc<[i16]>,
+    /// The request that is under way.
+    job: Option<JobId>,
+    pub retries: Retries,
+    /// What it came to.
+    pub result: Option<Result<String, String>>,
+    /// What the conversation's memory calls the turn, once it has one.
+    pub name: Option<String>,
+}
+
+impl Writing {
+    pub fn new(samples: Arc<[i16]>, now: Time) -> Self {
+        Self { samples, job: None, retries: Retries::new(now), result: None, name: None }
+    }
+
+    pub fn deadline(&self) -> Option<Time> {
+        self.retries.at
+    }
+
+    /// The words, where it has come to some.
+    pub fn words(&self) -> Option<&str> {
+        self.result.as_ref().and_then(|result| result.as_deref().ok()).filter(|words| holds_words(words))
+    }
+
+    /// Whether it turned out that nothing was said.
+    pub fn is_noise(&self) -> bool {
+        matches!(&self.result, Some(Ok(words)) if !holds_words(words))
+    }
+
+    /// Whether it needs a request now.
+    fn is_due(&self, now: Time) -> bool {
+        self.result.is_none() && self.job.is_none() && self.retries.at.is_none_or(|at| now >= at)
+    }
+}
+
+/// Whether there is a word in what was written down. Of noise, models write what it sounds like, in brackets.
+fn holds_words(text: &str) -> bool {
+    let mut depth = 0usize;
+    text.chars().any(|c| {
+        match c {
+            '[' | '(' => depth += 1,
+            ']' | ')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && c.is_alphanumeric()
+    })
+}
+
+impl Session {
+    /// Has everything written down that waits for it.
+    pub(super) fn advance_writings(&mut self, now: Time) {
+        let due = |writing: &&mut Writing| writing.is_due(now);
+        let writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
+        for writing in writings.filter(due) {
+            self.jobs += 1;
+            let job = JobId(self.jobs);
+            writing.job = Some(job);
+            writing.retries.at = None;
+            self.actions.push(Action::WriteDown { job, samples: Arc::clone(&writing.samples) });
+        }
+    }
+
+    pub(super) fn written_down(&mut self, now: Time, job: JobId, result: Result<Transcript, Fault>) {
+        if let Ok(transcript) = &result {
+            self.totals.transcription_usage.add(transcript.usage);
+        }
+        let mut writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
+        let Some(writing) = writings.find(|writing| writing.job == Some(job)) else { return };
+        writing.job = None;
+        match result {
+            Ok(transcript) => writing.result = Some(Ok(transcript.text.trim().to_owned())),
+            Err(fault) => {
+                let retry = writing.retries.next(now, &fault);
+                if retry == Retry::Never {
+                    writing.result = Some(Err(fault.reason.clone()));
+                }
+                self.act(Action::Trouble { part: Part::Transcription, reason: fault.reason, again_in_ms: retry.in_ms() });
+            }
+        }
+        self.settle_writings();
+    }
+
+    /// What turns that the conversation has asked about have come to goes into its memory, and to the response that waits for it.
+    pub(super) fn settle_writings(&mut self) {
+        let named = |writing: &mut Writing| writing.name.is_some() && writing.result.is_some();
+        let settled: Vec<Writing> = self.writings.extract_if(.., named).collect();
+        for writing in settled {
+            let noise = writing.is_noise();
+            let (Some(name), Some(result)) = (writing.name, writing.result) else { continue };
+            self.changes += 1;
+            let came_to = match result {
+                Ok(_) if noise => {
+                    self.memory.caller_said(&name, String::new());
+                    Turn::Noise
+                }
+                Ok(words) => {
+                    self.owed = true;
+                    self.memory.caller_said(&name, words);
+                    Turn::Known
+                }
+                // That something was said is remembered; not what.
+                Err(reason) => Turn::Lost(reason),
+            };
+            let active = self.active.as_mut().map(|active| &mut active.request);
+            for request in active.into_iter().chain(&mut self.waiting) {
+                if matches!(&request.turn, Turn::WrittenDown { name: waits_for, .. } if *waits_for == name) {
+                    request.turn = came_to.clone();
+                }
+            }
+        }
+    }
+
+    /// A request is no longer wanted.
+    pub(super) fn abort_writing(&mut self, writing: &Writing) {
+        if let Some(job) = writing.job {
+            self.act(Action::Abort(job));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_models_write_of_noise_are_no_words() {
+        for noise in ["", " ", "...", "[BLANK_AUDIO]", "(música)", "♪ ♪", "[ruido] (tos) ."] {
+            assert!(!holds_words(noise), "{noise}");
+        }
+        for words in ["Sí.", "4", "(tos) Hola", "¿Eh?"] {
+            assert!(holds_words(words), "{words}");
+        }
+    }
+}

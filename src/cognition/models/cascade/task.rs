@@ -1,0 +1,164 @@
+//! The task of one call: the one place that has a clock and makes requests.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::conversation::input::ModelEvent;
+use recado_core::{ResponseId, Time};
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use tracing::{Instrument, Span, info, warn};
+
+use super::http::{Language, Transcription};
+use super::session::{Action, Input, JobId, Part, Session, Setup, Totals};
+use super::wire::Line;
+use crate::cognition::models::audio::CallerAudio;
+use crate::cognition::models::port::{Command, Output};
+
+/// The parts, which all calls share.
+#[derive(Debug)]
+pub(super) struct Parts {
+    pub transcription: Transcription,
+    pub language: Language,
+    pub setup: Arc<Setup>,
+}
+
+/// The task's own.
+pub(super) struct Task {
+    parts: Arc<Parts>,
+    session: Session,
+    began: Instant,
+    requests: JoinSet<()>,
+    handles: BTreeMap<JobId, AbortHandle>,
+    /// Where requests say what comes of them.
+    says: mpsc::Sender<Input>,
+    /// What the call has not taken yet.
+    pending: VecDeque<ModelEvent>,
+}
+
+impl Task {
+    /// A task, and where its requests say what comes of them.
+    pub fn new(parts: Arc<Parts>) -> (Self, mpsc::Receiver<Input>) {
+        let (says, came) = mpsc::channel(CAME_MAX);
+        let session = Session::new(Arc::clone(&parts.setup));
+        let task = Self {
+            parts,
+            session,
+            began: Instant::now(),
+            requests: JoinSet::new(),
+            handles: BTreeMap::new(),
+            says,
+            pending: VecDeque::new(),
+        };
+        (task, came)
+    }
+
+    /// Runs until the call wants nothing more of it.
+    pub async fn run(
+        mut self,
+        mut came: mpsc::Receiver<Input>,
+        mut commands: mpsc::Receiver<Command>,
+        mut hears: CallerAudio,
+        said: mpsc::Sender<Output>,
+    ) {
+        loop {
+            let deadline = self.session.deadline().map(|at| self.began + Duration::from_millis(at.0));
+            tokio::select! {
+                // Commands first, so that a cancel comes before what it cancels.
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => self.tell(command),
+                    None => break,
+                },
+                place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
+                    (Ok(place), Some(event)) => place.send(Output::Event(event)),
+                    _ => break,
+                },
+                Some(frame) = hears.next() => self.give(Input::Caller(frame.to_vec())),
+                // Where the call takes nothing, nothing more is read.
+                Some(input) = came.recv(), if self.pending.len() < PENDING_MAX => self.give(input),
+                Some(_) = self.requests.join_next() => self.handles.retain(|_, handle| !handle.is_finished()),
+                () = sleep_until(deadline.unwrap_or(self.began)), if deadline.is_some() => self.give(Input::Wake),
+            }
+        }
+        // What is under way ends with the task; what it would have taken, nobody knows.
+        let Totals { usage, transcription_usage, begun_ahead, dropped } = self.session.totals();
+        info!(
+            input_tokens = usage.input_tokens,
+            output_tokens = usage.output_tokens,
+            cached_tokens = usage.input_token_details.cached_tokens,
+            transcription_tokens = transcription_usage.input_tokens.saturating_add(transcription_usage.output_tokens),
+            begun_ahead,
+            dropped,
+            frames_lost = hears.dropped(),
+            "the cascade's session has ended"
+        );
+    }
+
+    fn tell(&mut self, command: Command) {
+        if let Command::CancelResponse { response } = command {
+            self.pending.retain(|event| clause_of(event) != Some(response));
+        }
+        self.give(Input::Command(command));
+    }
+
+    fn give(&mut self, input: Input) {
+        let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
+        for action in self.session.handle(now, input) {
+            match action {
+                Action::WriteDown { job, samples } => self.write_down(job, samples),
+                Action::Ask { job, lines } => self.ask(job, lines),
+                Action::Abort(job) => {
+                    if let Some(handle) = self.handles.remove(&job) {
+                        handle.abort();
+                    }
+                }
+                Action::Say(event) => self.pending.push_back(event),
+                Action::Trouble { part, reason, again_in_ms } => {
+                    let part = match part {
+                        Part::Transcription => "transcription",
+                        Part::Language => "language",
+                    };
+                    warn!(part, reason, again_in_ms, "a part of the cascade has not done what it was asked");
+                }
+            }
+        }
+    }
+
+    fn write_down(&mut self, job: JobId, samples: Arc<[i16]>) {
+        let (parts, says) = (Arc::clone(&self.parts), self.says.clone());
+        let request = async move {
+            let result = parts.transcription.write_down(&samples).await;
+            // Nobody waits for it where the task has ended.
+            let _ = says.send(Input::WrittenDown { job, result }).await;
+        };
+        self.handles.insert(job, self.requests.spawn(request.instrument(Span::current())));
+    }
+
+    fn ask(&mut self, job: JobId, lines: Vec<Line>) {
+        let (parts, says) = (Arc::clone(&self.parts), self.says.clone());
+        let request = async move {
+            let Parts { language, setup, .. } = &*parts;
+            let event = |event| Input::Answer { job, event };
+            if let Err(fault) = language.answer(setup.instructions(), setup.offered(), &lines, &says, event).await {
+                let _ = says.send(Input::AnswerFailed { job, fault }).await;
+            }
+        };
+        self.handles.insert(job, self.requests.spawn(request.instrument(Span::current())));
+    }
+}
+
+/// The response that a clause is of.
+fn clause_of(event: &ModelEvent) -> Option<ResponseId> {
+    match event {
+        ModelEvent::Clause { response, .. } => Some(*response),
+        _ => None,
+    }
+}
+
+/// So much of what comes waits here before nothing more is read.
+const CAME_MAX: usize = 64;
+/// So much waits for a call, which takes what comes at once.
+const PENDING_MAX: usize = 64;
