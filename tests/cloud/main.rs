@@ -2,7 +2,10 @@
 //! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
 mod calls;
+mod cascade;
+mod cascade_calls;
 mod command;
+mod http_service;
 mod link;
 mod model;
 mod scenarios;

@@ -12,6 +12,11 @@ impl Tap {
     pub fn of(service: &Service) -> Self {
         Self(service.seen.tap())
     }
+
+    /// Lines as the script reads them.
+    pub fn of_lines(lines: Vec<String>) -> Self {
+        Self(lines)
+    }
 }
 
 /// Every event is what the vendor's types say, and comes when it may. Skipped with a message where `./dev test`, which fetches the
