@@ -7,6 +7,7 @@
 #   want_python                     a Python that can make environments
 #   install_wanted                  install what was noted; nothing noted, nothing done
 #   install_validator               the vendor's own types of the Realtime protocol, in an environment of their own
+#   install_from_pypi PLACE NAME VERSION PACKAGE...    an environment with these packages, made anew for another version
 
 wanted=()
 PATH="${HOME:-/root}/.cargo/bin:$PATH"
@@ -54,14 +55,20 @@ want_python() {
 install_validator() {
     local place openai=3.57.0
     place=${CARGO_TARGET_DIR:-target}/validator
-    if [ "$(cat "$place/version" 2>/dev/null)" != "$openai" ]; then
-        say "fetching openai $openai from PyPI into $place"
-        python3 -m venv --clear "$place"
-        "$place/bin/python3" -m pip install --quiet --disable-pip-version-check "openai==$openai"
-        echo "$openai" >"$place/version"
-    fi
+    install_from_pypi "$place" openai "$openai" "openai==$openai"
     RECADO_VALIDATOR_PYTHON=$(realpath -s "$place/bin/python3")
     export RECADO_VALIDATOR_PYTHON
+}
+
+# A place, what is fetched into it, its version, and its packages.
+install_from_pypi() {
+    local place=$1 what=$2 version=$3
+    shift 3
+    [ "$(cat "$place/version" 2>/dev/null)" != "$version" ] || return 0
+    say "fetching $what $version from PyPI into $place"
+    python3 -m venv --clear "$place"
+    "$place/bin/python3" -m pip install --quiet --disable-pip-version-check "$@"
+    echo "$version" >"$place/version"
 }
 
 rust_is_recent() {

@@ -17,7 +17,7 @@ use super::talker::{A, B};
 use super::validator::{self, Tap};
 
 /// The model of a box with these settings.
-fn model(settings: &str) -> Cascade {
+pub fn model(settings: &str) -> Cascade {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("recado.toml");
     std::fs::write(directory.path().join("key"), "s3cr3t-key").unwrap();
@@ -28,11 +28,11 @@ fn model(settings: &str) -> Cascade {
     Cascade::new(&config).unwrap()
 }
 
-fn open(model: &Cascade) -> ModelSession {
+pub fn open(model: &Cascade) -> ModelSession {
     model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
 }
 
-fn acoustic(session: &ModelSession, to: Acoustic) {
+pub fn acoustic(session: &ModelSession, to: Acoustic) {
     session.handle.tell(Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(0), at: Time(0) })).unwrap();
 }
 
@@ -49,17 +49,17 @@ async fn pauses(session: &ModelSession) {
     acoustic(session, Acoustic::Trailing);
 }
 
-fn respond(session: &ModelSession, response: ResponseId, cause: Cause) {
+pub fn respond(session: &ModelSession, response: ResponseId, cause: Cause) {
     session.handle.tell(Command::Respond { response, cause }).unwrap();
 }
 
-fn turn_ends(session: &ModelSession, response: ResponseId) {
+pub fn turn_ends(session: &ModelSession, response: ResponseId) {
     acoustic(session, Acoustic::Quiet);
     respond(session, response, Cause::Turn { turn: TurnId(response.0) });
 }
 
 /// What came of a response, its end included.
-async fn all_of(session: &mut ModelSession, of: ResponseId) -> (String, Vec<ModelEvent>) {
+pub async fn all_of(session: &mut ModelSession, of: ResponseId) -> (String, Vec<ModelEvent>) {
     let (mut words, mut events) = (String::new(), Vec::new());
     loop {
         let output = tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute");
@@ -76,14 +76,14 @@ async fn all_of(session: &mut ModelSession, of: ResponseId) -> (String, Vec<Mode
     }
 }
 
-fn failure(events: &[ModelEvent]) -> &str {
+pub fn failure(events: &[ModelEvent]) -> &str {
     match events.last() {
         Some(ModelEvent::Failed { reason, .. }) => reason,
         other => panic!("{other:?}"),
     }
 }
 
-fn complete(events: &[ModelEvent]) -> bool {
+pub fn complete(events: &[ModelEvent]) -> bool {
     matches!(events.last(), Some(ModelEvent::Complete { .. }))
 }
 

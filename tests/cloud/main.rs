@@ -5,6 +5,7 @@ mod calls;
 mod cascade;
 mod cascade_calls;
 mod command;
+mod counterparts;
 mod http_service;
 mod link;
 mod model;

@@ -46,7 +46,7 @@ pub enum SpeechError {
     /// The engine hung, or the box is overloaded: say something else, try later.
     #[error("the speech engine gave no audio within {0:?}")]
     TimedOut(Duration),
-    /// The text is longer than one utterance may be: split it with [`clauses`](super::clauses()).
+    /// The text is longer than one utterance may be: split it with [`clauses`](crate::text::clauses()).
     #[error("the text has {chars} characters, more than the {chars_max} of one utterance: split it into clauses")]
     TextTooLong {
         /// Its length in characters.

@@ -66,7 +66,7 @@ impl<'a> Exchange<'a> {
         loop {
             match &mut self.form {
                 Form::Events(sse) => {
-                    if let Some(data) = sse.next() {
+                    if let Some(data) = sse.event() {
                         return Ok(Some(Piece::Event(self.endpoint.access.hiding_key(&data))));
                     }
                     if sse.is_overlong() {
@@ -116,7 +116,7 @@ impl<'a> Exchange<'a> {
             Form::Events(mut sse) => {
                 sse.end();
                 // What was left of the stream is one event at most.
-                sse.next().map(|data| Piece::Event(self.endpoint.access.hiding_key(&data)))
+                sse.event().map(|data| Piece::Event(self.endpoint.access.hiding_key(&data)))
             }
             Form::Whole(body) => Some(Piece::Whole(self.endpoint.access.hiding_key(&String::from_utf8_lossy(&body)))),
             Form::Unknown | Form::Ended => None,

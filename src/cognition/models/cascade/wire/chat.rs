@@ -359,7 +359,7 @@ mod tests {
             (json!({ "error": { "message": "Oh.", "type": "server_error" } }), "the service says: server_error: Oh.", true),
             (json!({ "error": "No more money." }), "the service says: No more money.", false),
         ] {
-            let fault = read(&[event.clone()]).unwrap_err();
+            let fault = read(std::slice::from_ref(&event)).unwrap_err();
             assert_eq!((fault.to_string().as_str(), fault.passes()), (said, passes), "{event}");
         }
         assert!(ChatReader::default().read("{\"choices\":[{").unwrap_err().passes());

@@ -37,7 +37,7 @@ impl Sse {
     }
 
     /// What the next event carries, if it has come whole.
-    pub fn next(&mut self) -> Option<String> {
+    pub fn event(&mut self) -> Option<String> {
         self.events.pop_front()
     }
 
@@ -98,10 +98,10 @@ mod tests {
         let mut events = Vec::new();
         for piece in pieces {
             sse.feed(piece);
-            events.extend(std::iter::from_fn(|| sse.next()));
+            events.extend(std::iter::from_fn(|| sse.event()));
         }
         sse.end();
-        events.extend(std::iter::from_fn(|| sse.next()));
+        events.extend(std::iter::from_fn(|| sse.event()));
         events
     }
 
