@@ -21,6 +21,8 @@ pub mod wav;
 
 #[cfg(test)]
 mod engine_faults;
+#[cfg(test)]
+mod http_faults;
 
 pub use clauses::clauses;
 pub use error::SpeechError;
