@@ -172,8 +172,8 @@ impl Voice {
         }
     }
 
-    /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of other responses
-    /// and never asked for is let go: they were given up.
+    /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of a response before
+    /// and never asked for stays for a while: what cut it may turn out to be noise, and then its rest is said after all.
     pub fn hold(&mut self, response: ResponseId, piece: &Piece) -> u64 {
         self.held.hold(response, of_model(piece))
     }
@@ -267,7 +267,13 @@ struct HeldPiece {
 
 impl Held {
     fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
-        self.pieces.retain(|piece| piece.given || piece.response == response);
+        let mut may_be_asked_for = vec![response];
+        for piece in self.pieces.iter().rev() {
+            if may_be_asked_for.len() < HELD_RESPONSES_MAX && !may_be_asked_for.contains(&piece.response) {
+                may_be_asked_for.push(piece.response);
+            }
+        }
+        self.pieces.retain(|piece| piece.given || may_be_asked_for.contains(&piece.response));
         if self.pieces.len() >= HELD_PIECES_MAX {
             self.pieces.pop_front();
         }
@@ -328,6 +334,10 @@ const GIVEN_PIECES_MAX: usize = 32;
 
 /// Pieces that are held at all: more than a conversation lets a response wait with.
 const HELD_PIECES_MAX: usize = 512;
+
+/// Responses whose pieces may be asked for: the one that comes, and those that turns cut which may all have been noise. As many as a conversation
+/// knows what was heard of.
+const HELD_RESPONSES_MAX: usize = 4;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
@@ -410,14 +420,34 @@ mod tests {
 
         let given_up: Vec<u64> = (0..10).map(|octet| held.hold(ResponseId(2), audio(octet))).collect();
         assert!(held.give(given_up[0]).is_some());
-        let next = held.hold(ResponseId(3), audio(7));
+        let next = held.hold(ResponseId(6), audio(7));
+        for response in 7..10 {
+            held.hold(ResponseId(response), audio(7));
+        }
         assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
-        assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX);
+        assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX + 3);
 
         for _ in 0..2_000 {
-            held.hold(ResponseId(3), audio(7));
+            held.hold(ResponseId(10), audio(7));
         }
         assert_eq!(held.pieces.len(), HELD_PIECES_MAX, "a model that never ends fills no memory");
+    }
+
+    #[test]
+    fn the_rest_of_a_response_that_noise_had_cut_is_still_there_when_something_was_said_meanwhile() {
+        let coded = |octet: u8| Coded { codec: Codec::Pcma, octets: [octet; 800].into(), continues: false };
+        let audio = |octet: u8| of_model(&Piece { audio: coded(octet), text: String::new(), near_silent: false });
+        let mut held = Held::default();
+        // A response of which a part was asked for when the caller seemed to speak; what the model said to that; and so once more.
+        let cut: Vec<u64> = (0..40).map(|octet| held.hold(ResponseId(1), audio(octet))).collect();
+        assert!(cut[..16].iter().all(|number| held.give(*number).is_some()));
+        for response in [2, 3] {
+            let pardon = held.hold(ResponseId(response), audio(200));
+            assert!(held.give(pardon).is_some());
+        }
+        // It was noise: the rest follows.
+        let rest: Vec<u8> = cut[16..].iter().filter_map(|number| Some(held.give(*number)?.audio.octets[0])).collect();
+        assert_eq!(rest, (16..40).collect::<Vec<u8>>());
     }
 
     #[test]
