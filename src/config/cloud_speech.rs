@@ -92,15 +92,17 @@ impl CloudSpeech {
             let what = format!("it is longer than {INSTRUCTIONS_BYTES_MAX} bytes");
             checker.error(&place.join("instructions"), what, "a shorter text: it is sent, and charged for, with every clause");
         }
-        checker.within(
+        checker.within_and_fit(
             &place.join("first_audio_timeout_ms"),
             self.first_audio_timeout_ms,
             FIRST_AUDIO_TIMEOUT_MS_LEAST..=FIRST_AUDIO_TIMEOUT_MS_MOST,
+            self.timeout_ms,
         );
         checker.within(&place.join("timeout_ms"), self.timeout_ms, FIRST_AUDIO_TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
-        if self.timeout_ms < self.first_audio_timeout_ms {
-            let what = format!("a clause would be given up before its first audio may come: {} ms", self.first_audio_timeout_ms);
-            checker.error(&place.join("timeout_ms"), what, format!("timeout_ms = {}", self.first_audio_timeout_ms));
+        if self.first_audio_timeout_ms > self.timeout_ms && self.first_audio_timeout_ms <= FIRST_AUDIO_TIMEOUT_MS_MOST {
+            let what = format!("the whole clause may take no longer than timeout_ms = {}", self.timeout_ms);
+            let fits = self.timeout_ms.clamp(FIRST_AUDIO_TIMEOUT_MS_LEAST, FIRST_AUDIO_TIMEOUT_MS_MOST);
+            checker.error(&place.join("first_audio_timeout_ms"), what, format!("first_audio_timeout_ms = {fits}"));
         }
     }
 

@@ -128,7 +128,7 @@ impl Piper {
 impl SpeechCommand {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of("speech.command");
-        check_program(checker, &place, &self.program, "/usr/local/bin/say");
+        check_program(checker, &place, &self.program, "speak");
         for argument in &self.arguments {
             if let Some(unknown) = unknown_placeholder(argument) {
                 let what = format!("there is no {unknown} to be put there");
