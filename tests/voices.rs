@@ -1,13 +1,16 @@
-//! The speech engines against what others have written: the types of the service's vendor, Piper with a real voice, and a service of somebody else's.
+//! The speech engines as the box uses them, and against what others have written: the types of the service's vendor, Piper with a real voice, and a
+//! service of somebody else's.
 //!
 //! `./dev voices-test` fetches the last two and names them (`RECADO_PIPER`, `RECADO_PIPER_MODEL`, `RECADO_SPEECH_URL`); without them those are skipped.
 
-use std::path::PathBuf;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use recado::config::{CloudSpeech, Piper as PiperConfig};
+use recado::demo::BoxProcess;
 use recado::surface::speech::espeak::EspeakNg;
 use recado::surface::speech::http::SpeechService;
 use recado::surface::speech::piper::Piper;
@@ -134,4 +137,84 @@ async fn a_service_that_others_have_written_speaks_and_where_it_refuses_another_
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     assert_eq!(say(&both, "Please transfer me.").await.duration_ms(), 1_000);
+}
+
+/// A configuration of a box on loopback, with these further settings.
+fn configured(folder: &Path, ports: &str, more: &str) -> PathBuf {
+    let file = folder.join("recado.toml");
+    let data = folder.join("data");
+    let settings = format!(
+        "[box]\nlanguage = \"en\"\ndata_dir = {data:?}\n[sip]\nlisten = \"127.0.0.1:0\"\n[http]\nlisten = \"127.0.0.1:0\"\n[media]\nports = \"{ports}\"\n\
+         [log]\nformat = \"json\"\n{more}\n"
+    );
+    std::fs::write(&file, settings).unwrap();
+    std::fs::write(folder.join("dialogue.toml"), "[otherwise]\nsay = { en = \"Hello\" }\n").unwrap();
+    file
+}
+
+/// Waits until a process has ended.
+async fn ended(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(Instant::now() < deadline, "{pid} still runs");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_box_does_not_wait_for_a_voice_to_be_loaded_and_its_process_ends_with_it_also_where_it_is_killed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // A voice that is never loaded; its program ends only with its input.
+    std::fs::write(path("piper"), format!("#!/bin/sh\necho $$ >{}\nwhile read -r line; do :; done\n", path("pid").display())).unwrap();
+    std::fs::set_permissions(path("piper"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::write(path("en.onnx"), "").unwrap();
+    std::fs::write(path("en.onnx.json"), "{}").unwrap();
+    let table = format!("[speech]\nengine = \"piper\"\n[speech.piper]\nprogram = {:?}\nmodels.en = \"en.onnx\"\n", path("piper"));
+    let config = configured(folder.path(), "31000-31199", &table);
+    for stops in [true, false] {
+        let _ = std::fs::remove_file(path("pid"));
+        let boxed = BoxProcess::start(env!("CARGO_BIN_EXE_recado").as_ref(), &config, |_| ()).await.expect("it is ready");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let pid = loop {
+            if let Ok(pid) = std::fs::read_to_string(path("pid")).unwrap_or_default().trim().parse() {
+                break pid;
+            }
+            assert!(Instant::now() < deadline, "it is loaded before the first call");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        if stops {
+            assert!(boxed.stops().await.expect("it stops").success());
+        } else {
+            boxed.kill();
+        }
+        ended(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_box_whose_speech_service_is_away_starts_says_so_and_speaks_with_its_own_engine() {
+    if EspeakNg::default().version().await.is_err() {
+        println!("skipped: espeak-ng is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let table = "[speech]\nengine = \"http\"\n[cloud.speech]\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"speaks\"\nvoices.en = \"coral\"\n";
+    let config = configured(folder.path(), "31200-31399", table);
+    let boxed = BoxProcess::start(env!("CARGO_BIN_EXE_recado").as_ref(), &config, |_| ()).await.expect("it is ready");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let health = boxed.health().await.expect("it answers").to_string();
+        if health.contains("no connection to the speech service's host") {
+            assert!(health.contains("degraded") && health.contains("until it works, espeak-ng speaks"), "{health}");
+            break;
+        }
+        assert!(Instant::now() < deadline, "{health}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let doctor = Command::new(env!("CARGO_BIN_EXE_recado")).args(["doctor", "-c"]).arg(&config).output().unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert_eq!(doctor.status.code(), Some(3), "{said}");
+    assert!(said.contains("The speech engine http does not speak: no connection to the speech service's host `127.0.0.1`"), "{said}");
+    assert!(said.contains("The speech engine espeak-ng speaks: a word took "), "{said}");
 }
