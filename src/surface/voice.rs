@@ -54,7 +54,7 @@ impl Speaker {
     /// # Errors
     /// What keeps the engine from speaking.
     pub async fn warm_up(&self, text: &str, language: Language) -> Result<(), SpeechError> {
-        self.synthesise(&self.utterance(text, language)).await.map(drop)
+        self.synthesise(&*self.engine, &self.utterance(text, language)).await.map(drop)
     }
 
     /// What is wrong with the speech engine and its voices, if anything.
@@ -62,15 +62,20 @@ impl Speaker {
         self.state.subscribe()
     }
 
-    async fn synthesise(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let mut audio = self.engine.synthesise(utterance).await;
+    /// The engine for one playback.
+    fn engine_for_a_playback(&self) -> Arc<dyn Synthesiser> {
+        self.engine.for_a_reply().unwrap_or_else(|| Arc::clone(&self.engine))
+    }
+
+    async fn synthesise(&self, engine: &dyn Synthesiser, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let mut audio = engine.synthesise(utterance).await;
         if let (Some(_), Err(error @ SpeechError::VoiceMissing { .. })) = (&utterance.voice.name, &audio) {
             let problem = format!("{error}; until then the language's own voice is heard");
             self.state.send_if_modified(|state| state.voices.insert(utterance.language, problem).is_none());
-            audio = self.engine.synthesise(&in_own_voice(utterance.clone())).await;
+            audio = engine.synthesise(&in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => self.engine.impaired(),
+            Ok(_) => engine.impaired(),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
@@ -103,6 +108,8 @@ pub struct Voice {
     mouth: CallCommands,
     codec: Codec,
     speaker: Arc<Speaker>,
+    /// What speaks the playback that was asked for last.
+    engine: Option<(PlaybackId, Arc<dyn Synthesiser>)>,
     order: recado_voice::Voice<Coded, Remote>,
     rendering: JoinSet<(SegmentRef, Result<Rendered<Coded>, String>)>,
     /// Who renders what.
@@ -128,6 +135,7 @@ impl Voice {
             mouth,
             codec,
             speaker,
+            engine: None,
             order: recado_voice::Voice::default(),
             rendering: JoinSet::new(),
             renders: Vec::new(),
@@ -163,13 +171,22 @@ impl Voice {
             Content::Text { text, language } => {
                 let utterance = self.speaker.utterance(text, *language);
                 let speaker = Arc::clone(&self.speaker);
+                let engine = self.engine_of(segment.playback);
                 let render = self.rendering.spawn(async move {
-                    let audio = speaker.synthesise(&utterance).await;
+                    let audio = speaker.synthesise(&*engine, &utterance).await;
                     (segment, audio.map(|audio| render(&audio, codec)).map_err(|error| error.to_string()))
                 });
                 self.renders.push((segment, Render(render)));
             }
         }
+    }
+
+    /// What speaks `playback`: the same for all of it.
+    fn engine_of(&mut self, playback: PlaybackId) -> Arc<dyn Synthesiser> {
+        let known = self.engine.as_ref().filter(|(known, _)| *known == playback);
+        let engine = known.map_or_else(|| self.speaker.engine_for_a_playback(), |(_, engine)| Arc::clone(engine));
+        self.engine = Some((playback, Arc::clone(&engine)));
+        engine
     }
 
     /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of a response before

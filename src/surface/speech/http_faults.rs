@@ -1,9 +1,10 @@
 //! A speech service that misbehaves: each clause is bounded, what is wrong is said, and nobody waits twice for one that is away.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt;
 use recado_core::policy::Language;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -347,30 +348,64 @@ async fn a_service_that_asks_to_be_left_alone_is_and_of_one_voice_missing_anothe
     assert_eq!(service.asked(), 1);
 }
 
+#[tokio::test]
+async fn a_reply_keeps_the_voice_that_it_was_given_to() {
+    let first = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
+    let local = Arc::new(Local::default());
+    let both =
+        WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
+    let reply = both.for_a_reply().unwrap();
+    // Two clauses at once: the first engine speaks one of them, a moment after it could not speak the other.
+    let (mut one, mut two) = (Box::pin(say(&reply, "uno")), Box::pin(say(&reply, "dos")));
+    assert!((&mut one).now_or_never().is_none() && (&mut two).now_or_never().is_none());
+    first.lets.add_permits(1);
+    assert!(is_local(&one.await.unwrap()));
+    first.fails.store(false, Ordering::Relaxed);
+    first.lets.add_permits(1);
+    assert!(is_local(&two.await.unwrap()));
+
+    // It is back, and speaks the next reply; what is left of this one stays in the other voice.
+    first.lets.add_permits(100);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while both.impaired().is_some() {
+        assert!(Instant::now() < deadline, "it is taken up again");
+        assert!(is_local(&say(&both, "otra cosa").await.unwrap()));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(is_local(&say(&reply, "tres").await.unwrap()));
+    assert!(!is_local(&say(&both.for_a_reply().unwrap(), "tres").await.unwrap()));
+    let said = local.0.lock().unwrap().clone();
+    assert_eq!(said.iter().filter(|text| ["uno", "dos", "tres"].contains(&text.as_str())).count(), 3, "none twice: {said:?}");
+}
+
 /// An engine whose next clause is held up until it is let go.
 struct Held {
     lets: Semaphore,
-    fails: bool,
+    fails: AtomicBool,
 }
 
 impl Synthesiser for Held {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         Box::pin(async move {
             self.lets.acquire().await.unwrap().forget();
-            if self.fails { Err(SpeechError::Busy) } else { SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800)) }
+            if self.fails.load(Ordering::Relaxed) {
+                Err(SpeechError::Busy)
+            } else {
+                SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800))
+            }
         })
     }
 }
 
 #[tokio::test]
 async fn a_reply_that_is_cut_off_leaves_nothing_behind() {
-    let held = Arc::new(Held { lets: Semaphore::new(0), fails: true });
+    let held = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
     let local = Arc::new(Local::default());
     let both =
         WithStandIn::new(Arc::clone(&held) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
     {
         let mut cut = Box::pin(say(&both, "uno"));
-        assert!(futures_util::FutureExt::now_or_never(&mut cut).is_none());
+        assert!((&mut cut).now_or_never().is_none());
     }
     held.lets.add_permits(1);
     assert!(is_local(&say(&both, "dos").await.unwrap()));

@@ -16,6 +16,11 @@ pub trait Synthesiser: Send + Sync {
     /// Speaks one utterance, best a clause. Dropping the future stops the work.
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a>;
 
+    /// The engine for what is asked for as one reply, which is spoken in one voice as far as possible; none where it has but one.
+    fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
+        None
+    }
+
     /// What is wrong though what is asked for is spoken: another engine stands in for the one that was meant.
     fn impaired(&self) -> Option<String> {
         None
@@ -25,6 +30,10 @@ pub trait Synthesiser: Send + Sync {
 impl<E: Synthesiser + ?Sized> Synthesiser for Arc<E> {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         (**self).synthesise(utterance)
+    }
+
+    fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
+        (**self).for_a_reply()
     }
 
     fn impaired(&self) -> Option<String> {

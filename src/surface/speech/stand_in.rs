@@ -2,8 +2,9 @@
 //!
 //! A clause that the first does not speak is spoken by the second, once: no clause is lost, none said twice. After that the second speaks
 //! at once, and the first is tried with a clause of which nobody waits for its audio: an engine that is away costs the time of one clause, not of each.
-//! When it speaks again, it has the next clause.
+//! When it speaks again, it has the next reply: a reply that the second has begun to speak is not given back.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -14,15 +15,21 @@ use super::phrases::Phrases;
 use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance};
 
 /// An engine and the one that stands in for it, each with what it has spoken before.
-pub struct WithStandIn {
-    shared: Arc<Shared>,
-    second: Phrases<Arc<dyn Synthesiser>>,
-    second_name: &'static str,
-}
+#[derive(Clone)]
+pub struct WithStandIn(Arc<Shared>);
 
 struct Shared {
     first: Phrases<Arc<dyn Synthesiser>>,
+    second: Phrases<Arc<dyn Synthesiser>>,
+    second_name: &'static str,
     standing: Mutex<Standing>,
+}
+
+/// What speaks one reply: in one voice, as far as that can still be had.
+struct Reply {
+    engines: WithStandIn,
+    /// Whether the second engine has spoken a part of it.
+    second_has_it: AtomicBool,
 }
 
 /// How the first engine is.
@@ -38,6 +45,7 @@ struct Standing {
     is_tried: bool,
 }
 
+#[derive(Clone, Copy)]
 enum Turn {
     First,
     Second { try_first: bool },
@@ -46,41 +54,17 @@ enum Turn {
 impl WithStandIn {
     /// `first` as long as it works, and otherwise `second`, which people know by this name. Of what each has spoken, `bytes_max` bytes are kept.
     pub fn new(first: Arc<dyn Synthesiser>, second: Arc<dyn Synthesiser>, second_name: &'static str, bytes_max: usize) -> Self {
-        let shared = Shared { first: Phrases::new(first, bytes_max), standing: Mutex::default() };
-        Self { shared: Arc::new(shared), second: Phrases::new(second, bytes_max), second_name }
+        let [first, second] = [first, second].map(|engine| Phrases::new(engine, bytes_max));
+        Self(Arc::new(Shared { first, second, second_name, standing: Mutex::default() }))
     }
 
-    async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        match self.shared.turn() {
-            Turn::First => {}
-            Turn::Second { try_first } => {
-                if try_first {
-                    self.try_first(utterance.clone());
-                }
-                return self.second.synthesise(utterance).await;
-            }
-        }
-        if let Some(audio) = self.shared.first.find(utterance) {
-            return Ok(audio);
-        }
-        let began = Instant::now();
-        match self.shared.first.synthesise(utterance).await {
-            Ok(audio) => {
-                self.shared.works_since(began);
-                Ok(audio)
-            }
-            // The text is to blame, whoever reads it.
-            Err(error @ (SpeechError::NothingToSay | SpeechError::TextTooLong { .. })) => Err(error),
-            Err(error) => {
-                self.shared.failed(&error);
-                self.second.synthesise(utterance).await
-            }
-        }
+    fn one_reply(&self) -> Reply {
+        Reply { engines: self.clone(), second_has_it: AtomicBool::new(false) }
     }
 
     /// Tries whether the first engine speaks again. Nobody waits for it.
     fn try_first(&self, utterance: Utterance) {
-        let trial = Trial(Arc::clone(&self.shared));
+        let trial = Trial(Arc::clone(&self.0));
         tokio::spawn(async move {
             let began = Instant::now();
             // Not what it has spoken before: that would prove nothing.
@@ -92,14 +76,71 @@ impl WithStandIn {
     }
 }
 
+impl Reply {
+    async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let shared = &self.engines.0;
+        let turn = shared.turn();
+        if let Turn::Second { try_first: true } = turn {
+            self.engines.try_first(utterance.clone());
+        }
+        let spoken = match turn {
+            Turn::First if !self.second_has_it.load(Ordering::Relaxed) => self.first_speaks(utterance).await?,
+            Turn::First | Turn::Second { .. } => None,
+        };
+        match spoken {
+            // A clause of the reply that was asked for at the same time may have gone to the second meanwhile.
+            Some(audio) if !self.second_has_it.load(Ordering::Relaxed) => Ok(audio),
+            _ => {
+                self.second_has_it.store(true, Ordering::Relaxed);
+                shared.second.synthesise(utterance).await
+            }
+        }
+    }
+
+    /// What the first engine makes of it; none where somebody else has to speak.
+    async fn first_speaks(&self, utterance: &Utterance) -> Result<Option<SpeechAudio>, SpeechError> {
+        let shared = &self.engines.0;
+        if let Some(audio) = shared.first.find(utterance) {
+            return Ok(Some(audio));
+        }
+        let began = Instant::now();
+        match shared.first.synthesise(utterance).await {
+            Ok(audio) => {
+                shared.works_since(began);
+                Ok(Some(audio))
+            }
+            // The text is to blame, whoever reads it.
+            Err(error @ (SpeechError::NothingToSay | SpeechError::TextTooLong { .. })) => Err(error),
+            Err(error) => {
+                shared.failed(&error);
+                Ok(None)
+            }
+        }
+    }
+}
+
 impl Synthesiser for WithStandIn {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(async move { self.one_reply().speak(utterance).await })
+    }
+
+    fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
+        Some(Arc::new(self.one_reply()))
+    }
+
+    fn impaired(&self) -> Option<String> {
+        let problem = self.0.lock().problem.clone()?;
+        Some(format!("{problem}; until it works, {} speaks", self.0.second_name))
+    }
+}
+
+impl Synthesiser for Reply {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         Box::pin(self.speak(utterance))
     }
 
     fn impaired(&self) -> Option<String> {
-        let problem = self.shared.lock().problem.clone()?;
-        Some(format!("{problem}; until it works, {} speaks", self.second_name))
+        self.engines.impaired()
     }
 }
 
