@@ -175,7 +175,7 @@ fn unknown_placeholder(argument: &str) -> Option<String> {
     let mut rest = argument;
     while let Some((_, from)) = rest.split_once('{') {
         rest = from;
-        let Some((name, _)) = from.split_once('}') else { return None };
+        let (name, _) = from.split_once('}')?;
         let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         if is_name && !PLACEHOLDERS.contains(&name) {
             return Some(format!("{{{name}}}"));
