@@ -13,8 +13,8 @@ use tracing::{Instrument, Span, debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
 use crate::cognition::models::realtime::session::{Said, Setup};
-use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
 use crate::cognition::models::realtime::{Link, LinkHandle, News, Told, Totals};
+use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
     AudioFormat, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output, OutputKind,
     caller_audio,

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use recado::cognition::models::realtime::session::{Said, Setup};
-use recado::cognition::models::realtime::transport::{Endpoint, TransportError};
 use recado::cognition::models::realtime::{Link, News, Told, Totals};
+use recado::cognition::models::transport::{Endpoint, TransportError};
 use recado::cognition::models::{Command, Output};
 use recado::config::{Realtime, Tool};
 use recado_core::conversation::effect::Cause;

@@ -13,7 +13,7 @@ use self::audio::spoken;
 pub use self::report::CloudReport;
 use self::talk::Talk;
 use crate::cognition::models::realtime::session::Setup;
-use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
+use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::config::Config;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;

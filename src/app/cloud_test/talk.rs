@@ -13,8 +13,8 @@ use super::audio::Sentence;
 use super::report::{Fault, Step, Talked, Works};
 use super::words;
 use crate::cognition::models::realtime::session::{RenderId, Said, Setup};
-use crate::cognition::models::realtime::transport::Endpoint;
 use crate::cognition::models::realtime::{Link, News, Told};
+use crate::cognition::models::transport::Endpoint;
 use crate::cognition::models::{Command, Output};
 use crate::config::{Realtime, TurnDetection};
 

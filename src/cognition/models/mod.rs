@@ -11,6 +11,7 @@ mod audio;
 mod port;
 pub mod realtime;
 mod scripted;
+pub mod transport;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind};

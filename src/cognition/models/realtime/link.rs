@@ -11,9 +11,9 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
 use super::session::{Action, Input, RenderId, Said, Session, Setup};
-use super::transport::{Backoff, Connection, Endpoint, Incoming, TransportError};
-use super::wire::{ClientEvent, RateLimit, Usage};
+use super::wire::{ClientEvent, RateLimit, ServerEvent, Usage};
 use crate::cognition::models::port::{Command, CommandRefused, Output};
+use crate::cognition::models::transport::{Backoff, Connection, Endpoint, Incoming, TransportError};
 
 /// A session that is held, over as many connections as it takes.
 #[derive(Debug)]
@@ -127,8 +127,8 @@ enum Line {
     Waiting {
         until: Instant,
     },
-    Connecting(Pin<Box<dyn Future<Output = Result<Connection, TransportError>> + Send>>),
-    Up(Connection),
+    Connecting(Pin<Box<dyn Future<Output = Result<Connection<ServerEvent>, TransportError>> + Send>>),
+    Up(Connection<ServerEvent>),
     /// There will be none.
     Never,
 }
@@ -136,8 +136,8 @@ enum Line {
 /// What happened to the connection.
 enum Event {
     Due,
-    Connected(Result<Connection, TransportError>),
-    Incoming(Incoming),
+    Connected(Result<Connection<ServerEvent>, TransportError>),
+    Incoming(Incoming<ServerEvent>),
 }
 
 impl Line {

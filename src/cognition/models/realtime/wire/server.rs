@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
+use crate::cognition::models::transport::ServerMessage;
 use crate::cognition::tools::bounded_text;
 
 /// An event of the service, as far as it is used. What belongs to a response names it.
@@ -327,9 +328,16 @@ impl ServerEvent {
     pub fn read(text: &str) -> Result<Self, Unreadable> {
         serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
     }
+}
 
-    /// The same, with `secret` taken out of what the service complains of in its own words.
-    pub fn hiding(mut self, secret: &str) -> Self {
+impl ServerMessage for ServerEvent {
+    type Unreadable = Unreadable;
+
+    fn read(text: &str) -> Result<Option<Self>, Unreadable> {
+        Self::read(text).map(|event| (event != Self::Ignored).then_some(event))
+    }
+
+    fn hiding(mut self, secret: &str) -> Self {
         let fault = match &mut self {
             Self::Error { error } => Some(error),
             Self::ResponseDone { response } => response.status_details.error.as_mut(),
