@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
-use crate::cognition::models::realtime::session::{Said, Setup};
+use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Link, LinkHandle, News, Told, Totals};
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
@@ -80,7 +80,7 @@ impl Model for RealtimeModel {
     fn open(&self, _opening: Opening) -> ModelSession {
         let (heard, hears) = caller_audio();
         let (session, commands, said) = ModelSession::new(Some(heard));
-        let Link { handle, news } = Link::open(self.endpoint.clone(), Arc::clone(&self.setup));
+        let Link { handle, news } = Link::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)));
         let passing = Passing { handle, coder: self.coder.clone(), pending: VecDeque::new(), frames_lost: 0 };
         // What it logs is about the call that it is opened for.
         tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));

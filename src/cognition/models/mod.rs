@@ -8,6 +8,7 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+pub mod link;
 mod port;
 pub mod realtime;
 mod scripted;
