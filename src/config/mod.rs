@@ -8,6 +8,7 @@
 mod check;
 mod cloud;
 mod decode;
+pub mod endpoint;
 mod file;
 mod gate;
 mod hand_off;
@@ -38,7 +39,8 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use cloud::{Cloud, CloudAudio, KeyHeader, Realtime, TurnDetection};
+pub use cloud::{Cloud, CloudAudio, Realtime, TurnDetection};
+pub use endpoint::KeyHeader;
 pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;

@@ -7,6 +7,7 @@ use recado_core::policy::WhenUnheard;
 use serde::Deserialize;
 
 use super::check::Checker;
+use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
@@ -77,8 +78,7 @@ impl Config {
             hand_off.secret_file = credential(&hand_off.secret_file);
         }
         if let Some(realtime) = &mut self.cloud.realtime {
-            realtime.ca_file = realtime.ca_file.as_ref().map(|file| base.join(file));
-            realtime.key_file = realtime.key_file.as_ref().map(credential);
+            endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
     }
 
