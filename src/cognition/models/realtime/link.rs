@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until};
 use super::session::{Action, Input, RenderId, Said, Session, Setup};
 use super::transport::{Backoff, Connection, Endpoint, Incoming, TransportError};
 use super::wire::{ClientEvent, RateLimit, Usage};
-use crate::cognition::models::port::{Command, CommandRefused, Output};
+use crate::cognition::models::port::{Command, CommandRefused};
 
 /// A session that is held, over as many connections as it takes.
 #[derive(Debug)]
@@ -192,7 +192,7 @@ impl Holding {
         let input = match told {
             Told::Command(command) => {
                 if let Command::CancelResponse { response } = command {
-                    self.pending.retain(|news| !is_audio_of(news, response));
+                    self.pending.retain(|news| !is_speech_of(news, response));
                 }
                 Input::Command(command)
             }
@@ -263,8 +263,8 @@ impl Holding {
     }
 }
 
-fn is_audio_of(news: &News, response: ResponseId) -> bool {
-    matches!(news, News::Said(Said::Output(Output::Audio { response: of, .. })) if *of == response)
+fn is_speech_of(news: &News, response: ResponseId) -> bool {
+    matches!(news, News::Said(Said::Output(output)) if output.is_speech_of(response))
 }
 
 /// Five seconds of the caller's audio.
