@@ -6,7 +6,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use recado_core::ResponseId;
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, info, warn};
@@ -143,7 +142,7 @@ impl Passing {
 
     fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
         if let Command::CancelResponse { response } = command {
-            self.pending.retain(|output| !is_audio_of(output, response));
+            self.pending.retain(|output| !output.is_speech_of(response));
         }
         self.handle.tell(Told::Command(command))
     }
@@ -190,10 +189,6 @@ fn ended(totals: &Totals, frames_lost: u64, hears: &CallerAudio) {
         frames_lost = frames_lost.saturating_add(hears.dropped()),
         "the speech model's session has ended"
     );
-}
-
-fn is_audio_of(output: &Output, of: ResponseId) -> bool {
-    matches!(output, Output::Audio { response, .. } if *response == of)
 }
 
 /// What a model is told of its task, where `model.instructions` says nothing else.
