@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use recado_core::ResponseId;
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, info, warn};
@@ -121,7 +120,7 @@ impl<S: SpeechSession> Passing<S> {
 
     fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
         if let Command::CancelResponse { response } = command {
-            self.pending.retain(|output| !is_audio_of(output, response));
+            self.pending.retain(|output| !output.is_speech_of(response));
         }
         self.handle.tell(S::command(command))
     }
@@ -150,10 +149,6 @@ fn output<S: SpeechSession>(news: News<S::Said, S::Totals>) -> Option<Output> {
         News::Ended(_) => {}
     }
     None
-}
-
-fn is_audio_of(output: &Output, of: ResponseId) -> bool {
-    matches!(output, Output::Audio { response, .. } if *response == of)
 }
 
 /// What a model is told of its task, where `model.instructions` says nothing else.

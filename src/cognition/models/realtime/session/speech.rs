@@ -1,7 +1,6 @@
 //! What a response says: its words in clauses, its audio after them, and how much of it came, which bounds what can have been heard.
 
 use recado_core::ResponseId;
-use recado_core::conversation::input::{Content, ModelEvent};
 
 use super::outbox::About;
 use super::{Said, Session};
@@ -39,7 +38,7 @@ struct Words {
 
 /// What is to be said, in order.
 enum Piece {
-    Clause(String),
+    Words(String),
     Audio(Vec<u8>),
 }
 
@@ -105,7 +104,7 @@ impl Words {
         let rest = self.pending.split_off(end);
         let clause = std::mem::replace(&mut self.pending, rest);
         if !clause.trim().is_empty() {
-            pieces.push(Piece::Clause(clause));
+            pieces.push(Piece::Words(clause));
             self.release(pieces);
         }
     }
@@ -180,13 +179,10 @@ impl Session {
 
     fn say_pieces(&mut self, response: ResponseId, pieces: Vec<Piece>) {
         for piece in pieces {
-            match piece {
-                Piece::Clause(text) => {
-                    let content = Content::Text { text, language: self.language() };
-                    self.say_event(ModelEvent::Clause { response, content });
-                }
-                Piece::Audio(bytes) => self.outbox.say(Said::Output(Output::Audio { response, bytes })),
-            }
+            self.outbox.say(Said::Output(match piece {
+                Piece::Words(text) => Output::Words { response, text },
+                Piece::Audio(bytes) => Output::Audio { response, bytes },
+            }));
         }
     }
 
@@ -243,7 +239,7 @@ mod tests {
         pieces
             .into_iter()
             .map(|piece| match piece {
-                Piece::Clause(text) => text,
+                Piece::Words(text) => text,
                 Piece::Audio(bytes) => format!("<{}>", bytes.len()),
             })
             .collect()
