@@ -16,6 +16,7 @@ mod prepare;
 mod realtime_model;
 mod run;
 mod running;
+mod speech_model;
 mod switchboard;
 mod upkeep;
 mod watch;
@@ -25,8 +26,9 @@ pub use cloud_test::{CloudReport, CloudTestError, cloud_test};
 pub use doctor::{Diagnosis, doctor};
 pub use pending::{PendingError, pending};
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
-pub use realtime_model::{RealtimeModel, RealtimeModelError};
+pub use realtime_model::RealtimeModel;
 pub use run::{AppError, run};
+pub use speech_model::SpeechModelError;
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

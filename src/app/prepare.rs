@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use super::realtime_model::{RealtimeModel, RealtimeModelError};
+use super::realtime_model::RealtimeModel;
+use super::speech_model::SpeechModelError;
 use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
@@ -57,7 +58,7 @@ pub enum CheckError {
         /// The configuration file.
         file: String,
         /// What is wrong.
-        error: Box<RealtimeModelError>,
+        error: Box<SpeechModelError>,
     },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
@@ -101,10 +102,15 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
     match config.model.kind {
         ModelKind::Scripted => scripted(schemas, &config.model.dialogue),
-        ModelKind::Realtime => match RealtimeModel::new(config) {
-            Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
-            Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
-        },
+        ModelKind::Realtime => service(schemas, RealtimeModel::new(config), file),
+    }
+}
+
+/// A box whose calls a service leads.
+fn service<M: Model + 'static>(schemas: Schemas, model: Result<M, SpeechModelError>, file: &str) -> Result<Prepared, CheckError> {
+    match model {
+        Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
+        Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
     }
 }
 

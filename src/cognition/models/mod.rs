@@ -8,11 +8,14 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod json;
 pub mod link;
+mod notes;
 mod port;
 pub mod realtime;
 mod scripted;
 pub mod transport;
+mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind};

@@ -209,7 +209,7 @@ impl link::Session for Session {
         match said {
             Said::Ready => Meaning::Ready,
             Said::Refused(_) => Meaning::Refused,
-            Said::Output(Output::Audio { response, .. } | Output::Words { response, .. }) => Meaning::Speech(*response),
+            Said::Output(Output::Words { response, .. } | Output::Audio { response, .. }) => Meaning::Speech(*response),
             _ => Meaning::Other,
         }
     }
