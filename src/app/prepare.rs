@@ -4,14 +4,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use super::engines::engine;
 use super::realtime_model::RealtimeModel;
 use super::speech_model::SpeechModelError;
 use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
-use crate::surface::speech::{SpeechAudio, SpeechError, wav};
+use crate::surface::speech::http::SpeechServiceError;
+use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
 /// A configuration that a box can start with.
 #[derive(Debug)]
@@ -60,6 +63,14 @@ pub enum CheckError {
         /// What is wrong.
         error: Box<SpeechModelError>,
     },
+    /// The service that is to speak can't be used as it is configured: correct what is named.
+    #[error("{file}: {error}")]
+    Speech {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: SpeechServiceError,
+    },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
     Recording {
@@ -78,6 +89,8 @@ pub struct Prepared {
     pub schemas: Schemas,
     /// What leads the calls.
     pub model: Box<dyn Model>,
+    /// What speaks.
+    pub engine: Arc<dyn Synthesiser>,
     /// The dialogue's recordings, by name.
     pub prompts: BTreeMap<String, SpeechAudio>,
 }
@@ -100,22 +113,28 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
 /// The first thing that is wrong.
 pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
+    let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     match config.model.kind {
-        ModelKind::Scripted => scripted(schemas, &config.model.dialogue),
-        ModelKind::Realtime => service(schemas, RealtimeModel::new(config), file),
+        ModelKind::Scripted => scripted(schemas, engine, &config.model.dialogue),
+        ModelKind::Realtime => service(schemas, engine, RealtimeModel::new(config), file),
     }
 }
 
 /// A box whose calls a service leads.
-fn service<M: Model + 'static>(schemas: Schemas, model: Result<M, SpeechModelError>, file: &str) -> Result<Prepared, CheckError> {
+fn service<M: Model + 'static>(
+    schemas: Schemas,
+    engine: Arc<dyn Synthesiser>,
+    model: Result<M, SpeechModelError>,
+    file: &str,
+) -> Result<Prepared, CheckError> {
     match model {
-        Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
+        Ok(model) => Ok(Prepared { schemas, model: Box::new(model), engine, prompts: BTreeMap::new() }),
         Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
     }
 }
 
 /// A box that follows the dialogue in the file `path`.
-fn scripted(schemas: Schemas, path: &Path) -> Result<Prepared, CheckError> {
+fn scripted(schemas: Schemas, engine: Arc<dyn Synthesiser>, path: &Path) -> Result<Prepared, CheckError> {
     let file = path.display().to_string();
     let text = match read_text(path, DIALOGUE_BYTES_MAX) {
         Ok(text) => text,
@@ -133,7 +152,7 @@ fn scripted(schemas: Schemas, path: &Path) -> Result<Prepared, CheckError> {
             Err(error) => return Err(CheckError::Recording { file, prompt: name.clone(), error }),
         };
     }
-    Ok(Prepared { schemas, model: Box::new(Scripted::new(dialogue)), prompts })
+    Ok(Prepared { schemas, model: Box::new(Scripted::new(dialogue)), engine, prompts })
 }
 
 /// An engine that takes longer to look for a voice hangs.

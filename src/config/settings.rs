@@ -80,6 +80,12 @@ impl Config {
         if let Some(realtime) = &mut self.cloud.realtime {
             endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
+        if let Some(speech) = &mut self.cloud.speech {
+            endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
+        }
+        if let Some(piper) = &mut self.speech.piper {
+            piper.models.resolve(base);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -88,11 +94,14 @@ impl Config {
         self.sip.check(checker);
         self.media.check(checker, &self.sip, &self.http);
         self.listen.check(checker);
-        self.speech.check(checker);
+        self.speech.check(checker, self.this_box.language, &self.cloud);
         self.gate.check(checker);
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(speech) = &self.cloud.speech {
+            speech.check(checker, self.this_box.language);
         }
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {

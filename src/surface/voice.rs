@@ -31,7 +31,7 @@ pub struct Speaker {
 /// What is wrong with what the box speaks with, in sentences that say what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeechState {
-    /// The engine, if it did not work the last time.
+    /// The engine, if it did not work the last time, or another one stood in for it.
     pub engine: Option<String>,
     /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
     pub voices: BTreeMap<Language, String>,
@@ -70,7 +70,7 @@ impl Speaker {
             audio = self.engine.synthesise(&in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => None,
+            Ok(_) => self.engine.impaired(),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
