@@ -3,10 +3,12 @@
 
 mod calls;
 mod command;
+mod conflicts;
 mod link;
 mod model;
 mod scenarios;
 mod secure;
 mod service;
+mod stage;
 mod talker;
 mod validator;
