@@ -4,6 +4,7 @@
 mod calls;
 mod command;
 mod conflicts;
+mod counterpart;
 mod link;
 mod model;
 mod scenarios;
