@@ -3,10 +3,13 @@
 
 mod calls;
 mod command;
+mod conflicts;
+mod counterpart;
 mod link;
 mod model;
 mod scenarios;
 mod secure;
 mod service;
+mod stage;
 mod talker;
 mod validator;
