@@ -11,12 +11,13 @@ use tokio::sync::mpsc;
 use tracing::{Instrument, Span, debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
+use super::services::Services;
 use crate::cognition::models::realtime::session::{Said, Setup};
 use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
 use crate::cognition::models::realtime::{Link, LinkHandle, News, Told, Totals};
 use crate::cognition::models::{
-    AudioFormat, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output, OutputKind,
-    caller_audio,
+    AudioFormat, Availability, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output,
+    OutputKind, caller_audio,
 };
 use crate::cognition::tools::ToolError;
 use crate::config::Config;
@@ -29,6 +30,7 @@ pub struct RealtimeModel {
     setup: Arc<Setup>,
     speech: AudioFormat,
     coder: Coder,
+    services: Services,
 }
 
 /// Why calls can't be led by the service that is configured.
@@ -59,7 +61,31 @@ impl RealtimeModel {
         let language = service.language.unwrap_or(config.this_box.language);
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, language, instructions, &config.tools)?;
-        Ok(Self { endpoint, setup: Arc::new(setup), speech: speech_format(service.format), coder: Coder::new(service.format)? })
+        let (speech, coder) = (speech_format(service.format), Coder::new(service.format)?);
+        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder, services: Services::new() })
+    }
+
+    /// How the service stands, and what it took.
+    pub(super) fn services(&self) -> Services {
+        self.services.clone()
+    }
+
+    /// Whether a session can be had of the service now: one is opened, and closed when it is set.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub(super) async fn look(&self) -> Result<(), String> {
+        let mut link = Link::open(self.endpoint.clone(), Arc::clone(&self.setup));
+        while let Some(news) = link.news.recv().await {
+            match news {
+                News::Said(Said::Ready) => return Ok(()),
+                News::Said(Said::Refused(fault)) => return Err(fault.words()),
+                News::Disconnected { error, .. } => return Err(error.to_string()),
+                News::Reconnecting { reason } => return Err(reason),
+                News::Connected | News::Said(_) | News::Ended(_) => {}
+            }
+        }
+        Err("the session has ended".to_owned())
     }
 }
 
@@ -80,7 +106,14 @@ impl Model for RealtimeModel {
         let (heard, hears) = caller_audio();
         let (session, commands, said) = ModelSession::new(Some(heard));
         let Link { handle, news } = Link::open(self.endpoint.clone(), Arc::clone(&self.setup));
-        let passing = Passing { handle, coder: self.coder.clone(), pending: VecDeque::new(), frames_lost: 0 };
+        let passing = Passing {
+            handle,
+            coder: self.coder.clone(),
+            pending: VecDeque::new(),
+            frames_lost: 0,
+            services: self.services.clone(),
+            was_ready: false,
+        };
         // What it logs is about the call that it is opened for.
         tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
         session
@@ -95,6 +128,9 @@ struct Passing {
     pending: VecDeque<Output>,
     /// Frames of the caller that the session had no room for.
     frames_lost: u64,
+    services: Services,
+    /// Whether the service was ready on its last connection.
+    was_ready: bool,
 }
 
 impl Passing {
@@ -124,7 +160,7 @@ impl Passing {
                 // Where the call takes nothing, nothing more is taken of the session, which then reads no more.
                 what = news.recv(), if self.pending.len() < PENDING_MAX => match what {
                     Some(News::Ended(totals)) => return ended(&totals, self.frames_lost, &hears),
-                    Some(what) => self.pending.extend(output(what)),
+                    Some(what) => self.news(what),
                     None => return,
                 },
             }
@@ -145,6 +181,34 @@ impl Passing {
             self.pending.retain(|output| !output.is_speech_of(response));
         }
         self.handle.tell(Told::Command(command))
+    }
+
+    fn news(&mut self, news: News) {
+        if let Some(availability) = self.availability(&news) {
+            self.services.stands(&availability);
+            self.pending.push_back(Output::Availability(availability));
+        }
+        self.pending.extend(output(news));
+    }
+
+    /// How the service stands by the news, where they change it.
+    fn availability(&mut self, news: &News) -> Option<Availability> {
+        Some(match news {
+            News::Said(Said::Ready) => {
+                self.was_ready = true;
+                Availability::Ready
+            }
+            News::Said(Said::Refused(fault)) => Availability::Away { reason: fault.words() },
+            News::Disconnected { again_in: Some(_), .. } | News::Reconnecting { .. } if self.was_ready => {
+                // One that stood is soon replaced, or it is known that it is not.
+                self.was_ready = false;
+                self.services.reconnected();
+                Availability::Connecting
+            }
+            News::Disconnected { error, .. } => Availability::Away { reason: error.to_string() },
+            News::Reconnecting { reason } => Availability::Away { reason: reason.clone() },
+            News::Connected | News::Said(_) | News::Ended(_) => return None,
+        })
     }
 
     fn hear(&mut self, frame: &CallerFrame) {

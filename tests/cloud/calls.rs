@@ -131,7 +131,7 @@ async fn a_caller_who_breaks_in_is_listened_to_and_the_model_remembers_what_was_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_service_is_away_the_call_is_answered_excused_and_told_what_is_owed() {
+async fn where_the_service_is_away_the_call_is_answered_told_what_is_owed_and_takes_a_message() {
     if !speaks() {
         return;
     }
@@ -155,25 +155,28 @@ async fn where_the_service_is_away_the_call_is_answered_excused_and_told_what_is
     patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
     hears_to_the_end(&caller).await;
     let (_, ear) = caller.hang_up().await.unwrap();
-    let sorry = Settings::default().say_no_answer.en.expect("words");
     assert_eq!(ear.find(&spoken(CLOSING).await).len(), 1, "what is owed is told all the same");
     // It is said in sentences.
+    for said in [AWAY, "You can leave a message now.", "Your message is kept."] {
+        assert_eq!(ear.find(&spoken(said).await).len(), 1, "{said}");
+    }
+    let sorry = Settings::default().say_no_answer.en.expect("words");
     let first = sorry.split_inclusive('.').next().expect("a sentence");
-    assert_eq!(ear.find(&spoken(first).await).len(), 1, "{first}");
+    assert_eq!(ear.find(&spoken(first).await).len(), 0, "the caller is not left with an excuse");
     assert!(boxed.runs());
     boxed.log.seen_times("the call to be settled", 2, |line| line["message"] == "call settled").await.unwrap();
     assert_eq!(states(&stage.history()), [DeliveryState::Spoken]);
 }
 
 /// A box's folder, and the tools' service.
-struct Stage {
-    folder: TempDir,
-    tools: Tools,
+pub(super) struct Stage {
+    pub(super) folder: TempDir,
+    pub(super) tools: Tools,
 }
 
 impl Stage {
     /// For a box whose calls the service at `url` leads; `more` are further settings of it.
-    async fn set(url: &str, more: &str) -> Self {
+    pub(super) async fn set(url: &str, more: &str) -> Self {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) * 100;
         let (folder, tools) = (tempfile::tempdir().unwrap(), Tools::start(|_, _| Manner::Accepts).await.unwrap());
@@ -191,27 +194,27 @@ impl Stage {
         Self { folder, tools }
     }
 
-    async fn box_runs(&self) -> BoxProcess {
+    pub(super) async fn box_runs(&self) -> BoxProcess {
         let program = Path::new(env!("CARGO_BIN_EXE_recado"));
         BoxProcess::start(program, &self.folder.path().join("recado.toml"), |_| ()).await.unwrap()
     }
 
-    fn history(&self) -> History {
+    pub(super) fn history(&self) -> History {
         Reader::open(&self.folder.path().join("data").join(recado::config::STORE_FILE)).unwrap().history().unwrap()
     }
 }
 
-fn replies(replies: &[Reply]) -> Conduct {
+pub(super) fn replies(replies: &[Reply]) -> Conduct {
     Conduct { replies: replies.iter().cloned().collect(), ..Conduct::default() }
 }
 
 /// The events of a type.
-fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+pub(super) fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["type"] == kind)
 }
 
 /// Something is heard, and then nothing for a while.
-async fn hears_to_the_end(caller: &Caller) {
+pub(super) async fn hears_to_the_end(caller: &Caller) {
     patiently("the box to speak", caller.line.hears_voice(250)).await.unwrap();
     patiently("the box to have spoken", caller.line.hears_silence(900)).await.unwrap();
 }
@@ -228,25 +231,25 @@ fn audio(sent: &[Value], format: &str) -> Vec<i16> {
     bytes.iter().map(|octet| Codec::Pcmu.decode_sample(*octet)).collect()
 }
 
-fn loud(samples: &[i16]) -> bool {
+pub(super) fn loud(samples: &[i16]) -> bool {
     samples.iter().map(|sample| i64::from(*sample).pow(2)).sum::<i64>() > 500_i64.pow(2) * samples.len() as i64
 }
 
-fn states(history: &History) -> Vec<DeliveryState> {
+pub(super) fn states(history: &History) -> Vec<DeliveryState> {
     history.deliveries.iter().map(|delivery| delivery.state).collect()
 }
 
 /// What the caller says.
-fn speech(name: &str) -> Vec<i16> {
+pub(super) fn speech(name: &str) -> Vec<i16> {
     wav::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/demo/speech/en/{name}.wav"))).unwrap().to_vec()
 }
 
 /// How the box says this.
-async fn spoken(text: &str) -> Vec<i16> {
+pub(super) async fn spoken(text: &str) -> Vec<i16> {
     EspeakNg::default().synthesise(&Utterance::new(text, Language::En)).await.unwrap().samples_8khz.to_vec()
 }
 
-fn speaks() -> bool {
+pub(super) fn speaks() -> bool {
     let speaks = Command::new("espeak-ng").arg("--version").output().is_ok();
     if !speaks {
         println!("skipped: espeak-ng is not installed");
@@ -254,11 +257,14 @@ fn speaks() -> bool {
     speaks
 }
 
-const GREETING: &str = "Good morning, this is the kitchen. What may we cook for you today? ";
-const ANSWER: &str = "That is a fine choice, and it takes no time. ";
-const ACCEPTED: &str = "I am on it, please go on.";
-const NUMBER: &str = "four seven two nine";
-const CLOSING: &str = "The number of your order is four seven two nine.";
+pub(super) const GREETING: &str = "Good morning, this is the kitchen. What may we cook for you today? ";
+pub(super) const ANSWER: &str = "That is a fine choice, and it takes no time. ";
+pub(super) const ACCEPTED: &str = "I am on it, please go on.";
+pub(super) const NUMBER: &str = "four seven two nine";
+pub(super) const CLOSING: &str = "The number of your order is four seven two nine.";
+/// What the box says of a service that is away, or was lost, where nothing else is set.
+pub(super) const AWAY: &str = "The assistant can't answer just now.";
+pub(super) const LOST: &str = "I have lost the line to the assistant.";
 
 /// Below the ports that the system gives away, and above those of the other tests: a hundred for each box.
 const RTP_FIRST: u16 = 30_000;
