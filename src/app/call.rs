@@ -15,8 +15,9 @@ use tracing::{Instrument, debug, info, info_span, warn};
 use super::clock::Clock;
 use super::ledger_task::FromCalls;
 use super::model_speech::ModelSpeech;
+use super::services::Services;
 use super::switchboard::HangUp;
-use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::{Command, Model, ModelSession, Opening, Output};
 use crate::cognition::tools::Schemas;
 use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
 use crate::surface::speech::clauses;
@@ -37,6 +38,7 @@ pub struct House {
     pub to_ledger: mpsc::Sender<FromCalls>,
     pub measures: Measures,
     pub traces: Traces,
+    pub services: Services,
 }
 
 /// A call that is up.
@@ -161,7 +163,7 @@ async fn run_in_span(house: &House, call: Call) {
                 }
                 None
             }
-            output = next_output(&mut running.model) => { running.said(output, &capabilities).await; None }
+            output = ModelSession::next(&mut running.model) => { running.said(output).await; None }
             () = super::sleep_until(deadline) => Some(Input::Wake),
             () = &mut ends, if !over => {
                 info!(call_ms_max = house.call_ms_max, "the call has lasted as long as it may");
@@ -227,20 +229,15 @@ impl Running<'_> {
     }
 
     /// What the model said. Its clauses are split, so that the first is heard while the next are rendered; its own speech is cut into pieces.
-    async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {
-        if let Some(Output::Event(event)) = &output
-            && !matches!(event, ModelEvent::Clause { .. })
+    async fn said(&mut self, output: Option<Output>) {
+        if let Some(Output::Event(_)) = &output
             && let Some((response, piece)) = self.speech.end()
         {
             // It comes before what follows.
             self.say_piece(response, piece).await;
         }
         match output {
-            Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, .. } }))
-                if matches!(capabilities.output, OutputKind::Audio(_)) =>
-            {
-                self.speech.words(response, &text, self.voice.codec());
-            }
+            Some(Output::Words { response, text }) => self.speech.words(response, &text, self.voice.codec()),
             Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } })) => {
                 for clause in clauses(&text) {
                     let content = Content::Text { text: clause.to_owned(), language };
@@ -262,6 +259,13 @@ impl Running<'_> {
                     self.say_piece(response, piece).await;
                 }
             }
+            Some(Output::TakenOver { response, reason }) => {
+                warn!(response_id = %response, reason, "the response is given by the dialogue that stands by");
+                self.house.services.taken_over();
+            }
+            Some(Output::TakesMessage(takes)) => debug!(takes, "what the caller says is a message"),
+            // Whoever knows the service says it.
+            Some(Output::Availability(_)) => {}
             None => {
                 warn!("the model has ended its session");
                 self.model = None;
@@ -367,13 +371,6 @@ impl Running<'_> {
 async fn next_frame(hearing: &mut Option<Hearing>) -> Option<CallerFrame> {
     match hearing {
         Some(hearing) => hearing.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_output(model: &mut Option<ModelSession>) -> Option<Output> {
-    match model {
-        Some(session) => session.outputs.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -22,12 +22,13 @@ use super::engines::{self, PROBE};
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
+use super::services::LOOK_AGAIN;
 use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
-use crate::config::{Config, Trace, TraceMode};
+use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
@@ -109,7 +110,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let Prepared { schemas, model, engine, prompts } = prepare(config, file)?;
+    let Prepared { schemas, model, engine, prompts, services, service, messages } = prepare(config, file, &health)?;
     let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
     let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
 
@@ -200,6 +201,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         to_ledger,
         measures: measures.clone(),
         traces,
+        services: services.clone(),
     });
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
@@ -236,9 +238,19 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
     let looking = upkeep::Looking::default();
     beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew, looking.clone()));
+    if let Some(messages) = messages {
+        beside.spawn(messages.follow_room());
+    }
+    if let Some(service) = service {
+        let instead = if config.standby.enabled { BY_DIALOGUE } else { BY_NOBODY };
+        beside.spawn(services.clone().show(service.table, instead, health.clone(), measures.clone()));
+        if config.standby.watch {
+            beside.spawn(async move { services.watch(|| (service.look)(), LOOK_AGAIN).await });
+        }
+    }
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
-    beside.spawn(warm_up(engines::languages(config), acceptances(config), speaker));
+    beside.spawn(warm_up(engines::languages(config), said_at_once(config), speaker));
 
     let ended = tokio::select! {
         () = &mut stop => Ok(Ended::Told),
@@ -316,8 +328,12 @@ fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Mea
     }
 }
 
-fn acceptances(config: &Config) -> Vec<String> {
-    config.tools.iter().filter_map(|tool| tool.say_accepted.text(config.this_box.language)).map(str::to_owned).collect()
+/// What the box says at once: what was accepted, and that the service that leads calls is away.
+fn said_at_once(config: &Config) -> Vec<String> {
+    let accepted = config.tools.iter().map(|tool| &tool.say_accepted);
+    let standby = [&config.standby.say_away, &config.standby.say_lost];
+    let standby = standby.into_iter().filter(|_| config.standby.enabled && config.model.kind == ModelKind::Realtime);
+    standby.chain(accepted).filter_map(|words| words.text(config.this_box.language)).map(str::to_owned).collect()
 }
 
 /// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
@@ -433,3 +449,7 @@ const CALLBACKS_MAX: usize = 256;
 
 /// How long a callback's sender waits for its result to be durable. A card stalls for half a second now and then.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+
+/// What health says of calls while the service that leads them is away.
+const BY_DIALOGUE: &str = "calls are answered by the local dialogue";
+const BY_NOBODY: &str = "callers are asked to say again what they want";

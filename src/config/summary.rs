@@ -34,7 +34,16 @@ impl Display for Summary<'_> {
         let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
         match (config.model.kind, &service) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (ModelKind::Realtime, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
+            (ModelKind::Realtime, Some((model, url))) => {
+                writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
+                match (&config.standby.dialogue, config.standby.enabled) {
+                    (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
+                    (None, true) => {
+                        writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())?
+                    }
+                    (_, false) => writeln!(f, "While it is away, nothing takes its place.")?,
+                }
+            }
             // That is an error, and no box starts with it.
             (ModelKind::Realtime, None) => {}
         }

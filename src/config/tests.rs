@@ -1003,6 +1003,7 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
     room.write("cloud-ca.pem", "");
+    room.write("standby.dialogue.toml", "");
     engines::furnish(&room);
     assert_eq!(room.problems(&room.sources()), "");
 }

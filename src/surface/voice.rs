@@ -190,7 +190,8 @@ impl Voice {
     }
 
     /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of a response before
-    /// and never asked for stays for a while: what cut it may turn out to be noise, and then its rest is said after all.
+    /// and never asked for stays for a while: what cut it may turn out to be noise, and then its rest is said after all. A piece beyond
+    /// those that a conversation lets wait is not held.
     pub fn hold(&mut self, response: ResponseId, piece: &Piece) -> u64 {
         self.held.hold(response, of_model(piece))
     }
@@ -292,10 +293,16 @@ impl Held {
         }
         self.pieces.retain(|piece| piece.given || may_be_asked_for.contains(&piece.response));
         if self.pieces.len() >= HELD_PIECES_MAX {
-            self.pieces.pop_front();
+            // The response that comes is likelier to be said than what was cut.
+            if let Some(at) = self.pieces.iter().position(|piece| !piece.given && piece.response != response) {
+                self.pieces.remove(at);
+            }
         }
         self.last += 1;
-        self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        // What came first is said first.
+        if self.pieces.len() < HELD_PIECES_MAX {
+            self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        }
         self.last
     }
 
@@ -349,8 +356,8 @@ const SAMPLES_PER_MS: usize = 8;
 /// Pieces that may be asked for again: more than are given ahead of what sounds.
 const GIVEN_PIECES_MAX: usize = 32;
 
-/// Pieces that are held at all: more than a conversation lets a response wait with.
-const HELD_PIECES_MAX: usize = 512;
+/// Pieces that are held at all: more than a conversation lets a response wait with (640), and those that may be asked for again. 2 MB.
+const HELD_PIECES_MAX: usize = 704;
 
 /// Responses whose pieces may be asked for: the one that comes, and those that turns cut which may all have been noise. As many as a conversation
 /// knows what was heard of.
@@ -444,10 +451,9 @@ mod tests {
         assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
         assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX + 3);
 
-        for _ in 0..2_000 {
-            held.hold(ResponseId(10), audio(7));
-        }
+        let at_once: Vec<u64> = (0..2_000).map(|_| held.hold(ResponseId(10), audio(7))).collect();
         assert_eq!(held.pieces.len(), HELD_PIECES_MAX, "a model that never ends fills no memory");
+        assert!(at_once[..650].iter().all(|number| held.give(*number).is_some()), "and what came first is there");
     }
 
     #[test]

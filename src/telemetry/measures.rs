@@ -23,7 +23,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use recado_core::conversation::{Doubt, Measure, MeasureName};
 use recado_core::ledger::{DeliveryState, LedgerMeasure};
 
-use super::TelemetryError;
+use super::service;
+use super::{ServiceMeasures, TelemetryError};
 
 /// Something that was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +91,7 @@ struct Instruments {
     trace_inputs_missed: Counter,
     traces_truncated: Counter,
     calls_active: Gauge,
+    service: service::Instruments,
     deliveries: BTreeMap<DeliveryState, Gauge>,
 }
 
@@ -143,6 +145,7 @@ impl Measures {
             trace_inputs_missed: register.counter("recado_trace_inputs_missed_total", "Inputs that are missing in their traces"),
             traces_truncated: register.counter("recado_traces_truncated_total", "Traces that became as long as they may be"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
+            service: service::Instruments::new(&register),
             deliveries: DELIVERY_STATES
                 .into_iter()
                 .map(|(state, label)| {
@@ -168,6 +171,11 @@ impl Measures {
     /// Says how many calls are up.
     pub fn calls_active(&self, calls: u32) {
         self.0.calls_active.set(calls);
+    }
+
+    /// Says what is known of the service that leads calls.
+    pub fn service(&self, known: &ServiceMeasures) {
+        self.0.service.show(known);
     }
 
     /// Says how many deliveries the store holds in each state; none in those that are left out.
@@ -253,7 +261,7 @@ impl Rate {
 }
 
 /// Registers and describes.
-struct Register<'a> {
+pub(super) struct Register<'a> {
     recorder: &'a PrometheusRecorder,
 }
 
@@ -263,12 +271,12 @@ impl Register<'_> {
         self.recorder.register_histogram(&Key::from_static_name(name), &METADATA)
     }
 
-    fn counter(&self, name: &'static str, what: &'static str) -> Counter {
+    pub(super) fn counter(&self, name: &'static str, what: &'static str) -> Counter {
         self.recorder.describe_counter(KeyName::from(name), None, what.into());
         self.recorder.register_counter(&Key::from_static_name(name), &METADATA)
     }
 
-    fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
+    pub(super) fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
         self.recorder.describe_gauge(KeyName::from(name), None, what.into());
         let labels: Vec<_> = labels.iter().map(|(key, value)| Label::from_static_parts(key, value)).collect();
         self.recorder.register_gauge(&Key::from_parts(name, labels), &METADATA)

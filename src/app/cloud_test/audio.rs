@@ -5,8 +5,8 @@ use recado_core::policy::Language;
 use super::CloudTestError;
 use crate::app::cloud_audio::Coder;
 use crate::app::engines::voice;
-use crate::cognition::models::CALLER_FRAME_SAMPLES;
-use crate::config::{CloudAudio, Config};
+use crate::cognition::models::{AudioFormat, CALLER_FRAME_SAMPLES};
+use crate::config::Config;
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::{Synthesiser, Utterance};
 
@@ -18,7 +18,7 @@ pub(super) struct Sentence {
 }
 
 /// `text`, spoken by the box's own engine.
-pub(super) async fn spoken(config: &Config, language: Language, text: &str, format: CloudAudio) -> Result<Sentence, CloudTestError> {
+pub(super) async fn spoken(config: &Config, language: Language, text: &str, format: AudioFormat) -> Result<Sentence, CloudTestError> {
     let engine = EspeakNg::new(&config.speech.program);
     let utterance = Utterance { voice: voice(config, language), ..Utterance::new(text, language) };
     let speech = engine.synthesise(&utterance).await?;
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_twenty_milliseconds_in_every_format() {
-        for (format, bytes) in [(CloudAudio::Pcmu, 160), (CloudAudio::Pcma, 160), (CloudAudio::Pcm, 960)] {
+        for (format, bytes) in [(AudioFormat::Pcmu, 160), (AudioFormat::Pcma, 160), (AudioFormat::Linear16 { rate_hz: 24_000 }, 960)] {
             let frames = frames(&[1_000; 1_500], Coder::new(format).unwrap());
             assert_eq!((frames.len(), frames[0].len(), frames[9].len()), (10, bytes, bytes), "{format:?}");
         }
