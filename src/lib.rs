@@ -16,6 +16,7 @@ pub mod config;
 pub mod coordination;
 pub mod demo;
 pub mod messages;
+mod outward;
 pub mod simulate;
 pub mod surface;
 pub mod telemetry;

@@ -7,14 +7,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::engines::engine;
 use super::message_keeper::MessageKeeper;
-use super::realtime_model::{RealtimeModel, RealtimeModelError};
-use super::services::Services;
+use super::realtime_model::RealtimeModel;
+use super::services::{Service, Services};
+use super::speech_model::SpeechModelError;
 use crate::admin::HealthState;
 use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
-use crate::surface::speech::{SpeechAudio, SpeechError, wav};
+use crate::surface::speech::http::SpeechServiceError;
+use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
 /// A configuration that a box can start with.
 #[derive(Debug)]
@@ -61,7 +64,15 @@ pub enum CheckError {
         /// The configuration file.
         file: String,
         /// What is wrong.
-        error: Box<RealtimeModelError>,
+        error: Box<SpeechModelError>,
+    },
+    /// The service that is to speak can't be used as it is configured: correct what is named.
+    #[error("{file}: {error}")]
+    Speech {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: SpeechServiceError,
     },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
@@ -81,12 +92,14 @@ pub struct Prepared {
     pub schemas: Schemas,
     /// What leads the calls.
     pub model: Box<dyn Model>,
+    /// What speaks.
+    pub engine: Arc<dyn Synthesiser>,
     /// The dialogue's recordings, by name.
     pub prompts: BTreeMap<String, SpeechAudio>,
     /// How the service of the model stands; one that nobody knows, where it has none.
     pub services: Services,
     /// The service that leads calls, to be looked at.
-    pub service: Option<RealtimeModel>,
+    pub service: Option<Service>,
     /// Who keeps callers' messages, where any are taken.
     pub messages: Option<MessageKeeper>,
 }
@@ -109,6 +122,7 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
 /// The first thing that is wrong.
 pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prepared, CheckError> {
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
+    let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     let messages = MessageKeeper::new(config, health.clone());
     let (model, service, dialogue): (Box<dyn Model>, _, _) = match config.model.kind {
         ModelKind::Scripted => {
@@ -118,16 +132,16 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
         ModelKind::Realtime => {
             let model =
                 RealtimeModel::new(config).map_err(|error| CheckError::Service { file: file.to_owned(), error: Box::new(error) })?;
-            let service = Some(model.clone());
+            let service = Some(model.service());
             match stands_by(config, &schemas, &messages)? {
                 Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), service, Some(dialogue)),
                 None => (Box::new(model), service, None),
             }
         }
     };
-    let services = service.as_ref().map_or_else(Services::new, RealtimeModel::services);
+    let services = service.as_ref().map_or_else(Services::new, |service| service.services.clone());
     let (takes_messages, prompts) = dialogue.map_or((false, BTreeMap::new()), |found| (found.takes_messages, found.prompts));
-    Ok(Prepared { schemas, model, prompts, services, service, messages: takes_messages.then_some(messages) })
+    Ok(Prepared { schemas, model, engine, prompts, services, service, messages: takes_messages.then_some(messages) })
 }
 
 /// What there is of a dialogue beside its steps.

@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
+use super::engines::{self, PROBE};
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
@@ -27,13 +28,10 @@ use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
-use crate::config::{Config, ModelKind, Trace, TraceMode, Voices};
+use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
-use crate::surface::speech::espeak::EspeakNg;
-use crate::surface::speech::phrases::Phrases;
-use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::{Speaker, SpeechState};
 use crate::telemetry::{Measures, TelemetryError};
 use crate::traces::{Keeper, Kept, Traced, Traces};
@@ -112,8 +110,9 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let Prepared { schemas, model, prompts, services, service, messages } = prepare(config, file, &health)?;
-    let speaker = Arc::new(speaker(config, prompts));
+    let Prepared { schemas, model, engine, prompts, services, service, messages } = prepare(config, file, &health)?;
+    let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
+    let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
 
     let boot = BootId(random());
     let keep = config.store.keep().map(|age| Keep { age, wall });
@@ -244,14 +243,14 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     }
     if let Some(service) = service {
         let instead = if config.standby.enabled { BY_DIALOGUE } else { BY_NOBODY };
-        beside.spawn(services.clone().show(REALTIME, instead, health.clone(), measures.clone()));
+        beside.spawn(services.clone().show(service.table, instead, health.clone(), measures.clone()));
         if config.standby.watch {
-            beside.spawn(async move { services.watch(|| service.look(), LOOK_AGAIN).await });
+            beside.spawn(async move { services.watch(|| (service.look)(), LOOK_AGAIN).await });
         }
     }
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
-    beside.spawn(warm_up(config.this_box.language, config.speech.voices.clone(), said_at_once(config), speaker));
+    beside.spawn(warm_up(engines::languages(config), said_at_once(config), speaker));
 
     let ended = tokio::select! {
         () = &mut stop => Ok(Ended::Told),
@@ -329,15 +328,6 @@ fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Mea
     }
 }
 
-fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
-    let engine: Arc<dyn Synthesiser> = Arc::new(Phrases::new(EspeakNg::new(&config.speech.program), PHRASES_BYTES_MAX));
-    let voice = |language| {
-        let name = config.speech.voices.of(language).map(Into::into);
-        (language, Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() })
-    };
-    Speaker::new(engine, [Language::Es, Language::En].map(voice).into(), prompts)
-}
-
 /// What the box says at once: what was accepted, and that the service that leads calls is away.
 fn said_at_once(config: &Config) -> Vec<String> {
     let accepted = config.tools.iter().map(|tool| &tool.say_accepted);
@@ -348,15 +338,15 @@ fn said_at_once(config: &Config) -> Vec<String> {
 
 /// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
 /// work, or lacks a voice that is wanted, is known before.
-async fn warm_up(language: Language, voices: Voices, texts: Vec<String>, speaker: Arc<Speaker>) {
-    let chosen = [Language::Es, Language::En].into_iter().filter(|language| voices.of(*language).is_some());
-    for language in std::iter::once(language).chain(chosen) {
+async fn warm_up(languages: Vec<Language>, texts: Vec<String>, speaker: Arc<Speaker>) {
+    let Some(own) = languages.first().copied() else { return };
+    for language in languages {
         if speaker.warm_up(PROBE, language).await.is_err() {
             return;
         }
     }
     for text in texts {
-        if speaker.warm_up(&text, language).await.is_err() {
+        if speaker.warm_up(&text, own).await.is_err() {
             return;
         }
     }
@@ -460,13 +450,6 @@ const CALLBACKS_MAX: usize = 256;
 /// How long a callback's sender waits for its result to be durable. A card stalls for half a second now and then.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// What health calls the service that leads calls, and what it says of calls while that is away.
-const REALTIME: &str = "cloud.realtime";
+/// What health says of calls while the service that leads them is away.
 const BY_DIALOGUE: &str = "calls are answered by the local dialogue";
 const BY_NOBODY: &str = "callers are asked to say again what they want";
-
-/// A word in any language: its audio is thrown away.
-const PROBE: &str = "a";
-
-/// Rendered phrases kept in memory: about four minutes of speech.
-const PHRASES_BYTES_MAX: usize = 4 << 20;

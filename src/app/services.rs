@@ -1,5 +1,6 @@
 //! How the service that leads calls stands, as its calls and a light watch between them know it: what health and measures show.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,29 @@ use tracing::info;
 use crate::admin::{HealthState, Impact};
 use crate::cognition::models::Availability;
 use crate::telemetry::{Measures, ServiceMeasures};
+
+/// The service that leads calls: what is known of it, and how it is looked at.
+pub struct Service {
+    /// The table of the configuration that it stands in, by which health calls it.
+    pub table: &'static str,
+    /// What is known of it.
+    pub services: Services,
+    /// Looks whether it can be reached; why not, in words.
+    pub look: Box<dyn Fn() -> Look + Send + Sync>,
+}
+
+/// A look at a service.
+pub type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+impl Service {
+    /// The service of `table`.
+    pub fn new<F>(table: &'static str, services: Services, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self { table, services, look: Box::new(move || Box::pin(look())) }
+    }
+}
 
 /// What is known of the service that leads calls. Clones share it; nothing here waits.
 #[derive(Debug, Clone)]

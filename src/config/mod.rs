@@ -7,7 +7,10 @@
 
 mod check;
 mod cloud;
+mod cloud_speech;
 mod decode;
+pub mod endpoint;
+mod engines;
 mod file;
 mod gate;
 mod hand_off;
@@ -39,7 +42,10 @@ mod wording;
 #[cfg(test)]
 mod tests;
 
-pub use cloud::{Cloud, CloudAudio, KeyHeader, Realtime, TurnDetection};
+pub use cloud::{Cloud, CloudAudio, Realtime, TurnDetection};
+pub use cloud_speech::{CloudSpeech, ResponseFormat};
+pub use endpoint::KeyHeader;
+pub use engines::{CommandOutput, Models, Piper, SpeechCommand};
 pub use file::{open_file, read_text};
 pub use gate::Gate;
 pub use hand_off::HandOff;
@@ -56,10 +62,10 @@ pub use settings::Config;
 pub use sip::Sip;
 pub use source::Sources;
 pub(crate) use speech::NO_SUCH_VOICE;
-pub use speech::{Engine, Speech, Voices};
+pub use speech::{Engine, Fallback, Speech, Voices};
 pub use standby::{MESSAGES_DIRECTORY, Messages, Standby};
 pub use store::Store;
 pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;
-pub(crate) use tool_check::OWN_HEADERS;
+pub(crate) use tool_check::{OWN_HEADERS, code_of};
 pub use trace::{Trace, TraceMode};

@@ -7,6 +7,7 @@ use recado_core::policy::WhenUnheard;
 use serde::Deserialize;
 
 use super::check::Checker;
+use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
@@ -82,8 +83,13 @@ impl Config {
             hand_off.secret_file = credential(&hand_off.secret_file);
         }
         if let Some(realtime) = &mut self.cloud.realtime {
-            realtime.ca_file = realtime.ca_file.as_ref().map(|file| base.join(file));
-            realtime.key_file = realtime.key_file.as_ref().map(credential);
+            endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
+        }
+        if let Some(speech) = &mut self.cloud.speech {
+            endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
+        }
+        if let Some(piper) = &mut self.speech.piper {
+            piper.models.resolve(base);
         }
     }
 
@@ -93,11 +99,14 @@ impl Config {
         self.sip.check(checker);
         self.media.check(checker, &self.sip, &self.http);
         self.listen.check(checker);
-        self.speech.check(checker);
+        self.speech.check(checker, self.this_box.language, &self.cloud);
         self.gate.check(checker);
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(speech) = &self.cloud.speech {
+            speech.check(checker, self.this_box.language);
         }
         self.standby.check(checker);
         self.messages.check(checker);

@@ -31,7 +31,7 @@ pub struct Speaker {
 /// What is wrong with what the box speaks with, in sentences that say what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeechState {
-    /// The engine, if it did not work the last time.
+    /// The engine, if it did not work the last time, or another one stood in for it.
     pub engine: Option<String>,
     /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
     pub voices: BTreeMap<Language, String>,
@@ -70,7 +70,7 @@ impl Speaker {
             audio = self.engine.synthesise(&in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => None,
+            Ok(_) => self.engine.impaired(),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
@@ -173,7 +173,7 @@ impl Voice {
     }
 
     /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of other responses
-    /// and never asked for is let go: they were given up.
+    /// and never asked for is let go: they were given up. A piece beyond those that a conversation lets wait is not held.
     pub fn hold(&mut self, response: ResponseId, piece: &Piece) -> u64 {
         self.held.hold(response, of_model(piece))
     }
@@ -268,11 +268,11 @@ struct HeldPiece {
 impl Held {
     fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
         self.pieces.retain(|piece| piece.given || piece.response == response);
-        if self.pieces.len() >= HELD_PIECES_MAX {
-            self.pieces.pop_front();
-        }
         self.last += 1;
-        self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        // What came first is said first.
+        if self.pieces.len() < HELD_PIECES_MAX {
+            self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        }
         self.last
     }
 
@@ -326,8 +326,8 @@ const SAMPLES_PER_MS: usize = 8;
 /// Pieces that may be asked for again: more than are given ahead of what sounds.
 const GIVEN_PIECES_MAX: usize = 32;
 
-/// Pieces that are held at all: more than a conversation lets a response wait with.
-const HELD_PIECES_MAX: usize = 512;
+/// Pieces that are held at all: more than a conversation lets a response wait with (640), and those that may be asked for again. 2 MB.
+const HELD_PIECES_MAX: usize = 704;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
@@ -414,10 +414,9 @@ mod tests {
         assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
         assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX);
 
-        for _ in 0..2_000 {
-            held.hold(ResponseId(3), audio(7));
-        }
+        let at_once: Vec<u64> = (0..2_000).map(|_| held.hold(ResponseId(3), audio(7))).collect();
         assert_eq!(held.pieces.len(), HELD_PIECES_MAX, "a model that never ends fills no memory");
+        assert!(at_once[..650].iter().all(|number| held.give(*number).is_some()), "and what came first is there");
     }
 
     #[test]

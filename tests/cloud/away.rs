@@ -5,8 +5,8 @@ use std::process::Command;
 use recado::demo::{BoxProcess, Caller, Ear, patiently};
 use serde_json::{Value, json};
 
-use super::calls::*;
 use super::service::{Conduct, Hello, Reply, Service, sound_of};
+use super::stage::*;
 use super::validator::{self, Tap};
 
 /// A dialogue that orders in the first turn, and takes a message in the second.

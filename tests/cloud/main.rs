@@ -4,10 +4,13 @@
 mod away;
 mod calls;
 mod command;
+mod conflicts;
+mod counterpart;
 mod link;
 mod model;
 mod scenarios;
 mod secure;
 mod service;
+mod stage;
 mod talker;
 mod validator;

@@ -3,9 +3,9 @@
 use std::ops::Deref;
 use std::time::Duration;
 
-use recado::cognition::models::realtime::session::{Said, Setup};
-use recado::cognition::models::realtime::transport::{Endpoint, TransportError};
+use recado::cognition::models::realtime::session::{Said, Session, Setup};
 use recado::cognition::models::realtime::{Link, News, Told, Totals};
+use recado::cognition::models::transport::{Endpoint, TransportError};
 use recado::cognition::models::{Command, Output};
 use recado::config::{Realtime, Tool};
 use recado_core::conversation::effect::Cause;
@@ -35,7 +35,7 @@ impl Talker {
     pub fn open(url: &str, more: &str) -> Self {
         let settings = settings(url, more);
         let setup = Setup::new(&settings, Language::Es, "Sé breve.".into(), &[tool()]).unwrap();
-        Self(Link::open(Endpoint::new(&settings).unwrap(), setup))
+        Self(Link::open(Endpoint::new(&settings).unwrap(), Session::new(setup)))
     }
 
     pub fn tell(&self, command: Command) {

@@ -12,9 +12,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use super::audio::Sentence;
 use super::report::{Fault, Step, Talked, Works};
 use super::words;
-use crate::cognition::models::realtime::session::{RenderId, Said, Setup};
-use crate::cognition::models::realtime::transport::Endpoint;
+use crate::cognition::models::realtime::session::{RenderId, Said, Session, Setup};
 use crate::cognition::models::realtime::{Link, News, Told};
+use crate::cognition::models::transport::Endpoint;
 use crate::cognition::models::{Command, Output};
 use crate::config::{Realtime, TurnDetection};
 
@@ -54,7 +54,7 @@ impl Talk {
         Self {
             language: setup.language(),
             began: Instant::now(),
-            link: Link::open(endpoint, setup),
+            link: Link::open(endpoint, Session::new(setup)),
             line: Line { every, speech: sentence.frames.into(), silence: sentence.silence, ended: None },
             connect_timeout: Duration::from_millis(service.connect_timeout_ms),
             answer_timeout: Duration::from_millis(service.answer_timeout_ms),

@@ -9,11 +9,16 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod json;
+pub mod link;
 mod message;
+mod notes;
 mod port;
 pub mod realtime;
 mod scripted;
 mod standby;
+pub mod transport;
+mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use message::{Keeping, Message, Messages, NotKept};

@@ -285,7 +285,7 @@ impl Conversation {
 
     /// The model's memory of a response is cut to what was heard of it, over all its playbacks. What the box said itself in
     /// them, acceptances and closings, is none of the model's.
-    fn truncate(&self, cx: &mut Cx, response: ResponseId) {
+    pub(super) fn truncate(&self, cx: &mut Cx, response: ResponseId) {
         let heard = self.heard_of.iter().find(|(of, _)| *of == response).map(|(_, heard)| heard);
         let (heard_ms, heard_text) = heard.map(|heard| (heard.ms, heard.text.clone())).unwrap_or_default();
         cx.out.push(Effect::Truncate { response, heard_ms, heard_text });

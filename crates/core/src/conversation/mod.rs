@@ -379,6 +379,10 @@ impl Conversation {
         if reply.hang_up && self.hang_up.is_none() {
             self.hang_up = Some(cx.now);
         }
+        // The model may have made more of it than was taken.
+        if reply.state == reply::GenerationState::Failed && reply.answers {
+            self.truncate(cx, reply.response);
+        }
         self.late = self.reply.take().filter(|reply| reply.answers_given_up);
     }
 

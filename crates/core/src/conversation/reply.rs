@@ -238,5 +238,6 @@ impl Reply {
     }
 }
 
-/// Pieces of one reply that may wait for the voice: some ten minutes of speech. A model that says more is out of hand.
-pub(super) const QUEUE_MAX: usize = 256;
+/// Pieces of one reply that may wait for the voice: four minutes of a model's own speech, which comes in pieces of 400 ms, and services make up
+/// to three and a half at a time. A model that says more is out of hand.
+pub(super) const QUEUE_MAX: usize = 640;
