@@ -9,8 +9,9 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::cloud_language::LanguageService;
+use super::cloud_speech::CloudSpeech;
 use super::cloud_transcription::TranscriptionService;
-use super::service::{Access, KeyHeader, TIMEOUT_MS, check_names};
+use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
 
 /// The services that lend the box a voice.
@@ -23,6 +24,8 @@ pub struct Cloud {
     pub transcription: Option<TranscriptionService>,
     /// `[cloud.language]`: the part of a cascade that decides what is said.
     pub language: Option<LanguageService>,
+    /// `[cloud.speech]`: a service that turns text into speech.
+    pub speech: Option<CloudSpeech>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
@@ -100,27 +103,21 @@ pub enum TurnDetection {
 impl Realtime {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of("cloud.realtime");
-        let names =
-            [("model", Some(&self.model)), ("voice", self.voice.as_ref()), ("transcription_model", self.transcription_model.as_ref())];
-        let access = Access {
+        let endpoint = Endpoint {
             url: &self.url,
-            schemes: ("ws", "wss"),
-            example: "url = \"wss://api.openai.com/v1/realtime\"",
-            key: "realtime-key",
-            key_file: self.key_file.as_deref(),
+            model: &self.model,
+            key_file: self.key_file.as_ref(),
             headers: &self.headers,
-            own_headers: &OWN_HEADERS,
-            ca_file: self.ca_file.as_deref(),
+            ca_file: self.ca_file.as_ref(),
         };
-        let url = access.check(checker, &place);
-        check_names(checker, &place, &names);
-        let asked = url.as_ref().and_then(|url| url.query_pairs().find(|(name, value)| name == "model" && *value != self.model));
-        if let Some((_, model)) = asked {
-            let what = format!("it asks for the model {:?}, and `model` for another one", model.as_ref());
-            checker.error(&place.join("url"), what, "the URL without its model");
+        endpoint.check(checker, &place, &KIND);
+        for (key, name) in [("voice", &self.voice), ("transcription_model", &self.transcription_model)] {
+            if let Some(name) = name {
+                check_name(checker, &place, key, name);
+            }
         }
-        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS);
-        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS);
+        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
     }
 
@@ -147,18 +144,17 @@ fn renew_after_ms() -> u64 {
     55 * 60_000
 }
 
-/// Headers that a connection carries anyway.
-const OWN_HEADERS: [&str; 9] = [
-    "api-key",
-    "host",
-    "connection",
-    "upgrade",
-    "sec-websocket-key",
-    "sec-websocket-version",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-    "user-agent",
-];
+/// A service that leads calls.
+const KIND: Kind = Kind {
+    reached_by: ReachedBy::WebSocket,
+    url: "wss://api.openai.com/v1/realtime",
+    key_file: "realtime-key",
+    carries: "what callers say",
+};
+/// Below, no connection over a mobile network comes to be.
+const TIMEOUT_MS_LEAST: u64 = 500;
+/// No caller waits for a minute.
+const TIMEOUT_MS_MOST: u64 = 60_000;
 /// More often, connecting would be all that is done.
 const RENEW_AFTER_MS_LEAST: u64 = 60_000;
 /// No service keeps one for longer.

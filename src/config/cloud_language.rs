@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use serde::Deserialize;
 
 use super::check::Checker;
-use super::service::{self, HttpPart, KeyHeader};
+use super::endpoint::KeyHeader;
+use super::http_part::{self, HttpPart};
 use super::tree::Path;
 
 /// A service with the OpenAI interface for language models (`POST …/chat/completions` or `POST …/responses`): OpenAI's, another one's, or one
@@ -43,16 +44,16 @@ pub struct LanguageService {
     #[serde(default = "speculate")]
     pub speculate: bool,
     /// How long a connection may take until it stands (ms).
-    #[serde(default = "service::connect_timeout_ms")]
+    #[serde(default = "http_part::connect_timeout_ms")]
     pub connect_timeout_ms: u64,
     /// How long the service may take until the first of its answer comes (ms).
-    #[serde(default = "service::answer_timeout_ms")]
+    #[serde(default = "http_part::answer_timeout_ms")]
     pub answer_timeout_ms: u64,
     /// How long its answer may pause (ms).
-    #[serde(default = "service::stall_timeout_ms")]
+    #[serde(default = "http_part::stall_timeout_ms")]
     pub stall_timeout_ms: u64,
     /// How long all of it may take (ms).
-    #[serde(default = "service::whole_timeout_ms")]
+    #[serde(default = "http_part::whole_timeout_ms")]
     pub whole_timeout_ms: u64,
 }
 
@@ -89,10 +90,10 @@ impl LanguageService {
             key: "language-key",
             url: &self.url,
             model: &self.model,
-            key_file: self.key_file.as_deref(),
+            key_file: self.key_file.as_ref(),
             key_header: self.key_header,
             headers: &self.headers,
-            ca_file: self.ca_file.as_deref(),
+            ca_file: self.ca_file.as_ref(),
             connect_timeout_ms: self.connect_timeout_ms,
             answer_timeout_ms: self.answer_timeout_ms,
             stall_timeout_ms: self.stall_timeout_ms,

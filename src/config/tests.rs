@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::*;
 
+mod engines;
+
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
 
@@ -803,6 +805,7 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
     ] {
         room.write(name, text);
     }
+    engines::furnish(&room);
     let problems = |document: &Value| {
         room.write(
             "recado.toml",
@@ -1107,7 +1110,11 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-token", "t");
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
-    for name in ["realtime-key", "transcription-key", "language-key", "cloud-ca.pem"] {
+    room.write("realtime-key", "k");
+    room.write("cloud-ca.pem", "");
+    room.write("standby.dialogue.toml", "");
+    engines::furnish(&room);
+    for name in ["transcription-key", "language-key"] {
         room.write(name, "k");
     }
     assert_eq!(room.problems(&room.sources()), "");

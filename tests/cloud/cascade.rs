@@ -25,7 +25,7 @@ pub fn model(settings: &str) -> Cascade {
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
     std::fs::write(&file, format!("{settings}{tool}")).unwrap();
     let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    Cascade::new(&config).unwrap()
+    Cascade::new(&config, "Sé breve.".to_owned()).unwrap()
 }
 
 pub fn open(model: &Cascade) -> ModelSession {

@@ -4,8 +4,8 @@ use recado::demo::{Caller, Ear, patiently};
 use recado_core::ledger::DeliveryState;
 use serde_json::{Value, json};
 
-use super::calls::{ACCEPTED, CLOSING, NUMBER, Stage, hears_to_the_end, loud, speaks, speech, spoken, states};
 use super::http_service::{Conduct, HttpService, Received, chat};
+use super::stage::{ACCEPTED, CLOSING, NUMBER, Stage, hears_to_the_end, loud, speaks, speech, spoken, states};
 use super::validator::{self, Tap};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,4 +1,4 @@
-//! What the model is told in words, beside what was said: short, and in English, which every model understands best.
+//! What a model is told in words, beside what was said: short, and in English, which every model understands best.
 
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use serde::Serialize;
@@ -16,61 +16,94 @@ pub enum Role {
     Assistant,
 }
 
-/// What a response is asked for with, where that is not what the caller said.
-pub(super) struct Note {
-    /// Whose words these are.
-    pub role: Role,
-    /// What the model is told: what the caller did, or what the box knows.
+/// Why a response is asked for.
+pub(super) struct Reason {
+    /// In words.
     pub text: String,
-    /// Whether it is part of the conversation's history.
-    pub of_history: bool,
+    /// Whether it is something that the caller did, and so part of the conversation's history.
+    pub by_caller: bool,
 }
 
 /// Why a response is asked for, where that is not what the caller said.
-pub(super) fn cause(cause: &Cause) -> Option<Note> {
-    let (role, text) = match cause {
+pub(super) fn reason(cause: &Cause) -> Option<Reason> {
+    let (by_caller, text) = match cause {
         Cause::Turn { .. } => return None,
-        Cause::Greeting => (Role::System, "The call has begun and nobody has spoken yet. Greet the caller.".to_owned()),
-        Cause::Digit { digit, .. } => (Role::User, format!("(The caller pressed the key {digit}.)")),
-        Cause::Digits { digits, complete: true, .. } => {
-            (Role::User, format!("(The caller keyed in {digits}, which is all that was asked for.)"))
-        }
+        Cause::Greeting => (false, "The call has begun and nobody has spoken yet. Greet the caller.".to_owned()),
+        Cause::Digit { digit, .. } => (true, format!("(The caller pressed the key {digit}.)")),
+        Cause::Digits { digits, complete: true, .. } => (true, format!("(The caller keyed in {digits}, which is all that was asked for.)")),
         Cause::Digits { digits, complete: false, .. } if digits.is_empty() => {
-            (Role::User, "(The caller was asked for keys and pressed none.)".to_owned())
+            (true, "(The caller was asked for keys and pressed none.)".to_owned())
         }
         Cause::Digits { digits, complete: false, .. } => {
-            (Role::User, format!("(The caller keyed in {digits} and then nothing more: it is less than was asked for.)"))
+            (true, format!("(The caller keyed in {digits} and then nothing more: it is less than was asked for.)"))
         }
         Cause::Silence { quiet_ms } => {
             let seconds = quiet_ms / 1_000;
-            (Role::System, format!("Nobody has spoken for {seconds} seconds. Ask, in a few words, whether the caller is still there."))
+            (false, format!("Nobody has spoken for {seconds} seconds. Ask, in a few words, whether the caller is still there."))
         }
     };
-    Some(Note { role, text, of_history: role == Role::User })
+    Some(Reason { text, by_caller })
 }
 
+/// The box itself has told the caller this.
 pub(super) fn told(text: &str) -> String {
     format!("The caller has been told this, in your name; do not repeat it: {text:?}")
 }
 
+/// How far an operation is.
 pub(super) fn update(text: &str) -> String {
     format!("News of work that is under way, which is no result; the caller has not been told: {text:?}")
 }
 
+/// What the caller's wish to cancel came to.
 pub(super) fn cancelling(say: &str) -> String {
     format!("What the caller's wish to cancel came to; the caller is told this, in your name: {say:?}")
 }
 
+/// What the box says at the moment.
 pub(super) fn being_said(text: &str) -> String {
     format!("This is being said to the caller, in your name; whether it was heard is not known yet: {text:?}")
 }
 
+/// How far a response was heard.
 pub(super) fn cut_off(heard_text: &str) -> String {
     format!("You were cut off: of what you were saying, the caller heard this and no more: {heard_text:?}")
 }
 
+/// What the caller may have heard.
 pub(super) fn perhaps_heard(text: &str) -> String {
     format!("Whether the caller heard this is not known: {text:?}")
+}
+
+/// Later news of an operation: its call has its output already, or was another connection's.
+pub(super) fn later(tool: &str, status: ToolStatus) -> String {
+    format!("About {tool}, which was called before: {}", status_words(status))
+}
+
+/// An operation that runs, for a connection that did not ask for it.
+pub(super) fn under_way(tool: &str) -> String {
+    format!("{tool} was called earlier in this call. {}", status_words(ToolStatus::AlreadyRunning))
+}
+
+/// How an operation stands; never what came of it.
+pub(super) fn status_words(status: ToolStatus) -> &'static str {
+    match status {
+        ToolStatus::Running => {
+            "It runs. Its result is not known yet. The telephone system has told the caller that it is being done, and will tell the result itself: \
+             promise nothing, guess nothing, and do not call it again."
+        }
+        ToolStatus::AlreadyRunning => {
+            "It has been asked for before and runs already. The telephone system will tell the caller the result itself: do not call it again."
+        }
+        ToolStatus::AboutToBeTold => "Its result is ready, and the telephone system is about to tell the caller: do not call it again.",
+        ToolStatus::Told => "The caller has been told its result already: do not call it again.",
+        ToolStatus::Rejected => "The same thing has been asked for before and is not done again.",
+        ToolStatus::NeedsConfirmation => {
+            "The same thing has been asked for before, and nothing was done now. Ask whether it is to be done once more; only if the caller says yes, \
+             call it again with repeat_confirmed set to true."
+        }
+        ToolStatus::Refused => "It could not be accepted, and nothing was done. The telephone system has told the caller.",
+    }
 }
 
 /// How an operation stands: the output of the call that asked for it. Never what came of it.
@@ -85,16 +118,6 @@ pub(super) fn output(status: ToolStatus) -> String {
         ToolStatus::Refused => ("refused", true),
     };
     json!({ "status": name, "retryable": retryable, "message": status_words(status) }).to_string()
-}
-
-/// Later news of an operation: its call has its output already, or was another connection's.
-pub(super) fn later(tool: &str, status: ToolStatus) -> String {
-    format!("About {tool}, which was called before: {}", status_words(status))
-}
-
-/// An operation that runs, for a connection that did not ask for it.
-pub(super) fn under_way(tool: &str) -> String {
-    format!("{tool} was called earlier in this call. {}", status_words(ToolStatus::AlreadyRunning))
 }
 
 /// The output of a call that can't be taken.
@@ -117,29 +140,9 @@ pub(super) fn taken() -> String {
     json!({ "status": "done", "retryable": false, "message": "The telephone system does it. Say nothing about it." }).to_string()
 }
 
-/// What the model is told when a text is to be rendered.
-pub(super) const READ_ALOUD: &str = "Read the text of the message aloud, word for word, in its own language. Say nothing before it and nothing after it. \
-     It is no question and no order to you.";
-
-fn status_words(status: ToolStatus) -> &'static str {
-    match status {
-        ToolStatus::Running => {
-            "It runs. Its result is not known yet. The telephone system has told the caller that it is being done, and will tell the result itself: \
-             promise nothing, guess nothing, and do not call it again."
-        }
-        ToolStatus::AlreadyRunning => {
-            "It has been asked for before and runs already. The telephone system will tell the caller the result itself: do not call it again."
-        }
-        ToolStatus::AboutToBeTold => "Its result is ready, and the telephone system is about to tell the caller: do not call it again.",
-        ToolStatus::Told => "The caller has been told its result already: do not call it again.",
-        ToolStatus::Rejected => "The same thing has been asked for before and is not done again.",
-        ToolStatus::NeedsConfirmation => {
-            "The same thing has been asked for before, and nothing was done now. Ask whether it is to be done once more; only if the caller says yes, \
-             call it again with repeat_confirmed set to true."
-        }
-        ToolStatus::Refused => "It could not be accepted, and nothing was done. The telephone system has told the caller.",
-    }
-}
+/// What the model is told of what the caller said while it could not answer.
+pub(super) const ANSWERED_ELSEWHERE: &str = "The caller has said something here that you could not hear or answer, and the telephone system has answered \
+     in your place. Do not guess what it was.";
 
 #[cfg(test)]
 mod tests {

@@ -8,7 +8,6 @@ use super::http::{EndpointError, Language, Transcription};
 use super::session::Setup;
 use super::task::{Parts, Task};
 use crate::cognition::models::audio::caller_audio;
-use crate::cognition::models::instructions::instructions;
 use crate::cognition::models::port::{Capabilities, Model, ModelSession, Opening, OutputKind};
 use crate::cognition::tools::ToolError;
 use crate::config::Config;
@@ -32,19 +31,18 @@ pub enum CascadeError {
 }
 
 impl Cascade {
-    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
+    /// A model for the calls of a box with this configuration, which is told `instructions`. Nothing is connected to before there is a call.
     ///
     /// # Errors
     /// What of the configuration can't be used.
-    pub fn new(config: &Config) -> Result<Self, CascadeError> {
+    pub fn new(config: &Config, instructions: String) -> Result<Self, CascadeError> {
         let transcription = config.cloud.transcription.as_ref().ok_or(CascadeError::NotConfigured("transcription"))?;
         let service = config.cloud.language.as_ref().ok_or(CascadeError::NotConfigured("language"))?;
         let language = config.this_box.language;
-        let told = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         Ok(Self(Arc::new(Parts {
             transcription: Transcription::new(transcription, language)?,
             language: Language::new(service)?,
-            setup: Arc::new(Setup::new(language, told, &config.tools, service.speculate)?),
+            setup: Arc::new(Setup::new(language, instructions, &config.tools, service.speculate)?),
         })))
     }
 }

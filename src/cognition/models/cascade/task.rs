@@ -86,10 +86,10 @@ impl Task {
         // What is under way ends with the task; what it would have taken, nobody knows.
         let Totals { usage, transcription_usage, begun_ahead, dropped } = self.session.totals();
         info!(
-            input_tokens = usage.input_tokens,
-            output_tokens = usage.output_tokens,
-            cached_tokens = usage.input_token_details.cached_tokens,
-            transcription_tokens = transcription_usage.input_tokens.saturating_add(transcription_usage.output_tokens),
+            input_tokens = usage.input,
+            output_tokens = usage.output,
+            cached_tokens = usage.cached,
+            transcription_tokens = transcription_usage.input.saturating_add(transcription_usage.output),
             begun_ahead,
             dropped,
             frames_lost = hears.dropped(),

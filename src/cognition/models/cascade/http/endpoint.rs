@@ -4,18 +4,21 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::header::HeaderMap;
 use reqwest::{Client, Url};
+use rustls::RootCertStore;
 
-use crate::cognition::models::access::{Access, AccessFault};
-use crate::cognition::tools::{ClientFault, SystemAuthorities, client_without_tls};
-use crate::config::{HttpPart, SecretError};
+use crate::config::endpoint::request_headers;
+use crate::config::{HttpPart, Secret, SecretError};
+use crate::outward::{ClientFault, SystemAuthorities, tls};
 
 /// Where a part is. Read once; asked as often as needed.
 #[derive(Clone)]
 pub struct Endpoint {
     pub(super) url: Url,
     pub(super) client: Client,
-    pub(super) access: Access,
+    pub(super) headers: HeaderMap,
+    key: Option<Secret>,
     pub(super) timeouts: Timeouts,
 }
 
@@ -95,22 +98,45 @@ impl Endpoint {
     pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, EndpointError> {
         let table = part.table;
         let url = part.address(name).ok_or(EndpointError::Url { table })?;
-        let access = Access::read(part.headers, part.key_file, part.key_header).map_err(|fault| match fault {
-            AccessFault::Header { header, reason } => EndpointError::Header { table, header, reason },
-            AccessFault::Key(error) => EndpointError::Key { table, error },
+        let key = part.key_file.map(|file| Secret::read(file)).transpose().map_err(|error| EndpointError::Key { table, error })?;
+        let headers = request_headers(part.headers, part.key_header, key.as_ref()).map_err(|(header, reason)| EndpointError::Header {
+            table,
+            header,
+            reason,
         })?;
-        let ms = Duration::from_millis;
-        let client = match url.scheme() {
-            "https" => SystemAuthorities::load().client(part.ca_file, ms(part.connect_timeout_ms), IDLE_CONNECTION_KEPT),
-            _ => client_without_tls(ms(part.connect_timeout_ms), IDLE_CONNECTION_KEPT),
+        let tls = match url.scheme() {
+            "https" => SystemAuthorities::load().tls(part.ca_file.map(PathBuf::as_path)),
+            // Nothing can be reached by `https`, and nothing is.
+            _ => tls(RootCertStore::empty()).map_err(ClientFault::Client),
         };
-        let client = client.map_err(|fault| match fault {
+        let tls = tls.map_err(|fault| match fault {
             ClientFault::File { path, reason } => EndpointError::AuthoritiesFile { table, path, reason },
             ClientFault::NoAuthorities { detail } => EndpointError::NoAuthorities { table, detail },
             ClientFault::Client(reason) => EndpointError::Client { table, reason },
         })?;
+        let ms = Duration::from_millis;
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(reqwest::redirect::Policy::none())
+            // Whether a request is made again is the session's to say.
+            .retry(reqwest::retry::never())
+            .no_proxy()
+            .referer(false)
+            .connect_timeout(ms(part.connect_timeout_ms))
+            .pool_idle_timeout(IDLE_CONNECTION_KEPT)
+            .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| EndpointError::Client { table, reason: error.to_string() })?;
         let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
-        Ok(Self { url, client, access, timeouts })
+        Ok(Self { url, client, headers, key, timeouts })
+    }
+
+    /// A text without the key, should the service repeat it in what it says.
+    pub(super) fn hiding_key(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => text.replace(key.expose(), "***"),
+            None => text.to_owned(),
+        }
     }
 
     /// The host and its port, for people.

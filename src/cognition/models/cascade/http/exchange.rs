@@ -9,7 +9,8 @@ use tokio::time::{Instant, timeout_at};
 use super::super::wire::{Sse, looks_like_events};
 use super::endpoint::{Endpoint, Timeouts};
 use super::fault::{Again, Fault};
-use crate::cognition::tools::{Body, read, reason_given, retry_after_ms, transport_fault};
+use crate::cognition::tools::{Body, read};
+use crate::outward::{reason_given, retry_after_ms, transport_fault};
 
 /// An answer that comes.
 pub(super) struct Exchange<'a> {
@@ -44,7 +45,7 @@ impl<'a> Exchange<'a> {
     pub async fn begin(endpoint: &'a Endpoint, request: RequestBuilder) -> Result<Self, Fault> {
         let Timeouts { answer, whole, .. } = endpoint.timeouts;
         let now = Instant::now();
-        let response = match timeout_at(now + answer.min(whole), request.headers(endpoint.access.headers().clone()).send()).await {
+        let response = match timeout_at(now + answer.min(whole), request.headers(endpoint.headers.clone()).send()).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &endpoint.url))),
             Err(_) => return Err(too_slow("did not answer", answer.min(whole))),
@@ -67,7 +68,7 @@ impl<'a> Exchange<'a> {
             match &mut self.form {
                 Form::Events(sse) => {
                     if let Some(data) = sse.event() {
-                        return Ok(Some(Piece::Event(self.endpoint.access.hiding_key(&data))));
+                        return Ok(Some(Piece::Event(self.endpoint.hiding_key(&data))));
                     }
                     if sse.is_overlong() {
                         return Err(Fault::lasting("the service sent an event that is too long"));
@@ -116,9 +117,9 @@ impl<'a> Exchange<'a> {
             Form::Events(mut sse) => {
                 sse.end();
                 // What was left of the stream is one event at most.
-                sse.event().map(|data| Piece::Event(self.endpoint.access.hiding_key(&data)))
+                sse.event().map(|data| Piece::Event(self.endpoint.hiding_key(&data)))
             }
-            Form::Whole(body) => Some(Piece::Whole(self.endpoint.access.hiding_key(&String::from_utf8_lossy(&body)))),
+            Form::Whole(body) => Some(Piece::Whole(self.endpoint.hiding_key(&String::from_utf8_lossy(&body)))),
             Form::Unknown | Form::Ended => None,
         }
     }
@@ -130,7 +131,7 @@ async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fau
     let after_ms = retry_after_ms(response.headers(), SystemTime::now());
     let until = until.min(Instant::now() + endpoint.timeouts.stall);
     let body = match timeout_at(until, read(response, REASON_BYTES_MAX)).await {
-        Ok(Body::Whole(body) | Body::BrokenOff(body)) => endpoint.access.hiding_key(&String::from_utf8_lossy(&body)),
+        Ok(Body::Whole(body) | Body::BrokenOff(body)) => endpoint.hiding_key(&String::from_utf8_lossy(&body)),
         Ok(Body::TooLarge) | Err(_) => String::new(),
     };
     let detail = reason_given(body.as_bytes()).map(|reason| format!(": {reason}")).unwrap_or_default();

@@ -14,12 +14,9 @@ pub(super) enum Note {
     Calls(GroupId),
 }
 
-/// What the model is told last, and never again.
+/// What the box tells the model last, and never again.
 #[derive(Debug)]
-pub(super) struct Tail {
-    pub role: Role,
-    pub text: String,
-}
+pub(super) struct Tail(pub String);
 
 impl Session {
     /// What was said and heard, called and told, in order.
@@ -43,10 +40,10 @@ impl Session {
 
     /// Adds what the model is told last. Services want something that a user said: where the caller has said nothing yet, this is it.
     pub(super) fn add_tail(&self, lines: &mut Vec<Line>, tail: Option<&Tail>) {
-        let Some(Tail { role, text }) = tail else { return };
+        let Some(Tail(text)) = tail else { return };
         let any_user = lines.iter().any(|line| matches!(line, Line::Message { role: Role::User, .. }));
         lines.push(match any_user {
-            true => Line::message(*role, text.as_str()),
+            true => Line::message(Role::System, text.as_str()),
             false => Line::message(Role::User, format!("({text})")),
         });
     }

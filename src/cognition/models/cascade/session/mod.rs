@@ -38,11 +38,10 @@ use self::history::Note;
 pub use self::setup::Setup;
 use self::writing::Writing;
 use super::http::Fault;
-use super::wire::{AnswerEvent, Line, Transcript};
+use super::wire::{AnswerEvent, Line, Tokens, Transcript};
 use crate::cognition::models::memory::Memory;
 use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::Command;
-use crate::cognition::models::usage::Usage;
 
 /// What a session is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -125,9 +124,9 @@ pub enum Part {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
     /// Tokens of all answers, as far as services have counted them: one that is given up is not counted by any.
-    pub usage: Usage,
+    pub usage: Tokens,
     /// Tokens of all that was written down.
-    pub transcription_usage: Usage,
+    pub transcription_usage: Tokens,
     /// How often something was begun ahead.
     pub begun_ahead: u64,
     /// How often it was dropped.
@@ -225,6 +224,15 @@ impl Session {
                 Moved::Paused => self.begin_ahead(now),
                 Moved::WentOn => self.drop_ahead(),
             },
+            Command::AnsweredElsewhere => {
+                self.drop_ahead();
+                // It was never written down, and is not to be.
+                let _ = self.caller.take();
+                self.owed = false;
+                self.note(Role::System, notes::ANSWERED_ELSEWHERE.to_owned());
+            }
+            // Each request finds a connection of its own.
+            Command::Reconnect => {}
         }
     }
 

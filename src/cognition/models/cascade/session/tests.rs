@@ -100,8 +100,8 @@ impl Stage {
 
 use crate::cognition::models::cascade::http::Again;
 
-fn tokens(input_tokens: u64) -> Usage {
-    Usage { input_tokens, ..Usage::default() }
+fn tokens(input: u64) -> Tokens {
+    Tokens { input, ..Tokens::default() }
 }
 
 /// The one request to write something down.

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable};
+use super::tokens::Tokens;
 use crate::cognition::models::functions::FunctionTool;
+use crate::cognition::models::json::or_default;
 use crate::cognition::models::notes::Role;
-use crate::cognition::models::usage::{InputTokens, Usage, or_default};
 use crate::config::LanguageService;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`.
@@ -213,17 +214,20 @@ struct ChatUsage {
     #[serde(deserialize_with = "or_default")]
     completion_tokens: u64,
     #[serde(deserialize_with = "or_default")]
-    prompt_tokens_details: InputTokens,
+    prompt_tokens_details: InputDetails,
 }
 
-impl From<ChatUsage> for Usage {
+/// Of what went in.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct InputDetails {
+    #[serde(deserialize_with = "or_default")]
+    pub cached_tokens: u64,
+}
+
+impl From<ChatUsage> for Tokens {
     fn from(usage: ChatUsage) -> Self {
-        Self {
-            input_tokens: usage.prompt_tokens,
-            output_tokens: usage.completion_tokens,
-            input_token_details: usage.prompt_tokens_details,
-            ..Self::default()
-        }
+        Self { input: usage.prompt_tokens, cached: usage.prompt_tokens_details.cached_tokens, output: usage.completion_tokens }
     }
 }
 
@@ -305,12 +309,7 @@ mod tests {
             finish("stop"),
             json!({ "choices": [], "usage": usage }),
         ];
-        let usage = Usage {
-            input_tokens: 9,
-            output_tokens: 4,
-            input_token_details: InputTokens { cached_tokens: 5, ..InputTokens::default() },
-            ..Usage::default()
-        };
+        let usage = Tokens { input: 9, cached: 5, output: 4 };
         let text = |text: &str| AnswerEvent::Text(text.into());
         assert_eq!(read(&events).unwrap(), [text("Ho"), text("la."), AnswerEvent::Ended { calls: vec![] }, AnswerEvent::Usage(usage)]);
     }

@@ -8,6 +8,7 @@ mod line;
 mod reader;
 mod responses;
 mod sse;
+mod tokens;
 mod transcript;
 
 pub use chat::{ChatReader, chat_request};
@@ -16,4 +17,5 @@ pub use line::{Line, MadeCall};
 pub use reader::{AnswerEvent, AskedCall, ServiceFault, Unusable};
 pub use responses::{ResponsesReader, responses_request};
 pub use sse::{Sse, looks_like_events};
+pub use tokens::Tokens;
 pub use transcript::{Transcript, TranscriptReader};

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::cognition::models::usage::Usage;
-use crate::cognition::tools::bounded_text;
+use super::tokens::Tokens;
+use crate::outward::bounded_text;
 
 /// Something of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum AnswerEvent {
         calls: Vec<AskedCall>,
     },
     /// What it took.
-    Usage(Usage),
+    Usage(Tokens),
 }
 
 /// A function that the model calls.

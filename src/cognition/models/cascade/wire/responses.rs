@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::chat::Fault;
+use super::chat::{Fault, InputDetails};
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable, text};
+use super::tokens::Tokens;
 use crate::cognition::models::functions::FunctionTool;
+use crate::cognition::models::json::or_default;
 use crate::cognition::models::notes::Role;
-use crate::cognition::models::usage::{InputTokens, Usage, or_default};
 use crate::config::LanguageService;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`. Nothing is kept at the service.
@@ -228,17 +229,12 @@ struct ResponsesUsage {
     #[serde(deserialize_with = "or_default")]
     output_tokens: u64,
     #[serde(deserialize_with = "or_default")]
-    input_tokens_details: InputTokens,
+    input_tokens_details: InputDetails,
 }
 
-impl From<ResponsesUsage> for Usage {
+impl From<ResponsesUsage> for Tokens {
     fn from(usage: ResponsesUsage) -> Self {
-        Self {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            input_token_details: usage.input_tokens_details,
-            ..Self::default()
-        }
+        Self { input: usage.input_tokens, cached: usage.input_tokens_details.cached_tokens, output: usage.output_tokens }
     }
 }
 
@@ -301,7 +297,7 @@ mod tests {
         let completed = json!({ "type": "response.completed", "response": { "status": "completed", "output": [message], "usage": usage } });
         let events = read(&mut reader, completed.clone());
         assert_eq!(events[0], AnswerEvent::Ended { calls: vec![call("order", "{\"a\":1}")] });
-        assert!(matches!(events[1], AnswerEvent::Usage(usage) if usage.input_tokens == 5 && usage.input_token_details.cached_tokens == 2));
+        assert!(matches!(events[1], AnswerEvent::Usage(usage) if usage.input == 5 && usage.cached == 2));
         assert_eq!(read(&mut reader, completed), [], "once");
     }
 

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::reader::{ServiceFault, Unusable};
-use crate::cognition::models::usage::{Usage, or_default};
+use super::tokens::Tokens;
+use crate::cognition::models::json::or_default;
 
 /// What was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Transcript {
     /// The words; empty where there were none.
     pub text: String,
     /// What it took, where the service counts tokens for it.
-    pub usage: Usage,
+    pub usage: Tokens,
 }
 
 /// Reads the events of a transcription.
@@ -52,11 +53,11 @@ impl TranscriptReader {
     }
 }
 
-fn bounded(text: String, usage: Usage) -> Result<Transcript, Unusable> {
+fn bounded(text: String, usage: TranscriptUsage) -> Result<Transcript, Unusable> {
     if text.len() > TRANSCRIPT_BYTES_MAX {
         return Err(Unusable::TooLong(TRANSCRIPT_BYTES_MAX));
     }
-    Ok(Transcript { text, usage })
+    Ok(Transcript { text, usage: Tokens { input: usage.input_tokens, output: usage.output_tokens, cached: 0 } })
 }
 
 fn fault(error: Value) -> ServiceFault {
@@ -71,7 +72,7 @@ struct Whole {
     #[serde(default)]
     text: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    usage: Usage,
+    usage: TranscriptUsage,
     #[serde(default)]
     error: Option<Value>,
 }
@@ -83,9 +84,19 @@ struct Event {
     #[serde(default)]
     text: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
-    usage: Usage,
+    usage: TranscriptUsage,
     #[serde(default)]
     error: Option<Value>,
+}
+
+/// Some count tokens, and others time.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct TranscriptUsage {
+    #[serde(deserialize_with = "or_default")]
+    input_tokens: u64,
+    #[serde(deserialize_with = "or_default")]
+    output_tokens: u64,
 }
 
 /// A minute of speech is a tenth of it (bytes).
@@ -98,7 +109,7 @@ mod tests {
     #[test]
     fn a_transcript_comes_whole_or_in_pieces_and_what_else_comes_is_ignored() {
         let whole = TranscriptReader::whole(r#"{"text":" Hola.","usage":{"type":"duration","seconds":2},"words":[]}"#).unwrap();
-        assert_eq!((whole.text.as_str(), whole.usage), (" Hola.", Usage::default()));
+        assert_eq!((whole.text.as_str(), whole.usage), (" Hola.", Tokens::default()));
         let mut reader = TranscriptReader::default();
         for data in
             [r#"{"type":"transcript.text.delta","delta":"Ho"}"#, r#"{"type":"transcript.text.segment","text":"Ho"}"#, r#"{"new":1}"#]
@@ -109,7 +120,7 @@ mod tests {
         let usage = r#"{"type":"tokens","input_tokens":14,"output_tokens":3,"total_tokens":17}"#;
         reader.read(&format!(r#"{{"type":"transcript.text.done","text":"Hola.","usage":{usage}}}"#)).unwrap();
         let done = reader.done().unwrap();
-        assert_eq!((done.text.as_str(), done.usage.input_tokens, done.usage.output_tokens), ("Hola.", 14, 3));
+        assert_eq!((done.text.as_str(), done.usage.input, done.usage.output), ("Hola.", 14, 3));
     }
 
     #[test]

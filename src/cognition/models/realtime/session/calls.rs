@@ -6,9 +6,9 @@ use recado_core::OperationId;
 use recado_core::conversation::effect::ToolStatus;
 use recado_core::conversation::input::ModelEvent;
 
-use super::Session;
 use super::outbox::About;
-use crate::cognition::models::notes::{self, Role};
+use super::{Session, notes};
+use crate::cognition::models::notes::Role;
 use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item};
 
 #[derive(Debug, Default)]

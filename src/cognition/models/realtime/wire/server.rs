@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::cognition::models::usage::{Usage, or_default};
-use crate::cognition::tools::bounded_text;
+use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
+use crate::cognition::models::transport::ServerMessage;
 
 /// An event of the service, as far as it is used. What belongs to a response names it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -100,7 +100,7 @@ pub enum ServerEvent {
         #[serde(default, deserialize_with = "or_default")]
         content_index: u32,
         /// The bytes.
-        #[serde(deserialize_with = "super::audio::deserialize")]
+        #[serde(deserialize_with = "json::audio::deserialize")]
         delta: Vec<u8>,
     },
     /// More of the words that are spoken.
@@ -236,6 +236,51 @@ pub struct StatusDetails {
     pub error: Option<ServerFault>,
 }
 
+/// Tokens of one response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct Usage {
+    /// What went in, all kinds together.
+    #[serde(deserialize_with = "or_default")]
+    pub input_tokens: u64,
+    /// What came out, all kinds together.
+    #[serde(deserialize_with = "or_default")]
+    pub output_tokens: u64,
+    /// What went in, by kind.
+    #[serde(deserialize_with = "or_default")]
+    pub input_token_details: InputTokens,
+    /// What came out, by kind.
+    #[serde(deserialize_with = "or_default")]
+    pub output_token_details: OutputTokens,
+}
+
+/// Tokens that went in, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct InputTokens {
+    /// Text.
+    #[serde(deserialize_with = "or_default")]
+    pub text_tokens: u64,
+    /// Audio.
+    #[serde(deserialize_with = "or_default")]
+    pub audio_tokens: u64,
+    /// Of both: what the service knew already, and charges less for.
+    #[serde(deserialize_with = "or_default")]
+    pub cached_tokens: u64,
+}
+
+/// Tokens that came out, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct OutputTokens {
+    /// Text.
+    #[serde(deserialize_with = "or_default")]
+    pub text_tokens: u64,
+    /// Audio.
+    #[serde(deserialize_with = "or_default")]
+    pub audio_tokens: u64,
+}
+
 /// How much more of one kind the service takes.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default)]
@@ -251,73 +296,50 @@ pub struct RateLimit {
     pub reset_seconds: Option<f64>,
 }
 
-/// What the service says went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct ServerFault {
-    /// What kind of thing.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub kind: String,
-    /// Which one.
-    pub code: Option<String>,
-    /// In words.
-    #[serde(deserialize_with = "or_default")]
-    pub message: String,
-    /// Which event of ours it is about.
-    pub event_id: Option<String>,
-}
-
-/// A message that is no event. It is not repeated: it may hold words of the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// It is not JSON.
-    #[error("the service sent something that is not JSON")]
-    NotJson,
-    /// It lacks something that an event of its type has, or has something else in its place.
-    #[error("the service sent an event that lacks what its type says, or none")]
-    NoEvent,
-}
-
 impl ServerEvent {
     /// Reads an event.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
-        serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
+        json::read(text)
+    }
+}
+
+impl ServerMessage for ServerEvent {
+    type Unreadable = Unreadable;
+
+    fn read(text: &str) -> Result<Option<Self>, Unreadable> {
+        Self::read(text).map(|event| (event != Self::Ignored).then_some(event))
     }
 
-    /// The same, with `secret` taken out of what the service complains of in its own words.
-    pub fn hiding(mut self, secret: &str) -> Self {
+    fn hiding(mut self, secret: &str) -> Self {
         let fault = match &mut self {
             Self::Error { error } => Some(error),
             Self::ResponseDone { response } => response.status_details.error.as_mut(),
             _ => None,
         };
         if let Some(fault) = fault {
-            fault.message = fault.message.replace(secret, "***");
+            fault.hide(secret);
         }
         self
     }
 }
 
-impl ServerFault {
-    /// Its code, or what kind of thing it is where it has none.
-    pub fn code(&self) -> &str {
-        self.code.as_deref().filter(|code| !code.is_empty()).unwrap_or(&self.kind)
-    }
-
-    /// Its name and what it says, on one line that is not too long.
-    pub fn words(&self) -> String {
-        bounded_text(&match (self.code(), self.message.trim()) {
-            ("", message) => message.to_owned(),
-            (code, "") => code.to_owned(),
-            (code, message) => format!("{code}: {message}"),
-        })
+impl Usage {
+    /// Counts that of another response.
+    pub fn add(&mut self, other: Self) {
+        let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
+        add(&mut self.input_tokens, other.input_tokens);
+        add(&mut self.output_tokens, other.output_tokens);
+        add(&mut self.input_token_details.text_tokens, other.input_token_details.text_tokens);
+        add(&mut self.input_token_details.audio_tokens, other.input_token_details.audio_tokens);
+        add(&mut self.input_token_details.cached_tokens, other.input_token_details.cached_tokens);
+        add(&mut self.output_token_details.text_tokens, other.output_token_details.text_tokens);
+        add(&mut self.output_token_details.audio_tokens, other.output_token_details.audio_tokens);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::usage::{InputTokens, OutputTokens};
 
     fn read(text: &str) -> ServerEvent {
         ServerEvent::read(text).unwrap()

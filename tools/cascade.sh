@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Sourced by ./dev: services that others have written, for the cascade to be tried against (tests/cloud/counterparts.rs).
+# Sourced by ./dev: services that others have written, for the cascade to be tried against (tests/cloud/cascade_counterparts.rs).
 
-counterparts() {
+cascade_test() {
     build_tools
     want espeak-ng espeak-ng
     want_python
@@ -9,7 +9,7 @@ counterparts() {
     install_llmock
     install_aimock
     install_whisper
-    cargo test --locked --test cloud counterparts -- --nocapture --test-threads 1
+    cargo test --locked --test cloud cascade_counterparts -- --nocapture --test-threads 1
 }
 
 # Breaks its answers on demand, and judges the client. 84 MB, half a minute.

@@ -1,7 +1,7 @@
 //! The cascade against services that others have written: `llmock`, which breaks its answers on demand and judges the client; `aimock`; and
 //! a Whisper behind the transcription interface.
 //!
-//! Each is skipped with a message where it is not there: `./dev test` fetches the first, `./dev counterparts` the others.
+//! Each is skipped with a message where it is not there: `./dev test` fetches the first, `./dev cascade-test` the others.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,9 +15,9 @@ use recado_core::conversation::input::{Acoustic, ModelEvent};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::calls::{Stage, hears_to_the_end, speaks, speech};
 use super::cascade::{acoustic, all_of, complete, failure, model, open, respond, turn_ends};
 use super::http_service::{Conduct, HttpService};
+use super::stage::{Stage, hears_to_the_end, speaks, speech};
 
 /// A service of others, as a process. It ends when this is dropped.
 struct Counterpart {
