@@ -12,7 +12,7 @@ fn obedient() -> Conduct {
 }
 
 /// Runs the command against a service.
-async fn cloud_test(settings: &str) -> Output {
+pub async fn cloud_test(settings: &str) -> Output {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("recado.toml"), settings).unwrap();
     std::fs::write(directory.path().join("dialogue.toml"), "").unwrap();
@@ -28,7 +28,7 @@ async fn cloud_test(settings: &str) -> Output {
     output
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
@@ -45,7 +45,7 @@ fn speaks() -> bool {
 }
 
 /// The text with every number of milliseconds taken out of it.
-fn without_times(text: &str) -> String {
+pub fn without_times(text: &str) -> String {
     let words: Vec<&str> = text.split(' ').collect();
     let times = |n: usize| words.get(n + 1).is_some_and(|next| next.starts_with("ms")) && words[n].parse::<u64>().is_ok();
     (0..words.len()).map(|n| if times(n) { "N" } else { words[n] }).collect::<Vec<_>>().join(" ")

@@ -5,6 +5,7 @@ mod away;
 mod calls;
 mod cascade;
 mod cascade_calls;
+mod cascade_command;
 mod cascade_counterparts;
 mod command;
 mod conflicts;

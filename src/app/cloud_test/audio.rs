@@ -1,5 +1,7 @@
 //! A sentence as a caller's voice would bring it: in the service's format, in pieces of 20 ms.
 
+use std::sync::Arc;
+
 use recado_core::policy::Language;
 
 use super::CloudTestError;
@@ -17,14 +19,19 @@ pub(super) struct Sentence {
     pub silence: Vec<u8>,
 }
 
-/// `text`, spoken by the box's own engine.
-pub(super) async fn spoken(config: &Config, language: Language, text: &str, format: AudioFormat) -> Result<Sentence, CloudTestError> {
-    let engine = EspeakNg::new(&config.speech.program);
-    let utterance = Utterance { voice: voice(config, language), ..Utterance::new(text, language) };
-    let speech = engine.synthesise(&utterance).await?;
+/// `text`, spoken by the box's own engine and coded.
+pub(super) async fn coded(config: &Config, language: Language, text: &str, format: AudioFormat) -> Result<Sentence, CloudTestError> {
+    let samples = spoken(config, language, text).await?;
     let coder = Coder::new(format)?;
     let silence = coder.clone().code(&[0; CALLER_FRAME_SAMPLES]);
-    Ok(Sentence { frames: frames(&speech.samples_8khz, coder), silence })
+    Ok(Sentence { frames: frames(&samples, coder), silence })
+}
+
+/// `text`, spoken by the box's own engine (8 kHz).
+pub(super) async fn spoken(config: &Config, language: Language, text: &str) -> Result<Arc<[i16]>, CloudTestError> {
+    let engine = EspeakNg::new(&config.speech.program);
+    let utterance = Utterance { voice: voice(config, language), ..Utterance::new(text, language) };
+    Ok(engine.synthesise(&utterance).await?.samples_8khz)
 }
 
 /// Telephone samples in pieces of 20 ms, the last one filled up with silence.

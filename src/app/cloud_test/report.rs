@@ -11,7 +11,7 @@ use crate::cognition::models::transport::TransportError;
 
 /// What came of a talk with a service.
 #[derive(Debug)]
-pub struct CloudReport {
+pub struct TalkReport {
     pub(super) host: String,
     pub(super) model: String,
     pub(super) language: Language,
@@ -77,14 +77,14 @@ pub(super) enum Fault {
     NotConfirmed,
 }
 
-impl CloudReport {
+impl TalkReport {
     /// Whether all of it works.
-    pub fn is_well(&self) -> bool {
+    pub(super) fn is_well(&self) -> bool {
         self.talked.steps.iter().all(|(_, result)| result.is_ok())
     }
 
     /// The report for people, in the box's language.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let language = self.language;
         let mut text = words::subject(language, &self.host, &self.model) + "\n";
         for (step, result) in &self.talked.steps {

@@ -24,7 +24,7 @@ pub(super) fn instructions(language: Language) -> String {
 /// The tool that is offered. Nobody carries it out.
 pub(super) fn tool() -> Result<Tool, serde_json::Error> {
     serde_json::from_value(json!({
-        "name": "look_up_order",
+        "name": TOOL,
         "description": "Looks up an order by its number",
         "url": "http://127.0.0.1/",
         "parameters": {
@@ -34,6 +34,9 @@ pub(super) fn tool() -> Result<Tool, serde_json::Error> {
         },
     }))
 }
+
+/// Its name.
+pub(super) const TOOL: &str = "look_up_order";
 
 /// What the service hears.
 pub(super) fn sentence(language: Language) -> &'static str {
