@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Settings};
+use recado_core::conversation::{
+    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, Measure, MeasureName, ModelEvent, Settings,
+};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
@@ -77,7 +79,17 @@ struct Running<'a> {
     /// Inputs that follow from effects: at most one for each effect that asks a model that is gone.
     again: VecDeque<Input>,
     shown: Option<Clocks>,
+    latency: Latency,
     decisions: BTreeMap<recado_core::DeliveryId, recado_core::gate::DeliveryDecision>,
+}
+
+/// The stages of a turn's latency budget (ms), each from the end of the one before; the first from the end of the caller's speech.
+#[derive(Debug, Clone, Copy, Default)]
+struct Latency {
+    turn_end_ms: u64,
+    first_piece_ms: u64,
+    ready_ms: u64,
+    first_audio_ms: u64,
 }
 
 /// Runs a call to its end: until its evidence is settled and the ledger knows.
@@ -113,6 +125,7 @@ async fn run_in_span(house: &House, call: Call) {
         due: None,
         again: VecDeque::new(),
         shown: None,
+        latency: Latency::default(),
         decisions: BTreeMap::new(),
     };
     running.carry_out(effects).await;
@@ -338,7 +351,10 @@ impl Running<'_> {
                         info!(target: "recado::gate", delivery_id = %decision.delivery, answer = ?decision.answer, blocker = ?decision.blocker, "gate");
                     }
                 }
-                Effect::Measured(measure) => self.house.measures.record(measure),
+                Effect::Measured(measure) => {
+                    self.house.measures.record(measure);
+                    self.show_latency(measure);
+                }
                 Effect::Heard(heard) => {
                     let (playback_id, index) = (heard.segment.playback, heard.segment.index);
                     info!(%playback_id, index, heard_ms = heard.heard_ms, standing = ?heard.standing, "heard");
@@ -356,6 +372,22 @@ impl Running<'_> {
             }
         }
         self.show_clocks();
+    }
+
+    /// The latency budget of a turn in the log, a line for each: its stages are measured together, the whole of them last.
+    fn show_latency(&mut self, Measure { name, value }: Measure) {
+        let stages = &mut self.latency;
+        match name {
+            MeasureName::SpeechStopToTurnEndMs => stages.turn_end_ms = value,
+            MeasureName::TurnEndToFirstPieceMs => stages.first_piece_ms = value,
+            MeasureName::FirstPieceToReadyMs => stages.ready_ms = value,
+            MeasureName::ReadyToFirstAudioMs => stages.first_audio_ms = value,
+            MeasureName::SpeechStopToFirstAudioMs => {
+                let Latency { turn_end_ms, first_piece_ms, ready_ms, first_audio_ms } = *stages;
+                info!(turn_id = %self.conversation.turn(), turn_end_ms, first_piece_ms, ready_ms, first_audio_ms, in_all_ms = value, "turn answered");
+            }
+            _ => {}
+        }
     }
 
     /// The clocks in the log, whenever one has moved: what the timeline of a call is drawn from.

@@ -155,6 +155,9 @@ impl Voice {
             return;
         }
         let codec = self.codec;
+        if !matches!(content, Content::Speech { .. }) {
+            self.held.interrupted();
+        }
         match content {
             Content::Prompt { name, .. } => {
                 let both = self.speaker.prompts.get(name);
@@ -204,6 +207,7 @@ impl Voice {
 
     /// Stops: what of this playback has not left the box is discarded.
     pub fn clear(&mut self, playback: PlaybackId) {
+        self.held.interrupted();
         self.order.clear(playback);
         self.pass_on();
     }
@@ -272,6 +276,8 @@ impl Voice {
 struct Held {
     pieces: VecDeque<HeldPiece>,
     last: u64,
+    /// The piece that was asked for last, where nothing else was since, and whether it goes on from the one before it.
+    asked_for: Option<(u64, bool)>,
 }
 
 #[derive(Debug)]
@@ -306,10 +312,19 @@ impl Held {
         self.last
     }
 
+    /// A piece that is asked for. It goes on from the one before it only where nothing is said between the two.
     fn give(&mut self, number: u64) -> Option<Rendered<Coded>> {
         let piece = self.pieces.iter_mut().find(|piece| piece.number == number)?;
         piece.given = true;
-        let rendered = piece.rendered.clone();
+        let mut rendered = piece.rendered.clone();
+        let follows = match self.asked_for {
+            Some((before, _)) if before + 1 == number => true,
+            // One that was refused is asked for again.
+            Some((same, follows)) if same == number => follows,
+            _ => false,
+        };
+        self.asked_for = Some((number, follows));
+        rendered.audio.continues &= follows;
         let given = self.pieces.iter().filter(|piece| piece.given).count();
         for _ in GIVEN_PIECES_MAX..given {
             if let Some(oldest) = self.pieces.iter().position(|piece| piece.given) {
@@ -317,6 +332,11 @@ impl Held {
             }
         }
         Some(rendered)
+    }
+
+    /// Something else is said now, or what was said is stopped.
+    fn interrupted(&mut self) {
+        self.asked_for = None;
     }
 }
 
@@ -471,6 +491,27 @@ mod tests {
         // It was noise: the rest follows.
         let rest: Vec<u8> = cut[16..].iter().filter_map(|number| Some(held.give(*number)?.audio.octets[0])).collect();
         assert_eq!(rest, (16..40).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_piece_goes_on_from_the_one_before_it_only_where_nothing_comes_between_them() {
+        let coded = Coded { codec: Codec::Pcma, octets: [7; 800].into(), continues: true };
+        let mut held = Held::default();
+        let numbers: Vec<u64> = (0..6)
+            .map(|_| held.hold(ResponseId(1), of_model(&Piece { audio: coded.clone(), text: String::new(), near_silent: false })))
+            .collect();
+        let mut goes_on = |n: usize, between: bool| {
+            if between {
+                held.interrupted();
+            }
+            held.give(numbers[n]).unwrap().audio.continues
+        };
+        assert!(!goes_on(0, false), "nothing was said before");
+        assert!(goes_on(1, false));
+        assert!(goes_on(1, false), "it was refused");
+        assert!(!goes_on(2, true));
+        assert!(goes_on(3, false));
+        assert!(!goes_on(5, false), "one is missing");
     }
 
     #[test]
