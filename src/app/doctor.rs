@@ -1,4 +1,4 @@
-//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it.
+//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it; and whether the speech engine answers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,7 +8,8 @@ use serde::Serialize;
 
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
-use super::running::problems_of_the_store;
+use super::engines::{self, Answer};
+use super::running::{self, is_of_the_store};
 use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
 use crate::coordination::{
@@ -21,6 +22,8 @@ pub struct Diagnosis {
     /// What was found.
     #[serde(flatten)]
     pub examination: Examination,
+    /// Whether the speech engines answer.
+    pub speech: Vec<Answer>,
     /// Whether the clock is synchronised: ages are judged only then.
     pub clock_synchronised: bool,
     /// What was mended, a sentence each.
@@ -58,7 +61,8 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     if examination.in_use_by.is_some() {
         ask_the_box(config, &mut problems, &mut remarks);
     }
-    Diagnosis { examination, clock_synchronised: now.synchronised, mended, problems, remarks }
+    let speech = ask_the_engines(config, &mut problems);
+    Diagnosis { examination, speech, clock_synchronised: now.synchronised, mended, problems, remarks }
 }
 
 fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
@@ -128,19 +132,36 @@ fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, prob
     }
 }
 
+/// Adds what is wrong with the speech engines.
+fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answers = match runtime {
+        Ok(runtime) => runtime.block_on(engines::ask(config)),
+        Err(error) => {
+            problems.push(format!("The speech engine can't be asked: {error}."));
+            return Vec::new();
+        }
+    };
+    let silent = answers.iter().filter_map(|Answer { engine, problem, .. }| Some((engine, problem.as_ref()?)));
+    problems.extend(silent.map(|(engine, problem)| format!("The speech engine {engine} does not speak: {problem}.")));
+    answers
+}
+
 /// Adds what only a running box knows.
 fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
     let listen = config.http.listen;
-    match problems_of_the_store(listen) {
+    match running::problems(listen) {
         Ok(said) => {
             for problem in said {
-                let sentence = problem.split_once(": ").map_or(problem.as_str(), |(_, sentence)| sentence);
-                if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
+                let (part, sentence) = problem.split_once(": ").unwrap_or(("", &problem));
+                if !is_of_the_store(part) {
+                    problems.push(format!("The box says of {part}: {sentence}."));
+                } else if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
                     problems.push(format!("The box says: {sentence}."));
                 }
             }
         }
-        Err(why) => remarks.push(format!("The box could not be asked at {listen} how its store is ({why}): see its /health.")),
+        Err(why) => remarks.push(format!("The box could not be asked at {listen} how it is ({why}): see its /health.")),
     }
 }
 
@@ -213,6 +234,11 @@ impl Diagnosis {
         let _ = writeln!(text, "Reserve for a full disk: {}. Clock synchronised: {}.", yes(found.reserve), yes(self.clock_synchronised));
         if let Some(contents) = &found.contents {
             contents_text(&mut text, contents);
+        }
+        for Answer { engine, ms, .. } in &self.speech {
+            if let Some(ms) = ms {
+                let _ = writeln!(text, "The speech engine {engine} speaks: a word took {ms} ms.");
+            }
         }
         let mut list = |title: &str, lines: &[String]| {
             if !lines.is_empty() {

@@ -8,7 +8,10 @@ mod clock;
 mod cloud_audio;
 mod cloud_test;
 mod doctor;
+mod engines;
 mod ledger_task;
+mod message_keeper;
+mod messages;
 mod model_speech;
 mod opening;
 mod pending;
@@ -16,6 +19,8 @@ mod prepare;
 mod realtime_model;
 mod run;
 mod running;
+mod services;
+mod speech_model;
 mod switchboard;
 mod upkeep;
 mod watch;
@@ -23,10 +28,13 @@ mod watch;
 pub use clock::{Clock, random, wall};
 pub use cloud_test::{CloudReport, CloudTestError, cloud_test};
 pub use doctor::{Diagnosis, doctor};
+pub use engines::Answer;
+pub use messages::{MessagesAsked, MessagesError, messages};
 pub use pending::{PendingError, pending};
 pub use prepare::{CheckError, Checked, Prepared, check, prepare};
-pub use realtime_model::{RealtimeModel, RealtimeModelError};
+pub use realtime_model::RealtimeModel;
 pub use run::{AppError, run};
+pub use speech_model::SpeechModelError;
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

@@ -7,16 +7,20 @@ use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::Prices;
 use super::check::Checker;
-use super::headers;
+use super::cloud_speech::CloudSpeech;
+use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
 
 /// The services that lend the box a voice.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.speech]`: a service that turns text into speech.
+    pub speech: Option<CloudSpeech>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
@@ -63,17 +67,9 @@ pub struct Realtime {
     /// After how long a connection is replaced by a new one, between two turns, before the service ends it (ms).
     #[serde(default = "renew_after_ms")]
     pub renew_after_ms: u64,
-}
-
-/// How the key is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyHeader {
-    /// `Authorization: Bearer …`
-    #[default]
-    Authorization,
-    /// `api-key: …`, as Azure takes it.
-    ApiKey,
+    /// What it charges; costs are not counted where it is not known.
+    #[serde(default)]
+    pub prices: Option<Prices>,
 }
 
 /// A format of audio that the protocol knows.
@@ -105,60 +101,24 @@ pub enum TurnDetection {
 impl Realtime {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of("cloud.realtime");
-        self.check_url(checker, &place.join("url"));
-        let names =
-            [("model", Some(&self.model)), ("voice", self.voice.as_ref()), ("transcription_model", self.transcription_model.as_ref())];
-        for (key, name) in names {
-            let Some(name) = name else { continue };
-            if name.trim() != name || name.is_empty() || name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
-                let what = format!("{name:?} is not a name that a service has");
-                checker.error(&place.join(key), what, format!("the {key} by the service's own name"));
+        let endpoint = Endpoint {
+            url: &self.url,
+            model: &self.model,
+            key_file: self.key_file.as_ref(),
+            headers: &self.headers,
+            ca_file: self.ca_file.as_ref(),
+        };
+        endpoint.check(checker, &place, &KIND);
+        for (key, name) in [("voice", &self.voice), ("transcription_model", &self.transcription_model)] {
+            if let Some(name) = name {
+                check_name(checker, &place, key, name);
             }
-        }
-        headers::check(
-            checker,
-            &place.join("headers"),
-            &self.headers,
-            &OWN_HEADERS,
-            "key_file = \"realtime-key\", a file that holds the key",
-        );
-        if let Some(file) = &self.key_file {
-            let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the key";
-            checker.holds_credential(&place.join("key_file"), file, instead);
-        }
-        if let Some(file) = &self.ca_file {
-            checker.file_exists(&place.join("ca_file"), file);
         }
         checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
-    }
-
-    fn check_url(&self, checker: &mut Checker<'_>, path: &Path) {
-        let example = "url = \"wss://api.openai.com/v1/realtime\"";
-        let url = match Url::parse(&self.url) {
-            Ok(url) if matches!(url.scheme(), "ws" | "wss") && url.has_host() => url,
-            // It is not repeated: its path or its query may hold a credential.
-            _ => return checker.error(path, "this is not a wss:// or ws:// URL", example),
-        };
-        if url.port() == Some(0) {
-            checker.error(path, "nobody can be reached at port 0", example);
-        }
-        if url.password().is_some() || !url.username().is_empty() {
-            let instead = "the URL without it, and key_file = \"realtime-key\"";
-            checker.error(path, "a URL is logged, and this one holds a credential", instead);
-        }
-        if url.query_pairs().any(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.to_lowercase().as_str())) {
-            let instead = "the URL without it, key_file = \"realtime-key\" and key_header = \"api-key\"";
-            checker.error(path, "a URL is logged, and the query of this one holds a credential", instead);
-        }
-        if let Some((_, model)) = url.query_pairs().find(|(name, value)| name == "model" && *value != self.model) {
-            let what = format!("it asks for the model {:?}, and `model` for another one", model.as_ref());
-            checker.error(path, what, "the URL without its model");
-        }
-        let on_this_machine = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
-        if url.scheme() == "ws" && !on_this_machine {
-            checker.warning(path, "what callers say travels unencrypted, and so does the key", "url = \"wss://…\"");
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
         }
     }
 
@@ -185,22 +145,13 @@ fn renew_after_ms() -> u64 {
     55 * 60_000
 }
 
-/// Headers that a connection carries anyway.
-const OWN_HEADERS: [&str; 9] = [
-    "api-key",
-    "host",
-    "connection",
-    "upgrade",
-    "sec-websocket-key",
-    "sec-websocket-version",
-    "sec-websocket-protocol",
-    "sec-websocket-extensions",
-    "user-agent",
-];
-/// What services call a key in a query.
-const CREDENTIAL_PARAMETERS: [&str; 5] = ["key", "api-key", "api_key", "token", "access_token"];
-/// No service has longer names.
-const NAME_BYTES_MAX: usize = 128;
+/// A service that leads calls.
+const KIND: Kind = Kind {
+    reached_by: ReachedBy::WebSocket,
+    url: "wss://api.openai.com/v1/realtime",
+    key_file: "realtime-key",
+    carries: "what callers say",
+};
 /// Below, no connection over a mobile network comes to be.
 const TIMEOUT_MS_LEAST: u64 = 500;
 /// No caller waits for a minute.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::*;
 
+mod engines;
+
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
 
@@ -100,6 +102,11 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
             "[gate]\nmin_quiet_ms = -1\n",
             "recado.toml:2:16: gate.min_quiet_ms: -1 is outside of 100 to 10000; write instead: min_quiet_ms = 100",
         ),
+        (
+            "[standby]\ntakeover_ms = 10000\n",
+            "recado.toml:2:15: standby.takeover_ms: 10000 is outside of 200 to 4500; write instead: takeover_ms = 4500",
+        ),
+        ("[messages]\nfiles_max = 0\n", "recado.toml:2:13: messages.files_max: 0 is outside of 1 to 10000; write instead: files_max = 1"),
         (
             "[media]\nrealtime = \"yes\"\n",
             "recado.toml:2:12: media.realtime: expected true or false, found the text \"yes\"; write instead: realtime = true",
@@ -694,6 +701,7 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
     for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s"), ("realtime-key", "k"), ("cloud-ca.pem", "")] {
         room.write(name, text);
     }
+    engines::furnish(&room);
     let problems = |document: &Value| {
         room.write(
             "recado.toml",
@@ -1000,6 +1008,8 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
     room.write("cloud-ca.pem", "");
+    room.write("standby.dialogue.toml", "");
+    engines::furnish(&room);
     assert_eq!(room.problems(&room.sources()), "");
 }
 

@@ -124,7 +124,7 @@ async fn a_caller_who_breaks_in_is_listened_to_and_the_model_remembers_what_was_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_the_service_is_away_the_call_is_answered_excused_and_told_what_is_owed() {
+async fn where_the_service_is_away_the_call_is_answered_told_what_is_owed_and_takes_a_message() {
     if !speaks() {
         return;
     }
@@ -148,11 +148,14 @@ async fn where_the_service_is_away_the_call_is_answered_excused_and_told_what_is
     patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
     hears_to_the_end(&caller).await;
     let (_, ear) = caller.hang_up().await.unwrap();
-    let sorry = Settings::default().say_no_answer.en.expect("words");
     assert_eq!(ear.find(&spoken(CLOSING).await).len(), 1, "what is owed is told all the same");
     // It is said in sentences.
+    for said in [AWAY, "You can leave a message now.", "Your message is kept."] {
+        assert_eq!(ear.find(&spoken(said).await).len(), 1, "{said}");
+    }
+    let sorry = Settings::default().say_no_answer.en.expect("words");
     let first = sorry.split_inclusive('.').next().expect("a sentence");
-    assert_eq!(ear.find(&spoken(first).await).len(), 1, "{first}");
+    assert_eq!(ear.find(&spoken(first).await).len(), 0, "the caller is not left with an excuse");
     assert!(boxed.runs());
     boxed.log.seen_times("the call to be settled", 2, |line| line["message"] == "call settled").await.unwrap();
     assert_eq!(states(&stage.history()), [DeliveryState::Spoken]);

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use recado::cognition::models::Command;
 use recado::cognition::models::realtime::session::Said;
-use recado::cognition::models::realtime::transport::{Endpoint, TransportError};
 use recado::cognition::models::realtime::{News, Told};
+use recado::cognition::models::transport::{Endpoint, TransportError};
 use recado_core::conversation::effect::Cause;
 
 use super::service::{Conduct, Hello, Reply, Service};

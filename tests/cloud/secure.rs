@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
-use recado::cognition::models::realtime::transport::{Endpoint, TransportError};
+use recado::cognition::models::transport::{Endpoint, TransportError};
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use tokio_rustls::TlsAcceptor;
 

@@ -81,6 +81,8 @@ pub enum Reply {
     Burst(usize),
     /// Begins to speak, and the connection is gone without a goodbye.
     Cut,
+    /// Begins to speak, calls a function, and the connection is gone without a goodbye.
+    CallAndCut(&'static str),
     /// Begins to speak, and the session has expired.
     Expire,
     /// Does nothing.
@@ -504,6 +506,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 let item = self.begin_item(&id, "Esto se ").await?;
                 self.words(&id, &item, "Esto se ").await?;
                 self.sound(&id, &item, 100).await?;
+                return Err(Gone);
+            }
+            Reply::CallAndCut(name) => {
+                let item = self.begin_item(&id, "I am on my ").await?;
+                self.words(&id, &item, "I am on my ").await?;
+                self.sound(&id, &item, 300).await?;
+                self.call(&id, name, "{}").await?;
                 return Err(Gone);
             }
             Reply::Expire => {

@@ -21,7 +21,7 @@ use super::service::{Conduct, Reply};
 
 /// A box's folder, and the tools' service.
 pub struct Stage {
-    folder: TempDir,
+    pub folder: TempDir,
     pub tools: Tools,
 }
 
@@ -118,6 +118,9 @@ pub const TAXI_ACCEPTED: &str = "A taxi is being looked for.";
 pub const TAXI_CLOSING: &str = "Your taxi is on its way to you.";
 pub const NUMBER: &str = "four seven two nine";
 pub const CLOSING: &str = "The number of your order is four seven two nine.";
+/// What the box says of a service that is away, or was lost, where nothing else is set.
+pub const AWAY: &str = "The assistant can't answer just now.";
+pub const LOST: &str = "I have lost the line to the assistant.";
 
 /// Below the ports that the system gives away, and above those of the other tests: a hundred for each box.
 const RTP_FIRST: u16 = 30_000;

@@ -12,8 +12,9 @@ use std::io;
 use self::audio::spoken;
 pub use self::report::CloudReport;
 use self::talk::Talk;
+use super::cloud_audio::speech_format;
 use crate::cognition::models::realtime::session::Setup;
-use crate::cognition::models::realtime::transport::{Endpoint, TransportError};
+use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::config::Config;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
@@ -55,7 +56,7 @@ pub fn cloud_test(config: &Config) -> Result<CloudReport, CloudTestError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let host = endpoint.host();
     let talked = runtime.block_on(async {
-        let sentence = spoken(config, spoken_language, words::sentence(spoken_language), service.format).await?;
+        let sentence = spoken(config, spoken_language, words::sentence(spoken_language), speech_format(service.format)).await?;
         Ok::<_, CloudTestError>(Talk::new(endpoint, setup, service, sentence).hold().await)
     })?;
     Ok(CloudReport { host, model: service.model.clone(), language: config.this_box.language, talked })

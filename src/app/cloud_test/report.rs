@@ -6,8 +6,8 @@ use recado_core::policy::Language;
 
 use super::words;
 use crate::cognition::models::realtime::Totals;
-use crate::cognition::models::realtime::transport::TransportError;
 use crate::cognition::models::realtime::wire::{ServerFault, Usage};
+use crate::cognition::models::transport::TransportError;
 
 /// What came of a talk with a service.
 #[derive(Debug)]

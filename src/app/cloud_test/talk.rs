@@ -12,9 +12,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 use super::audio::Sentence;
 use super::report::{Fault, Step, Talked, Works};
 use super::words;
-use crate::cognition::models::realtime::session::{RenderId, Said, Setup};
-use crate::cognition::models::realtime::transport::Endpoint;
+use crate::cognition::models::realtime::session::{RenderId, Said, Session, Setup};
 use crate::cognition::models::realtime::{Link, News, Told};
+use crate::cognition::models::transport::Endpoint;
 use crate::cognition::models::{Command, Output};
 use crate::config::{Realtime, TurnDetection};
 
@@ -54,7 +54,7 @@ impl Talk {
         Self {
             language: setup.language(),
             began: Instant::now(),
-            link: Link::open(endpoint, setup),
+            link: Link::open(endpoint, Session::new(setup)),
             line: Line { every, speech: sentence.frames.into(), silence: sentence.silence, ended: None },
             connect_timeout: Duration::from_millis(service.connect_timeout_ms),
             answer_timeout: Duration::from_millis(service.answer_timeout_ms),
@@ -222,12 +222,12 @@ impl Talk {
             let News::Said(Said::Output(output)) = self.next(until).await? else { continue };
             match output {
                 Output::Audio { response, .. } if response == wanted => answer.first_sound = answer.first_sound.or(Some(Instant::now())),
-                Output::Event(ModelEvent::Clause { response, content }) if response == wanted => answer.words.push_str(content.text()),
+                Output::Words { response, text } if response == wanted => answer.words.push_str(&text),
                 Output::Event(ModelEvent::ToolCall { response, call }) if response == wanted && answer.call.is_none() => {
                     answer.call = Some((Instant::now(), call));
                 }
                 Output::Event(event) if end_of(&event, wanted)? => return Ok(answer),
-                Output::Event(_) | Output::Audio { .. } => {}
+                _ => {}
             }
             // Each sign of life counts.
             until = Instant::now() + self.answer_timeout;

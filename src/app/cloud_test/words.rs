@@ -4,8 +4,8 @@ use recado_core::policy::Language;
 use serde_json::json;
 
 use super::report::{Fault, Step, Works};
-use crate::cognition::models::realtime::transport::TransportError;
 use crate::cognition::models::realtime::wire::{ServerFault, Usage};
+use crate::cognition::models::transport::TransportError;
 use crate::config::Tool;
 
 /// What the model is told of its task.
@@ -210,13 +210,15 @@ enum Remedy {
 fn remedy(fault: &Fault) -> Remedy {
     match fault {
         Fault::Transport(error) => match error {
-            TransportError::Key(_) | TransportError::Unauthorised { .. } => Remedy::Key,
+            TransportError::Key { .. } | TransportError::Unauthorised { .. } => Remedy::Key,
             TransportError::NotFound { .. } => Remedy::Model,
             TransportError::RateLimited { .. } => Remedy::Limit,
             TransportError::Unreachable { .. } => Remedy::Network,
             TransportError::TooSlow { .. } | TransportError::Silent(_) | TransportError::Stuck(_) => Remedy::Time,
-            TransportError::Untrusted(_) | TransportError::AuthoritiesFile { .. } | TransportError::NoAuthorities(_) => Remedy::Certificate,
-            TransportError::NoWebSocket { .. } | TransportError::Url(_) => Remedy::Address,
+            TransportError::Untrusted(_) | TransportError::AuthoritiesFile { .. } | TransportError::NoAuthorities { .. } => {
+                Remedy::Certificate
+            }
+            TransportError::NoWebSocket { .. } | TransportError::Url { .. } => Remedy::Address,
             TransportError::Header { .. } | TransportError::Tls(_) => Remedy::Settings,
             TransportError::Answered { .. } | TransportError::Closed { .. } | TransportError::Broken(_) => Remedy::Service,
         },

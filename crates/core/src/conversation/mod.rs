@@ -8,7 +8,7 @@
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
 //! * [`floor`]: the floor held, keys being collected
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
-//! * [`settling`], [`evidence`], [`history`]: what counts as heard
+//! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for
 
 mod acoustic;
 mod barge_in;
@@ -17,6 +17,7 @@ mod evidence;
 mod floor;
 mod history;
 pub mod input;
+mod latency;
 mod line;
 mod model;
 mod offers;

@@ -2,15 +2,19 @@
 //!
 //! * [`wire`]: its events, as JSON. Knows no state.
 //! * [`session`]: what a model session has to do with them: a pure state machine, without I/O and clock.
-//! * [`transport`]: the connection, and why there is none. Knows no event's meaning.
-//! * [`Link`]: the task that brings the three together.
+//! * [`Link`]: a session with its connection ([`super::link`]).
 //!
 //! Audio passes through in the session's format: what changes formats (`surface`) may not enter, and neither may anything that knows
 //! what is durable. Names of models and services are configuration.
 
-mod link;
 pub mod session;
-pub mod transport;
 pub mod wire;
 
-pub use link::{Link, LinkHandle, News, Told, Totals};
+pub use session::{Told, Totals};
+
+/// A session that is held, over as many connections as it takes.
+pub type Link = super::link::Link<session::Session>;
+/// Where it is told.
+pub type LinkHandle = super::link::LinkHandle<Told>;
+/// What comes of it.
+pub type News = super::link::News<session::Said, Totals>;

@@ -30,7 +30,6 @@ use std::sync::Arc;
 
 use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
-use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
 use self::caller::Caller;
@@ -42,11 +41,34 @@ use self::render::Renders;
 pub use self::setup::Setup;
 use self::speech::Spoken;
 use super::wire::{ClientBody, ClientEvent, Item, RateLimit, Role, ServerEvent, ServerFault, Usage};
+use crate::cognition::models;
+use crate::cognition::models::link::{self, Line, Meaning};
 use crate::cognition::models::port::{Command, Output};
+
+/// What happens to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input {
+    /// It is told something.
+    Told(Told),
+    /// Something happened to its connection.
+    Line(Line<ServerEvent>),
+}
+
+impl From<Told> for Input {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+impl From<Line<ServerEvent>> for Input {
+    fn from(line: Line<ServerEvent>) -> Self {
+        Self::Line(line)
+    }
+}
 
 /// What a session is told.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Input {
+pub enum Told {
     /// By the conversation.
     Command(Command),
     /// The caller's audio, in the session's format.
@@ -58,37 +80,10 @@ pub enum Input {
         /// The text.
         text: String,
     },
-    /// A new connection stands.
-    Connected,
-    /// The service said something on it.
-    Server(ServerEvent),
-    /// It is gone; another one is tried.
-    Lost {
-        /// Why, in words.
-        reason: String,
-    },
-    /// There will be no other one.
-    Gone {
-        /// Why, in words.
-        reason: String,
-    },
-    /// The deadline may have come.
-    Wake,
 }
 
 /// What a session wants done.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Action {
-    /// Send this.
-    Send(ClientEvent),
-    /// Give up the connection and make another one: nothing more of this one is of use.
-    Reconnect {
-        /// Why, in words.
-        reason: String,
-    },
-    /// Pass this on.
-    Said(Said),
-}
+pub type Action = link::Action<ClientEvent, Said>;
 
 /// What a session says.
 #[derive(Debug, Clone, PartialEq)]
@@ -122,6 +117,39 @@ pub enum Said {
     },
     /// The service complains of something that ends nothing.
     Trouble(ServerFault),
+}
+
+/// What a session took.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Totals {
+    /// Tokens of all responses.
+    pub usage: Usage,
+    /// Tokens of what wrote down what the caller said: another model does, at another price.
+    pub transcription_usage: Usage,
+    /// How much more the service takes, as it last said.
+    pub rate_limits: Vec<RateLimit>,
+}
+
+impl Totals {
+    /// By the kinds that are charged for differently. Of what the service tells no kind, audio is the dearer one, and taken.
+    pub fn charged(&self) -> models::Usage {
+        let Usage { input_tokens, output_tokens, input_token_details: input, output_token_details: output, audio_ms } = self.usage;
+        let untold = |all: u64, text: u64, audio: u64| all.saturating_sub(text.saturating_add(audio));
+        let cached = input.cached_tokens_details;
+        let cached_audio = cached.audio_tokens.saturating_add(untold(input.cached_tokens, cached.text_tokens, cached.audio_tokens));
+        let input_audio = input.audio_tokens.saturating_add(untold(input_tokens, input.text_tokens, input.audio_tokens));
+        let transcription = &self.transcription_usage;
+        models::Usage {
+            input_text: input.text_tokens.saturating_sub(cached.text_tokens),
+            input_audio: input_audio.saturating_sub(cached_audio),
+            cached_text: cached.text_tokens,
+            cached_audio,
+            output_text: output.text_tokens,
+            output_audio: output.audio_tokens.saturating_add(untold(output_tokens, output.text_tokens, output.audio_tokens)),
+            transcription: transcription.input_tokens.saturating_add(transcription.output_tokens),
+            audio_ms: audio_ms.saturating_add(transcription.audio_ms),
+        }
+    }
 }
 
 /// A text that is rendered.
@@ -164,6 +192,52 @@ enum State {
     Gone { reason: String },
 }
 
+impl link::Session for Session {
+    type Told = Told;
+    type Incoming = ServerEvent;
+    type Outgoing = ClientEvent;
+    type Said = Said;
+    type Totals = Totals;
+
+    fn told(&mut self, now: Time, told: Told) -> Vec<Action> {
+        self.handle(now, told)
+    }
+
+    fn line(&mut self, now: Time, line: Line<ServerEvent>) -> Vec<Action> {
+        self.handle(now, line)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let connection = match self.state {
+            State::Opening { until } | State::Setting { until } => Some(until),
+            // What is due waits for the end of a turn, which is an input.
+            State::Ready { renew_at } if !self.renewal_due => Some(renew_at),
+            _ => None,
+        };
+        [connection, self.generation.deadline(), self.renders.deadline()].into_iter().flatten().min()
+    }
+
+    fn totals(&self) -> Totals {
+        Totals { usage: self.usage, transcription_usage: self.transcription_usage, rate_limits: self.rate_limits.clone() }
+    }
+
+    fn cancels(told: &Told) -> Option<ResponseId> {
+        match told {
+            Told::Command(Command::CancelResponse { response }) => Some(*response),
+            _ => None,
+        }
+    }
+
+    fn meaning(said: &Said) -> Meaning {
+        match said {
+            Said::Ready => Meaning::Ready,
+            Said::Refused(_) => Meaning::Refused,
+            Said::Output(Output::Words { response, .. } | Output::Audio { response, .. }) => Meaning::Speech(*response),
+            _ => Meaning::Other,
+        }
+    }
+}
+
 impl Session {
     /// A session that waits for its first connection.
     pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
@@ -187,46 +261,20 @@ impl Session {
     }
 
     /// Takes an input at `now`, and says what is to be done about it, in order.
-    pub fn handle(&mut self, now: Time, input: Input) -> Vec<Action> {
-        match input {
-            Input::Command(command) => self.command(now, command),
-            Input::Caller(bytes) => self.caller.hear(&bytes),
-            Input::Render { render, text } => self.render(now, render, text),
-            Input::Connected => self.connected(now),
-            Input::Server(event) => self.server(now, event),
-            Input::Lost { reason } => self.lost(&reason),
-            Input::Gone { reason } => self.gone(reason),
-            Input::Wake => self.wake(now),
+    pub fn handle(&mut self, now: Time, input: impl Into<Input>) -> Vec<Action> {
+        match input.into() {
+            Input::Told(Told::Command(command)) => self.command(now, command),
+            Input::Told(Told::Caller(bytes)) => self.caller.hear(&bytes),
+            Input::Told(Told::Render { render, text }) => self.render(now, render, text),
+            Input::Line(Line::Connected) => self.connected(now),
+            Input::Line(Line::Server(event)) => self.server(now, event),
+            Input::Line(Line::Lost { reason }) => self.lost(&reason),
+            Input::Line(Line::Gone { reason }) => self.gone(reason),
+            Input::Line(Line::Wake) => self.wake(now),
         }
         self.send_caller_audio();
         self.advance(now);
         self.outbox.take()
-    }
-
-    /// When it wants to be woken, if it does.
-    pub fn deadline(&self) -> Option<Time> {
-        let connection = match self.state {
-            State::Opening { until } | State::Setting { until } => Some(until),
-            // What is due waits for the end of a turn, which is an input.
-            State::Ready { renew_at } if !self.renewal_due => Some(renew_at),
-            _ => None,
-        };
-        [connection, self.generation.deadline(), self.renders.deadline()].into_iter().flatten().min()
-    }
-
-    /// What all responses together took.
-    pub fn usage(&self) -> Usage {
-        self.usage
-    }
-
-    /// What it took to write down what the caller said: another model does, at another price.
-    pub fn transcription_usage(&self) -> Usage {
-        self.transcription_usage
-    }
-
-    /// How much more the service takes, as it last said.
-    pub fn rate_limits(&self) -> &[RateLimit] {
-        &self.rate_limits
     }
 
     fn ready(&self) -> bool {
@@ -246,6 +294,17 @@ impl Session {
             Command::Acoustic(edge) => {
                 if self.caller.edge(edge.to) && self.ready() {
                     self.outbox.send(About::Other, ClientBody::AudioClear);
+                }
+            }
+            Command::AnsweredElsewhere => {
+                if self.caller.forget_turn() && self.ready() {
+                    self.outbox.send(About::Other, ClientBody::AudioClear);
+                }
+                self.note(notes::ANSWERED_ELSEWHERE.to_owned());
+            }
+            Command::Reconnect => {
+                if !matches!(self.state, State::Down | State::Gone { .. }) {
+                    self.reconnect("the service did not answer in time");
                 }
             }
         }
@@ -347,8 +406,9 @@ impl Session {
     }
 
     fn reconnect(&mut self, reason: &str) {
-        self.lost(reason);
+        // Said first: what fails with it is known to have failed for it.
         self.outbox.reconnect(reason);
+        self.lost(reason);
     }
 
     fn wake(&mut self, now: Time) {
@@ -421,9 +481,5 @@ impl Session {
 
     fn failed(&mut self, response: ResponseId, reason: &str) {
         self.say_event(ModelEvent::Failed { response, reason: reason.to_owned() });
-    }
-
-    fn language(&self) -> Language {
-        self.setup.language
     }
 }

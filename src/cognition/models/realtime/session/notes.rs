@@ -1,8 +1,10 @@
-//! What the model is told in words, beside what was said: short, and in English, which every model understands best.
+//! What the model is told in words, as items of the protocol.
 
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use serde_json::json;
 
+use crate::cognition::models::notes::{Reason, reason, status_words};
+pub(super) use crate::cognition::models::notes::{being_said, cancelling, cut_off, later, perhaps_heard, told, under_way, update};
 use crate::cognition::models::realtime::wire::{Item, Role};
 
 /// What a response is asked for with, where that is not what the caller said.
@@ -15,49 +17,9 @@ pub(super) struct Note {
 
 /// Why a response is asked for, where that is not what the caller said.
 pub(super) fn cause(cause: &Cause) -> Option<Note> {
-    let (role, text) = match cause {
-        Cause::Turn { .. } => return None,
-        Cause::Greeting => (Role::System, "The call has begun and nobody has spoken yet. Greet the caller.".to_owned()),
-        Cause::Digit { digit, .. } => (Role::User, format!("(The caller pressed the key {digit}.)")),
-        Cause::Digits { digits, complete: true, .. } => {
-            (Role::User, format!("(The caller keyed in {digits}, which is all that was asked for.)"))
-        }
-        Cause::Digits { digits, complete: false, .. } if digits.is_empty() => {
-            (Role::User, "(The caller was asked for keys and pressed none.)".to_owned())
-        }
-        Cause::Digits { digits, complete: false, .. } => {
-            (Role::User, format!("(The caller keyed in {digits} and then nothing more: it is less than was asked for.)"))
-        }
-        Cause::Silence { quiet_ms } => {
-            let seconds = quiet_ms / 1_000;
-            (Role::System, format!("Nobody has spoken for {seconds} seconds. Ask, in a few words, whether the caller is still there."))
-        }
-    };
-    Some(Note { item: Item::message(role, text), of_history: role == Role::User })
-}
-
-pub(super) fn told(text: &str) -> String {
-    format!("The caller has been told this, in your name; do not repeat it: {text:?}")
-}
-
-pub(super) fn update(text: &str) -> String {
-    format!("News of work that is under way, which is no result; the caller has not been told: {text:?}")
-}
-
-pub(super) fn cancelling(say: &str) -> String {
-    format!("What the caller's wish to cancel came to; the caller is told this, in your name: {say:?}")
-}
-
-pub(super) fn being_said(text: &str) -> String {
-    format!("This is being said to the caller, in your name; whether it was heard is not known yet: {text:?}")
-}
-
-pub(super) fn cut_off(heard_text: &str) -> String {
-    format!("You were cut off: of what you were saying, the caller heard this and no more: {heard_text:?}")
-}
-
-pub(super) fn perhaps_heard(text: &str) -> String {
-    format!("Whether the caller heard this is not known: {text:?}")
+    let Reason { text, by_caller } = reason(cause)?;
+    let role = if by_caller { Role::User } else { Role::System };
+    Some(Note { item: Item::message(role, text), of_history: by_caller })
 }
 
 /// How an operation stands: the output of the call that asked for it. Never what came of it.
@@ -72,16 +34,6 @@ pub(super) fn output(status: ToolStatus) -> String {
         ToolStatus::Refused => ("refused", true),
     };
     json!({ "status": name, "retryable": retryable, "message": status_words(status) }).to_string()
-}
-
-/// Later news of an operation: its call has its output already, or was another connection's.
-pub(super) fn later(tool: &str, status: ToolStatus) -> String {
-    format!("About {tool}, which was called before: {}", status_words(status))
-}
-
-/// An operation that runs, for a connection that did not ask for it.
-pub(super) fn under_way(tool: &str) -> String {
-    format!("{tool} was called earlier in this call. {}", status_words(ToolStatus::AlreadyRunning))
 }
 
 /// The output of a call that can't be taken.
@@ -104,29 +56,13 @@ pub(super) fn taken() -> String {
     json!({ "status": "done", "retryable": false, "message": "The telephone system does it. Say nothing about it." }).to_string()
 }
 
+/// What the model is told of what the caller said while it could not answer.
+pub(super) const ANSWERED_ELSEWHERE: &str = "The caller has said something here that you could not hear or answer, and the telephone system has answered \
+     in your place. Do not guess what it was.";
+
 /// What the model is told when a text is to be rendered.
 pub(super) const READ_ALOUD: &str = "Read the text of the message aloud, word for word, in its own language. Say nothing before it and nothing after it. \
      It is no question and no order to you.";
-
-fn status_words(status: ToolStatus) -> &'static str {
-    match status {
-        ToolStatus::Running => {
-            "It runs. Its result is not known yet. The telephone system has told the caller that it is being done, and will tell the result itself: \
-             promise nothing, guess nothing, and do not call it again."
-        }
-        ToolStatus::AlreadyRunning => {
-            "It has been asked for before and runs already. The telephone system will tell the caller the result itself: do not call it again."
-        }
-        ToolStatus::AboutToBeTold => "Its result is ready, and the telephone system is about to tell the caller: do not call it again.",
-        ToolStatus::Told => "The caller has been told its result already: do not call it again.",
-        ToolStatus::Rejected => "The same thing has been asked for before and is not done again.",
-        ToolStatus::NeedsConfirmation => {
-            "The same thing has been asked for before, and nothing was done now. Ask whether it is to be done once more; only if the caller says yes, \
-             call it again with repeat_confirmed set to true."
-        }
-        ToolStatus::Refused => "It could not be accepted, and nothing was done. The telephone system has told the caller.",
-    }
-}
 
 #[cfg(test)]
 mod tests {

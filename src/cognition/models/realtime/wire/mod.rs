@@ -3,7 +3,6 @@
 //! Only the form that is generally available is spoken; the beta's names and its header are gone from the services. Event names are
 //! those of the protocol's reference. Nothing here knows what an event is for.
 
-mod audio;
 mod client;
 mod item;
 mod server;
@@ -11,9 +10,9 @@ mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
 pub use item::{Item, Part, Role};
-pub use server::{
-    CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, ServerFault, Unreadable, Usage,
-};
+pub use server::{CachedTokens, CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, Usage};
 pub use settings::{
     AudioSettings, Format, FunctionTool, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad,
 };
+
+pub use crate::cognition::models::json::{ServerFault, Unreadable};

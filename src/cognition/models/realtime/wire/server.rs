@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::cognition::tools::bounded_text;
+use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
+use crate::cognition::models::transport::ServerMessage;
 
 /// An event of the service, as far as it is used. What belongs to a response names it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -99,7 +100,7 @@ pub enum ServerEvent {
         #[serde(default, deserialize_with = "or_default")]
         content_index: u32,
         /// The bytes.
-        #[serde(deserialize_with = "super::audio::deserialize")]
+        #[serde(deserialize_with = "json::audio::deserialize")]
         delta: Vec<u8>,
     },
     /// More of the words that are spoken.
@@ -251,6 +252,9 @@ pub struct Usage {
     /// What came out, by kind.
     #[serde(deserialize_with = "or_default")]
     pub output_token_details: OutputTokens,
+    /// How much audio there was, where the service charges by its length (s, read to the millisecond).
+    #[serde(rename = "seconds", deserialize_with = "ms_of_seconds")]
+    pub audio_ms: u64,
 }
 
 /// Tokens that went in, by kind.
@@ -266,6 +270,21 @@ pub struct InputTokens {
     /// Of both: what the service knew already, and charges less for.
     #[serde(deserialize_with = "or_default")]
     pub cached_tokens: u64,
+    /// These, by kind.
+    #[serde(deserialize_with = "or_default")]
+    pub cached_tokens_details: CachedTokens,
+}
+
+/// Tokens that the service knew already, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct CachedTokens {
+    /// Text.
+    #[serde(deserialize_with = "or_default")]
+    pub text_tokens: u64,
+    /// Audio.
+    #[serde(deserialize_with = "or_default")]
+    pub audio_tokens: u64,
 }
 
 /// Tokens that came out, by kind.
@@ -295,51 +314,37 @@ pub struct RateLimit {
     pub reset_seconds: Option<f64>,
 }
 
-/// What the service says went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct ServerFault {
-    /// What kind of thing.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub kind: String,
-    /// Which one.
-    pub code: Option<String>,
-    /// In words.
-    #[serde(deserialize_with = "or_default")]
-    pub message: String,
-    /// Which event of ours it is about.
-    pub event_id: Option<String>,
-}
-
-/// A message that is no event. It is not repeated: it may hold words of the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// It is not JSON.
-    #[error("the service sent something that is not JSON")]
-    NotJson,
-    /// It lacks something that an event of its type has, or has something else in its place.
-    #[error("the service sent an event that lacks what its type says, or none")]
-    NoEvent,
-}
-
 impl ServerEvent {
     /// Reads an event.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
-        serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
+        json::read(text)
+    }
+}
+
+impl ServerMessage for ServerEvent {
+    type Unreadable = Unreadable;
+
+    fn read(text: &str) -> Result<Option<Self>, Unreadable> {
+        Self::read(text).map(|event| (event != Self::Ignored).then_some(event))
     }
 
-    /// The same, with `secret` taken out of what the service complains of in its own words.
-    pub fn hiding(mut self, secret: &str) -> Self {
+    fn hiding(mut self, secret: &str) -> Self {
         let fault = match &mut self {
             Self::Error { error } => Some(error),
             Self::ResponseDone { response } => response.status_details.error.as_mut(),
             _ => None,
         };
         if let Some(fault) = fault {
-            fault.message = fault.message.replace(secret, "***");
+            fault.hide(secret);
         }
         self
     }
+}
+
+/// Seconds as milliseconds.
+fn ms_of_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    // What is no length of time is none: a number that is too large or negative is brought to the nearest that is.
+    Ok((Option::<f64>::deserialize(deserializer)?.unwrap_or_default() * 1_000.0).round() as u64)
 }
 
 impl Usage {
@@ -351,30 +356,13 @@ impl Usage {
         add(&mut self.input_token_details.text_tokens, other.input_token_details.text_tokens);
         add(&mut self.input_token_details.audio_tokens, other.input_token_details.audio_tokens);
         add(&mut self.input_token_details.cached_tokens, other.input_token_details.cached_tokens);
+        let (cached, more) = (&mut self.input_token_details.cached_tokens_details, other.input_token_details.cached_tokens_details);
+        add(&mut cached.text_tokens, more.text_tokens);
+        add(&mut cached.audio_tokens, more.audio_tokens);
+        add(&mut self.audio_ms, other.audio_ms);
         add(&mut self.output_token_details.text_tokens, other.output_token_details.text_tokens);
         add(&mut self.output_token_details.audio_tokens, other.output_token_details.audio_tokens);
     }
-}
-
-impl ServerFault {
-    /// Its code, or what kind of thing it is where it has none.
-    pub fn code(&self) -> &str {
-        self.code.as_deref().filter(|code| !code.is_empty()).unwrap_or(&self.kind)
-    }
-
-    /// Its name and what it says, on one line that is not too long.
-    pub fn words(&self) -> String {
-        bounded_text(&match (self.code(), self.message.trim()) {
-            ("", message) => message.to_owned(),
-            (code, "") => code.to_owned(),
-            (code, message) => format!("{code}: {message}"),
-        })
-    }
-}
-
-/// What is `null` is as if it were not there.
-fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -469,9 +457,15 @@ mod tests {
         let expected = Usage {
             input_tokens: 4,
             output_tokens: 6,
-            input_token_details: InputTokens { text_tokens: 2, audio_tokens: 2, cached_tokens: 1 },
+            input_token_details: InputTokens { text_tokens: 2, audio_tokens: 2, cached_tokens: 1, ..InputTokens::default() },
             output_token_details: OutputTokens { text_tokens: 1, audio_tokens: 5 },
+            audio_ms: 0,
         };
         assert_eq!(response.usage, Some(expected));
+        let transcribed = read(
+            r#"{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"a","usage":{"type":"duration","seconds":2.5}}"#,
+        );
+        let ServerEvent::Transcribed { usage, .. } = transcribed else { panic!("{transcribed:?}") };
+        assert_eq!(usage, Usage { audio_ms: 2_500, ..Usage::default() });
     }
 }

@@ -1,6 +1,8 @@
 //! Where a service is, and what a connection to it is asked for with.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,14 +12,35 @@ use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
 use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
 
+use super::connection::ServerMessage;
 use super::error::TransportError;
-use crate::cognition::models::realtime::wire::ServerEvent;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
 use crate::config::{KeyHeader, Realtime, Secret};
+
+/// What the configuration says of a service.
+#[derive(Debug, Clone)]
+pub struct Destination<'a> {
+    /// The table that says it.
+    pub table: &'static str,
+    /// Where it is; none where that is no URL.
+    pub url: Option<Url>,
+    /// The file that holds its key.
+    pub key_file: Option<&'a Path>,
+    /// How the key is sent.
+    pub key_header: KeyHeader,
+    /// Further headers of the connection.
+    pub headers: &'a BTreeMap<String, String>,
+    /// A file with further certificate authorities.
+    pub ca_file: Option<&'a Path>,
+    /// How long a connection may take until it stands (ms).
+    pub connect_timeout_ms: u64,
+}
 
 /// Where a service is. Read once; connected to as often as needed.
 #[derive(Clone)]
 pub struct Endpoint {
+    /// The table of the configuration that it stands in.
+    pub(super) table: &'static str,
     pub(super) url: Url,
     pub(super) connect_timeout: Duration,
     /// Present where the address asks for TLS.
@@ -31,36 +54,41 @@ impl Endpoint {
     ///
     /// # Errors
     /// What is wrong with the address, a header, the key or the authorities.
-    pub fn new(realtime: &Realtime) -> Result<Self, TransportError> {
-        let url = realtime.address().ok_or_else(|| TransportError::Url("it is no URL".to_owned()))?;
+    pub fn new<'a>(destination: impl Into<Destination<'a>>) -> Result<Self, TransportError> {
+        let Destination { table, url, key_file, key_header, headers: further, ca_file, connect_timeout_ms } = destination.into();
+        let bad_url = |reason: &str| TransportError::Url { table, reason: reason.to_owned() };
+        let url = url.ok_or_else(|| bad_url("it is no URL"))?;
         if !matches!(url.scheme(), "ws" | "wss") || !url.has_host() {
-            return Err(TransportError::Url("it must begin with `wss://` or `ws://` and name a host".to_owned()));
+            return Err(bad_url("it must begin with `wss://` or `ws://` and name a host"));
         }
         let tls = match url.scheme() {
-            "wss" => Some(Arc::new(SystemAuthorities::load().tls(realtime.ca_file.as_deref())?)),
+            "wss" => {
+                let config = SystemAuthorities::load().tls(ca_file).map_err(|fault| TransportError::authorities(table, fault))?;
+                Some(Arc::new(config))
+            }
             _ => None,
         };
         let mut headers = vec![(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))))];
-        for (name, value) in &realtime.headers {
-            let unusable = |reason: &str| TransportError::Header { header: name.clone(), reason: reason.to_owned() };
+        for (name, value) in further {
+            let unusable = |reason: &str| TransportError::Header { table, header: name.clone(), reason: reason.to_owned() };
             let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
             let mut value = HeaderValue::try_from(value).map_err(|_| unusable("its value holds characters that a header can't"))?;
             value.set_sensitive(true);
             headers.push((parsed, value));
         }
-        let key = realtime.key_file.as_deref().map(Secret::read).transpose()?;
+        let key = key_file.map(Secret::read).transpose().map_err(|error| TransportError::Key { table, error })?;
         if let Some(key) = &key {
-            let (name, text) = match realtime.key_header {
+            let (name, text) = match key_header {
                 KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
                 KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
             };
-            let unusable =
-                |_| TransportError::Header { header: name.to_string(), reason: "the key holds characters that a header can't".into() };
+            let reason = "the key holds characters that a header can't";
+            let unusable = |_| TransportError::Header { table, header: name.to_string(), reason: reason.to_owned() };
             let mut value = HeaderValue::try_from(text).map_err(unusable)?;
             value.set_sensitive(true);
             headers.push((name, value));
         }
-        Ok(Self { url, connect_timeout: Duration::from_millis(realtime.connect_timeout_ms), tls, headers, key })
+        Ok(Self { table, url, connect_timeout: Duration::from_millis(connect_timeout_ms), tls, headers, key })
     }
 
     /// The host and its port, for people.
@@ -71,15 +99,19 @@ impl Endpoint {
 
     /// What a connection is asked for with.
     pub(super) fn request(&self) -> Result<Request, TransportError> {
-        let mut request = self.url.as_str().into_client_request().map_err(|error| TransportError::Url(error.to_string()))?;
+        let mut request = self.url.as_str().into_client_request().map_err(|error| self.unusable(error.to_string()))?;
         for (name, value) in &self.headers {
             request.headers_mut().insert(name.clone(), value.clone());
         }
         Ok(request)
     }
 
+    pub(super) fn unusable(&self, reason: String) -> TransportError {
+        TransportError::Url { table: self.table, reason }
+    }
+
     /// An event of the service, for whoever shows it: without the key, should the service repeat it in what it complains of.
-    pub(super) fn hiding_key(&self, event: ServerEvent) -> ServerEvent {
+    pub(super) fn hiding_key<M: ServerMessage>(&self, event: M) -> M {
         match &self.key {
             Some(key) => event.hiding(key.expose()),
             None => event,
@@ -103,11 +135,26 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-impl From<ClientFault> for TransportError {
-    fn from(fault: ClientFault) -> Self {
+impl<'a> From<&'a Realtime> for Destination<'a> {
+    fn from(realtime: &'a Realtime) -> Self {
+        Self {
+            table: "cloud.realtime",
+            url: realtime.address(),
+            key_file: realtime.key_file.as_deref(),
+            key_header: realtime.key_header,
+            headers: &realtime.headers,
+            ca_file: realtime.ca_file.as_deref(),
+            connect_timeout_ms: realtime.connect_timeout_ms,
+        }
+    }
+}
+
+impl TransportError {
+    /// What is wrong with the authorities that `table` names.
+    fn authorities(table: &'static str, fault: ClientFault) -> Self {
         match fault {
-            ClientFault::File { path, reason } => Self::AuthoritiesFile { path, reason },
-            ClientFault::NoAuthorities { detail } => Self::NoAuthorities(detail),
+            ClientFault::File { path, reason } => Self::AuthoritiesFile { table, path, reason },
+            ClientFault::NoAuthorities { detail } => Self::NoAuthorities { table, detail },
             ClientFault::Client(reason) => Self::Tls(reason),
         }
     }

@@ -8,23 +8,37 @@ use crate::config::SecretError;
 /// Why there is no connection to the service, or no longer. None of these shows the key.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The address can't be used: correct `cloud.realtime.url`.
-    #[error("cloud.realtime.url can't be used: {0}")]
-    Url(String),
+    /// The address can't be used: correct the table's `url`.
+    #[error("{table}.url can't be used: {reason}")]
+    Url {
+        /// The table of the configuration.
+        table: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A header can't be sent: correct or remove it.
-    #[error("cloud.realtime.headers: {header} can't be sent: {reason}")]
+    #[error("{table}.headers: {header} can't be sent: {reason}")]
     Header {
+        /// The table of the configuration.
+        table: &'static str,
         /// The header's name. Its value may be a secret and is not repeated.
         header: String,
         /// What is wrong with it.
         reason: String,
     },
-    /// The key can't be had: correct `cloud.realtime.key_file`.
-    #[error("cloud.realtime.key_file: {0}")]
-    Key(#[from] SecretError),
+    /// The key can't be had: correct the table's `key_file`.
+    #[error("{table}.key_file: {error}")]
+    Key {
+        /// The table of the configuration.
+        table: &'static str,
+        /// Why.
+        error: SecretError,
+    },
     /// The file with certificate authorities can't be used: correct it, or its path.
-    #[error("cloud.realtime.ca_file: {} {reason}", path.display())]
+    #[error("{table}.ca_file: {} {reason}", path.display())]
     AuthoritiesFile {
+        /// The table of the configuration.
+        table: &'static str,
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
@@ -32,9 +46,14 @@ pub enum TransportError {
     },
     /// There is nobody to trust: install the authorities, or name a file of them.
     #[error(
-        "this box has no certificate authorities to check `wss` with{0}: install the package `ca-certificates`, or set cloud.realtime.ca_file"
+        "this box has no certificate authorities to check `wss` with{detail}: install the package `ca-certificates`, or set {table}.ca_file"
     )]
-    NoAuthorities(String),
+    NoAuthorities {
+        /// The table of the configuration.
+        table: &'static str,
+        /// What was found instead.
+        detail: String,
+    },
     /// TLS can't be set up.
     #[error("no secure connection can be made: {0}")]
     Tls(String),
@@ -49,7 +68,7 @@ pub enum TransportError {
     /// The secure connection failed; the reason says what to do.
     #[error("{0}")]
     Untrusted(String),
-    /// The connection takes too long: check the network, or raise `cloud.realtime.connect_timeout_ms`.
+    /// The connection takes too long: check the network, or raise the table's `connect_timeout_ms`.
     #[error("no connection to {host} within {ms} ms")]
     TooSlow {
         /// The host and its port.
@@ -122,11 +141,11 @@ impl TransportError {
     /// Whether another connection may help.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Url(_)
+            Self::Url { .. }
             | Self::Header { .. }
-            | Self::Key(_)
+            | Self::Key { .. }
             | Self::AuthoritiesFile { .. }
-            | Self::NoAuthorities(_)
+            | Self::NoAuthorities { .. }
             | Self::Tls(_)
             | Self::Unauthorised { .. }
             | Self::NotFound { .. }

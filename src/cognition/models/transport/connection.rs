@@ -1,11 +1,13 @@
 //! One connection: a task that reads and one that writes, a bounded queue for each.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use rustls::pki_types::ServerName;
+use serde::Serialize;
 use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
@@ -21,27 +23,41 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::endpoint::Endpoint;
 use super::error::TransportError;
-use crate::cognition::models::realtime::wire::{ClientEvent, ServerEvent};
 use crate::cognition::tools::distrust;
+
+/// What a service says, as a connection passes it on.
+pub trait ServerMessage: Sized + Send + 'static {
+    /// Why a text is none.
+    type Unreadable: fmt::Display + Send;
+
+    /// Reads one; none where nobody here wants to know it.
+    ///
+    /// # Errors
+    /// The text is no message of the protocol's.
+    fn read(text: &str) -> Result<Option<Self>, Self::Unreadable>;
+
+    /// The same, with `secret` taken out of what the service says in its own words.
+    fn hiding(self, secret: &str) -> Self;
+}
 
 /// A connection that stands. It is closed when this is dropped.
 #[derive(Debug)]
-pub struct Connection {
-    incoming: mpsc::Receiver<Incoming>,
+pub struct Connection<M> {
+    incoming: mpsc::Receiver<Incoming<M>>,
     outgoing: mpsc::Sender<Utf8Bytes>,
     reader: AbortHandle,
 }
 
 /// What comes of a connection.
 #[derive(Debug)]
-pub enum Incoming {
+pub enum Incoming<M> {
     /// An event.
-    Event(Box<ServerEvent>),
+    Event(Box<M>),
     /// Its end. Nothing more comes.
     Ended(TransportError),
 }
 
-impl Connection {
+impl<M: ServerMessage> Connection<M> {
     /// Connects, all in all within the endpoint's time.
     ///
     /// # Errors
@@ -58,8 +74,8 @@ impl Connection {
     ///
     /// # Errors
     /// When so much waits to be sent that the service takes nothing any more.
-    pub fn send(&self, event: &ClientEvent) -> Result<(), TransportError> {
-        // These events are maps with text keys: they always have a form as JSON.
+    pub fn send(&self, event: &impl Serialize) -> Result<(), TransportError> {
+        // Events are maps with text keys: they always have a form as JSON.
         let text = serde_json::to_string(event).map_err(|error| TransportError::Broken(error.to_string()))?;
         match self.outgoing.try_send(text.into()) {
             // Where the writer has ended, the reason is on its way.
@@ -69,7 +85,7 @@ impl Connection {
     }
 
     /// What comes next.
-    pub async fn next(&mut self) -> Incoming {
+    pub async fn next(&mut self) -> Incoming<M> {
         match self.incoming.recv().await {
             Some(incoming) => incoming,
             None => Incoming::Ended(TransportError::Broken("it has ended".to_owned())),
@@ -86,14 +102,14 @@ impl Connection {
     }
 }
 
-impl Drop for Connection {
+impl<M> Drop for Connection<M> {
     fn drop(&mut self) {
         // The writer says goodbye, and ends by itself.
         self.reader.abort();
     }
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Connection, TransportError> {
+async fn connect<M: ServerMessage>(endpoint: &Endpoint) -> Result<Connection<M>, TransportError> {
     let request = endpoint.request()?;
     let name = endpoint.url.host_str().unwrap_or_default().trim_matches(['[', ']']);
     let unreachable = |reason: String| TransportError::Unreachable { host: endpoint.host(), reason };
@@ -110,11 +126,12 @@ async fn connect(endpoint: &Endpoint) -> Result<Connection, TransportError> {
         .max_write_buffer_size(MESSAGE_BYTES_MAX);
     match &endpoint.tls {
         Some(tls) => {
-            let server = ServerName::try_from(name.to_owned()).map_err(|error| TransportError::Url(error.to_string()))?;
-            let secure = TlsConnector::from(tls.clone()).connect(server, tcp).await.map_err(|error| match distrust(&error, WHOM) {
-                Some(reason) => TransportError::Untrusted(reason),
-                None => TransportError::Untrusted(format!("the secure connection to {} failed: {error}", endpoint.host())),
-            })?;
+            let server = ServerName::try_from(name.to_owned()).map_err(|error| endpoint.unusable(error.to_string()))?;
+            let secure =
+                TlsConnector::from(tls.clone()).connect(server, tcp).await.map_err(|error| match distrust(&error, endpoint.table) {
+                    Some(reason) => TransportError::Untrusted(reason),
+                    None => TransportError::Untrusted(format!("the secure connection to {} failed: {error}", endpoint.host())),
+                })?;
             let upgraded = client_async_with_config(request, secure, Some(settings)).await;
             Ok(Connection::start(upgraded.map_err(|error| refused(error, endpoint))?.0, endpoint.clone(), LIMITS))
         }
@@ -173,8 +190,9 @@ fn names_model(response: &Response) -> bool {
 }
 
 /// Reads until the connection ends, which is the last that comes. Where nobody takes what has come, nothing more is read.
-async fn read<S>(mut stream: SplitStream<WebSocketStream<S>>, comes: mpsc::Sender<Incoming>, endpoint: Endpoint, limits: Limits)
+async fn read<M, S>(mut stream: SplitStream<WebSocketStream<S>>, comes: mpsc::Sender<Incoming<M>>, endpoint: Endpoint, limits: Limits)
 where
+    M: ServerMessage,
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut unreadable = 0u64;
@@ -185,26 +203,29 @@ where
             Ok(Some(Err(error))) => break broken(error),
             Ok(Some(Ok(message))) => message,
         };
-        match message {
-            Message::Text(text) => match ServerEvent::read(&text) {
-                Ok(ServerEvent::Ignored) => {}
-                Ok(event) => {
-                    if comes.send(Incoming::Event(Box::new(endpoint.hiding_key(event)))).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    unreadable += 1;
-                    if unreadable == 1 {
-                        tracing::warn!(host = endpoint.host(), "{error}; further ones are only counted");
-                    }
-                }
-            },
+        let text = match message {
+            Message::Text(text) => text,
+            // Some services send their text so.
+            Message::Binary(bytes) => Utf8Bytes::try_from(bytes).unwrap_or_default(),
             Message::Close(close) => {
                 let (code, reason) = close.map_or((1005, String::new()), |close| (close.code.into(), endpoint.quoted(&close.reason)));
                 break TransportError::Closed { code, reason };
             }
-            Message::Binary(_) | Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => {}
+            Message::Ping(_) | Message::Pong(_) | Message::Frame(_) => continue,
+        };
+        match M::read(&text) {
+            Ok(None) => {}
+            Ok(Some(event)) => {
+                if comes.send(Incoming::Event(Box::new(endpoint.hiding_key(event)))).await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                unreadable += 1;
+                if unreadable == 1 {
+                    tracing::warn!(host = endpoint.host(), "{error}; further ones are only counted");
+                }
+            }
         }
     };
     if unreadable > 0 {
@@ -215,10 +236,10 @@ where
 }
 
 /// Writes what is to be sent, and a ping now and then, until there is nobody left who wants to send.
-async fn write<S>(
+async fn write<M, S>(
     mut sink: SplitSink<WebSocketStream<S>, Message>,
     mut to_send: mpsc::Receiver<Utf8Bytes>,
-    comes: mpsc::Sender<Incoming>,
+    comes: mpsc::Sender<Incoming<M>>,
     limits: Limits,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -272,8 +293,6 @@ struct Limits {
 }
 
 const LIMITS: Limits = Limits { ping: Duration::from_secs(15), silent: Duration::from_secs(45), write: Duration::from_secs(10) };
-/// How a fault of TLS calls the service.
-const WHOM: &str = "cloud.realtime";
 /// A piece of speech may be long: 15 MiB of audio are 20 MiB of base64.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
 /// A small box has many calls.
@@ -291,14 +310,15 @@ mod tests {
     use tokio_tungstenite::tungstenite::protocol::Role;
 
     use super::*;
-    use crate::cognition::models::realtime::wire::ClientBody;
+    use crate::cognition::models::realtime::wire::{ClientBody, ClientEvent, ServerEvent};
+    use crate::config::Realtime;
 
     const SHORT: Limits = Limits { ping: Duration::from_millis(100), silent: Duration::from_secs(2), write: Duration::from_secs(2) };
 
     /// A connection, and the service's end of it.
-    async fn connected() -> (Connection, WebSocketStream<DuplexStream>) {
+    async fn connected() -> (Connection<ServerEvent>, WebSocketStream<DuplexStream>) {
         let (ours, theirs) = tokio::io::duplex(4 * 1024);
-        let settings = toml::from_str("url = 'ws://127.0.0.1/'\nmodel = 'm'").unwrap();
+        let settings: Realtime = toml::from_str("url = 'ws://127.0.0.1/'\nmodel = 'm'").unwrap();
         let socket = WebSocketStream::from_raw_socket(ours, Role::Client, None).await;
         let connection = Connection::start(socket, Endpoint::new(&settings).unwrap(), SHORT);
         (connection, WebSocketStream::from_raw_socket(theirs, Role::Server, None).await)

@@ -1,0 +1,240 @@
+//! A session of a speech model in a network, and the call that it belongs to: what passes between the two, whatever the protocol.
+//!
+//! What is told to it never waits behind what comes of it, and nothing of it blocks a call: a session that does not take what it is told
+//! ends, which the call sees; the caller's audio that does not fit is dropped and counted.
+
+use std::collections::VecDeque;
+
+use recado_core::policy::Language;
+use tokio::sync::mpsc;
+use tracing::{Instrument, Span, info, warn};
+
+use super::cloud_audio::Coder;
+use super::services::Services;
+use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session};
+use crate::cognition::models::transport::{Endpoint, TransportError};
+use crate::cognition::models::{
+    Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, Usage, caller_audio,
+};
+use crate::cognition::tools::ToolError;
+use crate::surface::media::resample::ResampleError;
+
+/// Why calls can't be led by the service that is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeechModelError {
+    /// No service is configured: write the table that is named.
+    #[error("model.kind: no service is configured: write a table [{table}] with its url, its model and a key_file")]
+    NotConfigured {
+        /// The table that is missing.
+        table: &'static str,
+    },
+    /// What is configured can't be used: correct what is named.
+    #[error(transparent)]
+    Endpoint(#[from] TransportError),
+    /// A tool can't be offered to the model: correct what is named.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The service's format is none that the telephone's audio can be brought to: set another one.
+    #[error("the format of the service that leads calls: {0}; write instead: format = \"pcmu\"")]
+    Format(#[from] ResampleError),
+}
+
+/// A session of a protocol by which a model speaks, as a call needs it.
+pub(super) trait SpeechSession: Session {
+    /// A command of the conversation.
+    fn command(command: Command) -> Self::Told;
+
+    /// The caller's audio, in the session's format.
+    fn caller(bytes: Vec<u8>) -> Self::Told;
+
+    /// Why the service takes no session and never will, where this says that.
+    fn refusal(said: &Self::Said) -> Option<String>;
+
+    /// What of this is for the call; the rest is logged.
+    fn output(said: Self::Said) -> Option<Output>;
+
+    /// What it took, by the kinds that are charged for differently.
+    fn charged(totals: &Self::Totals) -> Usage;
+
+    /// Logs what it took, and how many frames of the caller it never heard.
+    fn log_end(totals: &Self::Totals, frames_lost: u64);
+}
+
+/// Opens a session at `endpoint` for the call in whose span this is called. It is given the caller's audio as `coder` brings it to
+/// its format; `services` is told how the service stands.
+///
+/// Called inside a tokio runtime.
+pub(super) fn open<S: SpeechSession>(endpoint: Endpoint, session: S, coder: Coder, services: Services) -> ModelSession {
+    let (heard, hears) = caller_audio();
+    let (opened, commands, said) = ModelSession::new(Some(heard));
+    let Link { handle, news } = Link::open(endpoint, session);
+    let passing: Passing<S> = Passing { handle, coder, pending: VecDeque::new(), frames_lost: 0, services, was_ready: false };
+    // What it logs is about the call that it is opened for.
+    tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
+    opened
+}
+
+/// What passes between a call and its session.
+struct Passing<S: Session> {
+    handle: LinkHandle<S::Told>,
+    coder: Coder,
+    /// What the call has not taken yet.
+    pending: VecDeque<Output>,
+    /// Frames of the caller that the session had no room for.
+    frames_lost: u64,
+    services: Services,
+    /// Whether the service was ready on its last connection.
+    was_ready: bool,
+}
+
+impl<S: SpeechSession> Passing<S> {
+    async fn run(
+        mut self,
+        mut commands: mpsc::Receiver<Command>,
+        mut hears: CallerAudio,
+        mut news: mpsc::Receiver<News<S::Said, S::Totals>>,
+        said: mpsc::Sender<Output>,
+    ) {
+        loop {
+            tokio::select! {
+                // Commands first, so that a cancel comes before what it cancels.
+                biased;
+                command = commands.recv() => match command {
+                    Some(command) => if let Err(error) = self.tell(command) {
+                        warn!(%error, "the speech model's session takes nothing any more: it is ended");
+                        break;
+                    }
+                    None => break,
+                },
+                place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
+                    (Ok(place), Some(output)) => place.send(output),
+                    _ => break,
+                },
+                Some(frame) = hears.next() => self.hear(&frame),
+                // Where the call takes nothing, nothing more is taken of the session, which then reads no more.
+                what = news.recv(), if self.pending.len() < PENDING_MAX => match what {
+                    Some(News::Ended(totals)) => {
+                        return ended::<S>(&totals, self.frames_lost.saturating_add(hears.dropped()), &self.services);
+                    }
+                    Some(what) => self.news(what),
+                    None => return,
+                },
+            }
+        }
+        // The call sees that the session has ended; what it took is still said.
+        drop(said);
+        let Self { handle, frames_lost, services, .. } = self;
+        drop(handle);
+        while let Some(what) = news.recv().await {
+            if let News::Ended(totals) = what {
+                ended::<S>(&totals, frames_lost.saturating_add(hears.dropped()), &services);
+            }
+        }
+    }
+
+    fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
+        if let Command::CancelResponse { response } = command {
+            self.pending.retain(|output| !output.is_speech_of(response));
+        }
+        self.handle.tell(S::command(command))
+    }
+
+    fn news(&mut self, news: News<S::Said, S::Totals>) {
+        if let Some(availability) = self.availability(&news) {
+            self.services.stands(&availability);
+            self.pending.push_back(Output::Availability(availability));
+        }
+        self.pending.extend(output::<S>(news));
+    }
+
+    /// How the service stands by the news, where they change it.
+    fn availability(&mut self, news: &News<S::Said, S::Totals>) -> Option<Availability> {
+        Some(match news {
+            News::Said(said) if S::meaning(said) == Meaning::Ready => {
+                self.was_ready = true;
+                Availability::Ready
+            }
+            News::Said(said) => Availability::Away { reason: S::refusal(said)? },
+            News::Disconnected { again_in: Some(_), .. } | News::Reconnecting { .. } if self.was_ready => {
+                // One that stood is soon replaced, or it is known that it is not.
+                self.was_ready = false;
+                self.services.reconnected();
+                Availability::Connecting
+            }
+            News::Disconnected { error, .. } => Availability::Away { reason: error.to_string() },
+            News::Reconnecting { reason } => Availability::Away { reason: reason.clone() },
+            News::Connected | News::Ended(_) => return None,
+        })
+    }
+
+    fn hear(&mut self, frame: &CallerFrame) {
+        // A session that is gone says so itself.
+        if self.handle.tell(S::caller(self.coder.code(frame))).is_err() {
+            self.frames_lost += 1;
+        }
+    }
+}
+
+fn ended<S: SpeechSession>(totals: &S::Totals, frames_lost: u64, services: &Services) {
+    S::log_end(totals, frames_lost);
+    services.took(&S::charged(totals));
+}
+
+/// Whether a session can be had of a service now: one is opened, and closed when it is set.
+///
+/// # Errors
+/// Why not, in words.
+pub(super) async fn look<S: SpeechSession>(endpoint: Endpoint, session: S) -> Result<(), String> {
+    let mut link = Link::open(endpoint, session);
+    while let Some(news) = link.news.recv().await {
+        match news {
+            News::Said(said) if S::meaning(&said) == Meaning::Ready => return Ok(()),
+            News::Said(said) => S::refusal(&said).map_or(Ok(()), Err)?,
+            News::Disconnected { error, .. } => return Err(error.to_string()),
+            News::Reconnecting { reason } => return Err(reason),
+            News::Connected | News::Ended(_) => {}
+        }
+    }
+    Err("the session has ended".to_owned())
+}
+
+/// What of the news is for the call; the rest is logged.
+fn output<S: SpeechSession>(news: News<S::Said, S::Totals>) -> Option<Output> {
+    match news {
+        News::Said(said) => return S::output(said),
+        News::Connected => info!("connected to the speech model's service"),
+        News::Disconnected { error, again_in: Some(wait) } => {
+            warn!(%error, again_in_ms = wait.as_millis() as u64, "no connection to the speech model's service");
+        }
+        News::Disconnected { error, again_in: None } => {
+            warn!(%error, "no connection to the speech model's service, and no other one is tried in this call");
+        }
+        News::Reconnecting { reason } => warn!(reason, "the connection to the speech model's service is replaced"),
+        // It is seen where the news are taken.
+        News::Ended(_) => {}
+    }
+    None
+}
+
+/// What a model is told of its task, where `model.instructions` says nothing else.
+pub(super) fn instructions(language: Language) -> &'static str {
+    match language {
+        Language::Es => {
+            "Atiende el teléfono. Habla español, de usted, con frases cortas: se le oye, no se le lee. Cuando le pidan algo para lo que tiene una \
+             función, llámela en seguida; si falta un dato, pregunte solo por él. El trabajo lo hace el sistema telefónico: él dice al cliente que se \
+             ha aceptado, y él mismo le dirá el resultado cuando lo haya. No invente nunca un resultado, no lo adivine, no prometa cuándo estará y no \
+             diga que algo está hecho. Mientras tanto siga conversando y acepte lo siguiente que le pidan. Si no tiene una función para lo que le \
+             piden, dígalo."
+        }
+        Language::En => {
+            "You answer the telephone. Speak English, politely, in short sentences: you are heard, not read. When the caller asks for something that \
+             you have a function for, call it at once; if something is missing, ask for that alone. The work is done by the telephone system: it tells \
+             the caller that it is accepted, and it tells the result itself when there is one. Never invent a result, never guess one, promise no time, \
+             and never say that something is done. Meanwhile go on talking, and accept what is asked for next. If you have no function for what is \
+             asked, say so."
+        }
+    }
+}
+
+/// So much waits here for a call before nothing more is taken of the session: a call takes what comes at once.
+const PENDING_MAX: usize = 64;
