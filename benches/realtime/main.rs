@@ -48,7 +48,7 @@ async fn box_for(url: &str, more: &str) -> (BoxProcess, TempDir) {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("recado.toml");
     let settings = format!(
-        "[box]\nlanguage = 'en'\ndata_dir = '{}'\n[sip]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n\
+        "[box]\nlanguage = 'en'\ndata_dir = '{}'\n[sip]\nlisten = '127.0.0.1:0'\ncalls_max = 64\n[http]\nlisten = '127.0.0.1:0'\n\
          [media]\nports = '20000-20999'\n[log]\nformat = 'json'\nlevel = 'info'\n[model]\nkind = 'realtime'\n\
          [cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n",
         folder.path().join("data").display()
