@@ -56,7 +56,7 @@ pub enum CloudTestError {
 #[derive(Debug)]
 pub enum CloudReport {
     /// A talk with a speech model.
-    Talk(TalkReport),
+    Talk(Box<TalkReport>),
     /// A cascade.
     Cascade(CascadeReport),
 }
@@ -87,7 +87,7 @@ pub fn cloud_test(config: &Config) -> Result<CloudReport, CloudTestError> {
     let parts = config.cloud.transcription.as_ref().zip(config.cloud.language.as_ref());
     match (&config.cloud.realtime, parts) {
         (Some(service), parts) if config.model.kind != ModelKind::Cascade || parts.is_none() => {
-            talk(config, service).map(CloudReport::Talk)
+            talk(config, service).map(|report| CloudReport::Talk(Box::new(report)))
         }
         (_, Some((transcription, language))) => try_cascade(config, transcription, language).map(CloudReport::Cascade),
         _ => Err(CloudTestError::NotConfigured),
