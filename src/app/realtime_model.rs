@@ -5,11 +5,13 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
-use super::speech_model::{self, SpeechModelError, SpeechSession, instructions};
+use super::speech_model::{self, SpeechModelError, SpeechSession};
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::{
+    AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, instructions,
+};
 use crate::config::Config;
 
 /// The service of `[cloud.realtime]`, which leads calls.

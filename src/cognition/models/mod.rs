@@ -8,12 +8,21 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod functions;
+mod instructions;
 pub mod link;
+mod memory;
+mod notes;
 mod port;
 pub mod realtime;
 mod scripted;
 pub mod transport;
+mod usage;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
+pub use functions::FunctionTool;
+pub use instructions::instructions;
+pub use notes::Role;
 pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind};
 pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};
+pub use usage::{InputTokens, OutputTokens, Usage};

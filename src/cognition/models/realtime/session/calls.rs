@@ -4,12 +4,12 @@ use std::collections::VecDeque;
 
 use recado_core::OperationId;
 use recado_core::conversation::effect::ToolStatus;
-use recado_core::conversation::input::{ModelEvent, ToolCall};
-use serde_json::Value;
+use recado_core::conversation::input::ModelEvent;
 
+use super::Session;
 use super::outbox::About;
-use super::{Session, notes, own};
-use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item, Role};
+use crate::cognition::models::notes::{self, Role};
+use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item};
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -53,7 +53,7 @@ impl Session {
         if cut_off {
             return self.made(call_id, name, Some(notes::not_taken("the caller had begun to speak")));
         }
-        match self.taken(&name, &call.arguments, &call_id, response) {
+        match self.setup.functions.taken(&name, &call.arguments, &call_id, response) {
             Ok(event) => {
                 let answered = !matches!(event, ModelEvent::ToolCall { .. });
                 self.say_event(event);
@@ -66,17 +66,6 @@ impl Session {
                 self.made(call_id, name, Some(notes::not_taken(&reason)));
             }
         }
-    }
-
-    /// What the call comes to, or why it comes to nothing.
-    fn taken(&self, name: &str, arguments: &str, call_id: &str, response: recado_core::ResponseId) -> Result<ModelEvent, String> {
-        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let arguments: Value = serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
-        if self.setup.is_own(name) {
-            return own::event(response, name, arguments);
-        }
-        let (arguments, confirmed) = self.setup.arguments(name, arguments).map_err(|refused| refused.reason().to_owned())?;
-        Ok(ModelEvent::ToolCall { response, call: ToolCall { call_id: call_id.to_owned(), tool: name.to_owned(), arguments, confirmed } })
     }
 
     fn made(&mut self, call_id: String, tool: String, output: Option<String>) {

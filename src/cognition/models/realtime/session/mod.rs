@@ -13,10 +13,7 @@
 mod caller;
 mod calls;
 mod generation;
-mod memory;
-mod notes;
 mod outbox;
-mod own;
 mod render;
 mod setup;
 mod speech;
@@ -36,14 +33,16 @@ use recado_core::{ResponseId, Time};
 use self::caller::Caller;
 use self::calls::Calls;
 use self::generation::Generation;
-use self::memory::Memory;
 use self::outbox::{About, Outbox};
 use self::render::Renders;
 pub use self::setup::Setup;
 use self::speech::Spoken;
-use super::wire::{ClientBody, ClientEvent, Item, RateLimit, Role, ServerEvent, ServerFault, Usage};
+use super::wire::{ClientBody, ClientEvent, Item, RateLimit, ServerEvent, ServerFault};
 use crate::cognition::models::link::{self, Line, Meaning};
+use crate::cognition::models::memory::{self, Memory, Piece};
+use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
+use crate::cognition::models::usage::Usage;
 
 /// What happens to a session.
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +148,7 @@ pub struct Session {
     /// The last responses that had speech, oldest first.
     spoken: VecDeque<Spoken>,
     calls: Calls,
-    memory: Memory,
+    memory: Memory<Item>,
     renders: Renders,
     usage: Usage,
     transcription_usage: Usage,
@@ -342,7 +341,14 @@ impl Session {
         }
         self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
         self.renewal_due = false;
-        let mut history = self.memory.restore(|| self.outbox.item_name());
+        let pieces = self.memory.restore(|| self.outbox.item_name()).into_iter();
+        let mut history: Vec<Item> = pieces
+            .map(|piece| match piece {
+                Piece::Words(role, text) => Item::message(role, text),
+                Piece::Spoken(role, text, name) => Item::message(role, text).named(name),
+                Piece::Note(item) => item.clone(),
+            })
+            .collect();
         history.extend(self.calls.under_way());
         for item in history {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
@@ -417,7 +423,7 @@ impl Session {
         let segment = heard.segment;
         let item = match heard.standing {
             Standing::Provisional | Standing::Settled(_) if own => None,
-            standing => memory::spoken(&heard.text, standing),
+            standing => memory::spoken(&heard.text, standing).map(|(role, text)| Item::message(role, text)),
         };
         let before = self.memory.heard(heard);
         if !self.ready() {

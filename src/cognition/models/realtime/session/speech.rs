@@ -5,6 +5,7 @@ use recado_core::conversation::input::{Content, ModelEvent};
 
 use super::outbox::About;
 use super::{Said, Session};
+use crate::cognition::models::notes;
 use crate::cognition::models::port::Output;
 use crate::cognition::models::realtime::wire::{ClientBody, Format};
 
@@ -224,7 +225,7 @@ impl Session {
         }
         if !heard_text.trim().is_empty() {
             // The service has forgotten the words of what it cut.
-            self.context(super::notes::cut_off(&heard_text));
+            self.context(notes::cut_off(&heard_text));
         }
     }
 }

@@ -10,10 +10,6 @@ mod server;
 mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
-pub use item::{Item, Part, Role};
-pub use server::{
-    CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, ServerFault, Unreadable, Usage,
-};
-pub use settings::{
-    AudioSettings, Format, FunctionTool, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad,
-};
+pub use item::{Item, Part};
+pub use server::{CallFacts, ItemFacts, PartFacts, RateLimit, ResponseFacts, ServerEvent, ServerFault, Unreadable};
+pub use settings::{AudioSettings, Format, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad};

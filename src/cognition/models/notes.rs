@@ -1,14 +1,27 @@
 //! What the model is told in words, beside what was said: short, and in English, which every model understands best.
 
 use recado_core::conversation::effect::{Cause, ToolStatus};
+use serde::Serialize;
 use serde_json::json;
 
-use crate::cognition::models::realtime::wire::{Item, Role};
+/// Whose words a message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// The box's.
+    System,
+    /// The caller's.
+    User,
+    /// The model's.
+    Assistant,
+}
 
 /// What a response is asked for with, where that is not what the caller said.
 pub(super) struct Note {
+    /// Whose words these are.
+    pub role: Role,
     /// What the model is told: what the caller did, or what the box knows.
-    pub item: Item,
+    pub text: String,
     /// Whether it is part of the conversation's history.
     pub of_history: bool,
 }
@@ -33,7 +46,7 @@ pub(super) fn cause(cause: &Cause) -> Option<Note> {
             (Role::System, format!("Nobody has spoken for {seconds} seconds. Ask, in a few words, whether the caller is still there."))
         }
     };
-    Some(Note { item: Item::message(role, text), of_history: role == Role::User })
+    Some(Note { role, text, of_history: role == Role::User })
 }
 
 pub(super) fn told(text: &str) -> String {
