@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::ledger_task::FromCalls;
 use super::model_speech::ModelSpeech;
 use super::switchboard::HangUp;
-use crate::cognition::models::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::{Command, Model, ModelSession, Opening, Output};
 use crate::cognition::tools::Schemas;
 use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
 use crate::surface::speech::clauses;
@@ -161,7 +161,7 @@ async fn run_in_span(house: &House, call: Call) {
                 }
                 None
             }
-            output = next_output(&mut running.model) => { running.said(output, &capabilities).await; None }
+            output = next_output(&mut running.model) => { running.said(output).await; None }
             () = super::sleep_until(deadline) => Some(Input::Wake),
             () = &mut ends, if !over => {
                 info!(call_ms_max = house.call_ms_max, "the call has lasted as long as it may");
@@ -227,20 +227,15 @@ impl Running<'_> {
     }
 
     /// What the model said. Its clauses are split, so that the first is heard while the next are rendered; its own speech is cut into pieces.
-    async fn said(&mut self, output: Option<Output>, capabilities: &Capabilities) {
-        if let Some(Output::Event(event)) = &output
-            && !matches!(event, ModelEvent::Clause { .. })
+    async fn said(&mut self, output: Option<Output>) {
+        if let Some(Output::Event(_)) = &output
             && let Some((response, piece)) = self.speech.end()
         {
             // It comes before what follows.
             self.say_piece(response, piece).await;
         }
         match output {
-            Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, .. } }))
-                if matches!(capabilities.output, OutputKind::Audio(_)) =>
-            {
-                self.speech.words(response, &text, self.voice.codec());
-            }
+            Some(Output::Words { response, text }) => self.speech.words(response, &text, self.voice.codec()),
             Some(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } })) => {
                 for clause in clauses(&text) {
                     let content = Content::Text { text: clause.to_owned(), language };

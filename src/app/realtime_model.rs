@@ -9,9 +9,7 @@ use super::speech_model::{self, SpeechModelError, SpeechSession};
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{
-    AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, instructions,
-};
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, instructions};
 use crate::config::Config;
 
 /// The service of `[cloud.realtime]`, which leads calls.

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use recado_core::ResponseId;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, info, warn};
 
@@ -120,7 +119,7 @@ impl<S: SpeechSession> Passing<S> {
 
     fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
         if let Command::CancelResponse { response } = command {
-            self.pending.retain(|output| !is_audio_of(output, response));
+            self.pending.retain(|output| !output.is_speech_of(response));
         }
         self.handle.tell(S::command(command))
     }
@@ -149,10 +148,6 @@ fn output<S: SpeechSession>(news: News<S::Said, S::Totals>) -> Option<Output> {
         News::Ended(_) => {}
     }
     None
-}
-
-fn is_audio_of(output: &Output, of: ResponseId) -> bool {
-    matches!(output, Output::Audio { response, .. } if *response == of)
 }
 
 /// So much waits here for a call before nothing more is taken of the session: a call takes what comes at once.

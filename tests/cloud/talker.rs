@@ -1,5 +1,6 @@
 //! The client's end of a conversation in a test.
 
+use std::ops::Deref;
 use std::time::Duration;
 
 use recado::cognition::models::realtime::session::{Said, Session, Setup};
@@ -86,18 +87,19 @@ impl Talker {
         }
     }
 
-    /// All that comes of a response: its events, its end the last, and how much sound.
-    pub async fn response(&mut self, wanted: ResponseId) -> (Vec<ModelEvent>, usize) {
-        let (mut events, mut bytes) = (Vec::new(), 0);
+    /// All that comes until the end of a response: its events, its end the last, with the words; and how much sound of it.
+    pub async fn response(&mut self, wanted: ResponseId) -> (Answer, usize) {
+        let (mut answer, mut bytes) = (Answer::default(), 0);
         loop {
             match self.next().await {
                 News::Said(Said::Output(Output::Audio { response, bytes: sound })) if response == wanted => bytes += sound.len(),
+                News::Said(Said::Output(Output::Words { response, text })) => answer.words.push((response, text)),
                 News::Said(Said::Output(Output::Event(event))) => {
                     let over =
                         matches!(&event, ModelEvent::Complete { response } | ModelEvent::Failed { response, .. } if *response == wanted);
-                    events.push(event);
+                    answer.events.push(event);
                     if over {
-                        return (events, bytes);
+                        return (answer, bytes);
                     }
                 }
                 _ => {}
@@ -119,13 +121,31 @@ impl Talker {
     }
 }
 
+/// What came until the end of a response: the events, and the words of its speech beside them.
+#[derive(Debug, Default)]
+pub struct Answer {
+    events: Vec<ModelEvent>,
+    words: Vec<(ResponseId, String)>,
+}
+
+impl Deref for Answer {
+    type Target = [ModelEvent];
+
+    fn deref(&self) -> &[ModelEvent] {
+        &self.events
+    }
+}
+
+impl Answer {
+    /// Whether any of the words were of this response.
+    pub fn has_words_of(&self, of: ResponseId) -> bool {
+        self.words.iter().any(|(response, _)| *response == of)
+    }
+}
+
 /// The words of what was said.
-pub fn words(events: &[ModelEvent]) -> String {
-    let clauses = events.iter().filter_map(|event| match event {
-        ModelEvent::Clause { content, .. } => Some(content.text()),
-        _ => None,
-    });
-    clauses.collect()
+pub fn words(answer: &Answer) -> String {
+    answer.words.iter().map(|(_, text)| text.as_str()).collect()
 }
 
 /// Why the response failed.

@@ -222,12 +222,12 @@ impl Talk {
             let News::Said(Said::Output(output)) = self.next(until).await? else { continue };
             match output {
                 Output::Audio { response, .. } if response == wanted => answer.first_sound = answer.first_sound.or(Some(Instant::now())),
-                Output::Event(ModelEvent::Clause { response, content }) if response == wanted => answer.words.push_str(content.text()),
+                Output::Words { response, text } if response == wanted => answer.words.push_str(&text),
                 Output::Event(ModelEvent::ToolCall { response, call }) if response == wanted && answer.call.is_none() => {
                     answer.call = Some((Instant::now(), call));
                 }
                 Output::Event(event) if end_of(&event, wanted)? => return Ok(answer),
-                Output::Event(_) | Output::Audio { .. } => {}
+                Output::Event(_) | Output::Words { .. } | Output::Audio { .. } => {}
             }
             // Each sign of life counts.
             until = Instant::now() + self.answer_timeout;

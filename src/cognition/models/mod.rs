@@ -10,6 +10,7 @@
 mod audio;
 mod functions;
 mod instructions;
+mod json;
 pub mod link;
 mod memory;
 mod notes;
@@ -18,6 +19,7 @@ pub mod realtime;
 mod scripted;
 pub mod transport;
 mod usage;
+mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;

@@ -44,7 +44,7 @@ pub struct Capabilities {
 pub enum OutputKind {
     /// Clauses, as text or as recorded prompts, for the box to speak.
     Text,
-    /// Speech in this format, with its words beside it.
+    /// Speech in this format, with its words beside it; and clauses, should it have any.
     Audio(AudioFormat),
 }
 
@@ -149,8 +149,15 @@ pub enum Command {
 /// What a model says.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Output {
-    /// An event for the conversation.
+    /// An event for the conversation. A clause is for the box's own voice, whatever the model's responses are made of.
     Event(ModelEvent),
+    /// The words of the speech that follows.
+    Words {
+        /// The response.
+        response: ResponseId,
+        /// The words.
+        text: String,
+    },
     /// Speech of a response, in the declared format, after the words that it says.
     Audio {
         /// The response.
@@ -158,6 +165,13 @@ pub enum Output {
         /// The encoded samples.
         bytes: Vec<u8>,
     },
+}
+
+impl Output {
+    /// Whether it is speech of this response, or words of it.
+    pub fn is_speech_of(&self, of: ResponseId) -> bool {
+        matches!(self, Self::Words { response, .. } | Self::Audio { response, .. } if *response == of)
+    }
 }
 
 /// The model does not take its commands: it hangs or is gone, and its session can't go on.

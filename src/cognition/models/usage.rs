@@ -1,6 +1,8 @@
 //! What services count and charge for.
 
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+
+use super::json::or_default;
 
 /// Tokens of one response, or of several together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
@@ -59,9 +61,4 @@ impl Usage {
         add(&mut self.output_token_details.text_tokens, other.output_token_details.text_tokens);
         add(&mut self.output_token_details.audio_tokens, other.output_token_details.audio_tokens);
     }
-}
-
-/// What is `null` is as if it were not there.
-pub(super) fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

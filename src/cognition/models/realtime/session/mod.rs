@@ -27,7 +27,6 @@ use std::sync::Arc;
 
 use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
-use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
 use self::caller::Caller;
@@ -209,7 +208,7 @@ impl link::Session for Session {
         match said {
             Said::Ready => Meaning::Ready,
             Said::Refused(_) => Meaning::Refused,
-            Said::Output(Output::Audio { response, .. }) => Meaning::Speech(*response),
+            Said::Output(Output::Words { response, .. } | Output::Audio { response, .. }) => Meaning::Speech(*response),
             _ => Meaning::Other,
         }
     }
@@ -453,9 +452,5 @@ impl Session {
 
     fn failed(&mut self, response: ResponseId, reason: &str) {
         self.say_event(ModelEvent::Failed { response, reason: reason.to_owned() });
-    }
-
-    fn language(&self) -> Language {
-        self.setup.language
     }
 }

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::item::Item;
 use super::settings::{Modality, SessionSettings, ToolChoice};
+use crate::cognition::models::json;
 
 /// An event for the service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,7 +32,7 @@ pub enum ClientBody {
     #[serde(rename = "input_audio_buffer.append")]
     AudioAppend {
         /// The bytes.
-        #[serde(serialize_with = "super::audio::serialize")]
+        #[serde(serialize_with = "json::audio::serialize")]
         audio: Vec<u8>,
     },
     /// Makes an item of the audio that was sent.

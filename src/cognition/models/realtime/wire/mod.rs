@@ -3,7 +3,6 @@
 //! Only the form that is generally available is spoken; the beta's names and its header are gone from the services. Event names are
 //! those of the protocol's reference. Nothing here knows what an event is for.
 
-mod audio;
 mod client;
 mod item;
 mod server;
@@ -11,5 +10,7 @@ mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
 pub use item::{Item, Part};
-pub use server::{CallFacts, ItemFacts, PartFacts, RateLimit, ResponseFacts, ServerEvent, ServerFault, Unreadable};
+pub use server::{CallFacts, ItemFacts, PartFacts, RateLimit, ResponseFacts, ServerEvent};
 pub use settings::{AudioSettings, Format, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad};
+
+pub use crate::cognition::models::json::{ServerFault, Unreadable};

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
 use crate::cognition::models::transport::ServerMessage;
-use crate::cognition::models::usage::{Usage, or_default};
-use crate::cognition::tools::bounded_text;
+use crate::cognition::models::usage::Usage;
 
 /// An event of the service, as far as it is used. What belongs to a response names it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -101,7 +101,7 @@ pub enum ServerEvent {
         #[serde(default, deserialize_with = "or_default")]
         content_index: u32,
         /// The bytes.
-        #[serde(deserialize_with = "super::audio::deserialize")]
+        #[serde(deserialize_with = "json::audio::deserialize")]
         delta: Vec<u8>,
     },
     /// More of the words that are spoken.
@@ -252,37 +252,10 @@ pub struct RateLimit {
     pub reset_seconds: Option<f64>,
 }
 
-/// What the service says went wrong.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct ServerFault {
-    /// What kind of thing.
-    #[serde(rename = "type", deserialize_with = "or_default")]
-    pub kind: String,
-    /// Which one.
-    pub code: Option<String>,
-    /// In words.
-    #[serde(deserialize_with = "or_default")]
-    pub message: String,
-    /// Which event of ours it is about.
-    pub event_id: Option<String>,
-}
-
-/// A message that is no event. It is not repeated: it may hold words of the call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
-    /// It is not JSON.
-    #[error("the service sent something that is not JSON")]
-    NotJson,
-    /// It lacks something that an event of its type has, or has something else in its place.
-    #[error("the service sent an event that lacks what its type says, or none")]
-    NoEvent,
-}
-
 impl ServerEvent {
     /// Reads an event.
     pub fn read(text: &str) -> Result<Self, Unreadable> {
-        serde_json::from_str(text).map_err(|error| if error.is_data() { Unreadable::NoEvent } else { Unreadable::NotJson })
+        json::read(text)
     }
 }
 
@@ -300,25 +273,9 @@ impl ServerMessage for ServerEvent {
             _ => None,
         };
         if let Some(fault) = fault {
-            fault.message = fault.message.replace(secret, "***");
+            fault.hide(secret);
         }
         self
-    }
-}
-
-impl ServerFault {
-    /// Its code, or what kind of thing it is where it has none.
-    pub fn code(&self) -> &str {
-        self.code.as_deref().filter(|code| !code.is_empty()).unwrap_or(&self.kind)
-    }
-
-    /// Its name and what it says, on one line that is not too long.
-    pub fn words(&self) -> String {
-        bounded_text(&match (self.code(), self.message.trim()) {
-            ("", message) => message.to_owned(),
-            (code, "") => code.to_owned(),
-            (code, message) => format!("{code}: {message}"),
-        })
     }
 }
 
