@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::gemini::Gemini;
 use super::tree::Path;
 
 /// The services that lend the box a voice.
@@ -17,6 +18,8 @@ use super::tree::Path;
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.gemini]`: a service that speaks the Gemini Live protocol.
+    pub gemini: Option<Gemini>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.

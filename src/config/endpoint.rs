@@ -58,6 +58,8 @@ pub enum KeyHeader {
     Authorization,
     /// `api-key: …`, as Azure takes it.
     ApiKey,
+    /// `x-goog-api-key: …`, as Google takes it.
+    XGoogApiKey,
 }
 
 impl Endpoint<'_> {
@@ -163,6 +165,7 @@ pub fn request_headers(
         let (name, value) = match key_header {
             KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
             KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
+            KeyHeader::XGoogApiKey => (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned()),
         };
         send(name, &value, "the key holds characters that a header can't")?;
     }
@@ -181,8 +184,9 @@ pub(super) fn resolve(
 }
 
 /// Headers that a WebSocket carries anyway.
-const WEB_SOCKET_HEADERS: [&str; 9] = [
+const WEB_SOCKET_HEADERS: [&str; 10] = [
     "api-key",
+    "x-goog-api-key",
     "host",
     "connection",
     "upgrade",
@@ -221,9 +225,11 @@ mod tests {
         std::fs::write(directory.path().join("key"), "s3cr3t").unwrap();
         let key = Secret::read(&directory.path().join("key")).unwrap();
         let further = BTreeMap::from([("X-Branch".to_owned(), "12".to_owned())]);
-        for (header, name, value) in
-            [(KeyHeader::Authorization, "authorization", "Bearer s3cr3t"), (KeyHeader::ApiKey, "api-key", "s3cr3t")]
-        {
+        for (header, name, value) in [
+            (KeyHeader::Authorization, "authorization", "Bearer s3cr3t"),
+            (KeyHeader::ApiKey, "api-key", "s3cr3t"),
+            (KeyHeader::XGoogApiKey, "x-goog-api-key", "s3cr3t"),
+        ] {
             let sent = request_headers(&further, header, Some(&key)).unwrap();
             assert_eq!(
                 (sent.len(), &sent[name], &sent["x-branch"]),

@@ -80,6 +80,9 @@ impl Config {
         if let Some(realtime) = &mut self.cloud.realtime {
             endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
+        if let Some(gemini) = &mut self.cloud.gemini {
+            endpoint::resolve(base, credential, &mut gemini.ca_file, &mut gemini.key_file);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -93,6 +96,9 @@ impl Config {
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(gemini) = &self.cloud.gemini {
+            gemini.check(checker);
         }
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {

@@ -8,7 +8,10 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod caller;
+mod calls;
 mod functions;
+pub mod gemini;
 mod instructions;
 mod json;
 pub mod link;

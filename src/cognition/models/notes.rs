@@ -49,6 +49,11 @@ pub(super) fn cause(cause: &Cause) -> Option<Note> {
     Some(Note { role, text, of_history: role == Role::User })
 }
 
+/// What comes before the history, for a model that knows nothing of it.
+pub(super) fn so_far() -> String {
+    "What follows is what has been said in this call so far. It is answered already.".to_owned()
+}
+
 pub(super) fn told(text: &str) -> String {
     format!("The caller has been told this, in your name; do not repeat it: {text:?}")
 }
@@ -67,6 +72,10 @@ pub(super) fn being_said(text: &str) -> String {
 
 pub(super) fn cut_off(heard_text: &str) -> String {
     format!("You were cut off: of what you were saying, the caller heard this and no more: {heard_text:?}")
+}
+
+pub(super) fn unheard() -> String {
+    "You were cut off before the caller heard anything of what you were saying.".to_owned()
 }
 
 pub(super) fn perhaps_heard(text: &str) -> String {
@@ -95,6 +104,23 @@ pub(super) fn later(tool: &str, status: ToolStatus) -> String {
 /// An operation that runs, for a connection that did not ask for it.
 pub(super) fn under_way(tool: &str) -> String {
     format!("{tool} was called earlier in this call. {}", status_words(ToolStatus::AlreadyRunning))
+}
+
+/// An operation that goes on, though the call that asked for it was cancelled.
+pub(super) fn goes_on(tool: &str) -> String {
+    format!(
+        "That your call of {tool} was cancelled changes nothing: what it has set in motion goes on. Do not call it again for the same thing."
+    )
+}
+
+/// What a turn of the caller is answered by of which nothing was heard.
+pub(super) fn not_understood() -> String {
+    "The caller said something that could not be heard. Ask, in a few words, for it to be said again.".to_owned()
+}
+
+/// What the model is asked again with, after a call that can't be taken.
+pub(super) fn correct(reason: &str) -> String {
+    format!("Your last call came to nothing: {reason}. Correct it and make it now, or ask the caller for what is missing.")
 }
 
 /// The output of a call that can't be taken.

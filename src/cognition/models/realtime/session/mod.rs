@@ -10,7 +10,6 @@
 //! * the model's memory is cut to what was heard, and never beyond the audio that came;
 //! * a new connection is told what was heard and what runs, and is not answered for the calls of another one.
 
-mod caller;
 mod calls;
 mod generation;
 mod outbox;
@@ -29,14 +28,14 @@ use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
-use self::caller::Caller;
-use self::calls::Calls;
 use self::generation::Generation;
 use self::outbox::{About, Outbox};
 use self::render::Renders;
 pub use self::setup::Setup;
 use self::speech::Spoken;
 use super::wire::{ClientBody, ClientEvent, Item, RateLimit, ServerEvent, ServerFault};
+use crate::cognition::models::caller::Caller;
+use crate::cognition::models::calls::Calls;
 use crate::cognition::models::link::{self, Line, Meaning};
 use crate::cognition::models::memory::{self, Memory, Piece};
 use crate::cognition::models::notes::{self, Role};
@@ -219,7 +218,7 @@ impl Session {
     pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
         let setup = setup.into();
         Self {
-            caller: Caller::new(setup.format, setup.detects_turns()),
+            caller: Caller::new(setup.format.bytes_per_ms(), setup.detects_turns()),
             setup,
             state: State::Down,
             connection: 0,
@@ -348,7 +347,7 @@ impl Session {
                 Piece::Note(item) => item.clone(),
             })
             .collect();
-        history.extend(self.calls.under_way());
+        history.extend(self.calls.under_way().map(|text| Item::message(Role::System, text)));
         for item in history {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }

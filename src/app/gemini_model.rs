@@ -1,0 +1,89 @@
+//! A speech model in a network as the model of calls: one session of the Gemini Live protocol for each call.
+
+use std::sync::Arc;
+
+use tracing::{debug, info, warn};
+
+use super::cloud_audio::Coder;
+use super::speech_model::{self, SpeechModelError, SpeechSession};
+use crate::cognition::models::gemini::session::{Said, Session, Setup};
+use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
+use crate::cognition::models::gemini::{Told, Totals};
+use crate::cognition::models::transport::Endpoint;
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, instructions};
+use crate::config::Config;
+
+/// The service of `[cloud.gemini]`, which leads calls.
+#[derive(Debug, Clone)]
+pub struct GeminiModel {
+    endpoint: Endpoint,
+    setup: Arc<Setup>,
+    coder: Coder,
+}
+
+impl GeminiModel {
+    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
+    ///
+    /// # Errors
+    /// What of the configuration can't be used.
+    pub fn new(config: &Config) -> Result<Self, SpeechModelError> {
+        let service = config.cloud.gemini.as_ref().ok_or(SpeechModelError::NotConfigured { table: "cloud.gemini" })?;
+        let endpoint = Endpoint::new(service)?;
+        let language = service.language.unwrap_or(config.this_box.language);
+        let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
+        let setup = Setup::new(service, instructions, &config.tools)?;
+        Ok(Self { endpoint, setup: Arc::new(setup), coder: Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })? })
+    }
+}
+
+impl Model for GeminiModel {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            output: OutputKind::Audio(AudioFormat::Linear16 { rate_hz: OUTPUT_HZ }),
+            hears_audio: true,
+            // The box says where the caller begins and ends.
+            owns_turns: false,
+            // What comes late of a cancelled response is dropped, and the model is told in words what of it was heard.
+            cancel: true,
+            truncate: true,
+            silence_after_ms: None,
+        }
+    }
+
+    fn open(&self, _opening: Opening) -> ModelSession {
+        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone())
+    }
+}
+
+impl SpeechSession for Session {
+    fn command(command: Command) -> Told {
+        Told::Command(command)
+    }
+
+    fn caller(bytes: Vec<u8>) -> Told {
+        Told::Caller(bytes)
+    }
+
+    fn output(said: Said) -> Option<Output> {
+        match said {
+            Said::Output(output) => return Some(output),
+            Said::Ready { resumed } => debug!(resumed, "the speech model is ready"),
+            Said::Cancelled { response } => debug!(response_id = %response, "a response is cancelled"),
+            Said::Trouble(says) => warn!(says, "the speech model's service complains"),
+        }
+        None
+    }
+
+    fn log_end(totals: &Totals, frames_lost: u64) {
+        let Totals { usage, unasked, calls_cancelled } = totals;
+        info!(
+            input_tokens = usage.input_tokens,
+            output_tokens = usage.output_tokens,
+            cached_tokens = usage.input_token_details.cached_tokens,
+            unasked,
+            calls_cancelled,
+            frames_lost,
+            "the speech model's session has ended"
+        );
+    }
+}
