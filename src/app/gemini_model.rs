@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::cloud_audio::Coder;
+use super::services::{Service, Services};
 use super::speech_model::{self, SpeechModelError, SpeechSession};
 use crate::cognition::models::gemini::session::{Said, Session, Setup};
 use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
@@ -19,6 +20,7 @@ pub struct GeminiModel {
     endpoint: Endpoint,
     setup: Arc<Setup>,
     coder: Coder,
+    services: Services,
 }
 
 impl GeminiModel {
@@ -32,7 +34,15 @@ impl GeminiModel {
         let language = service.language.unwrap_or(config.this_box.language);
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, instructions, &config.tools)?;
-        Ok(Self { endpoint, setup: Arc::new(setup), coder: Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })? })
+        let coder = Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })?;
+        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::new() })
+    }
+
+    /// The service, as it stands.
+    pub(super) fn service(&self) -> Service {
+        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
+        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
+        Service::new("cloud.gemini", self.services.clone(), look)
     }
 }
 
@@ -51,7 +61,7 @@ impl Model for GeminiModel {
     }
 
     fn open(&self, _opening: Opening) -> ModelSession {
-        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone())
+        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone(), self.services.clone())
     }
 }
 
@@ -64,10 +74,18 @@ impl SpeechSession for Session {
         Told::Caller(bytes)
     }
 
+    fn refusal(said: &Said) -> Option<String> {
+        match said {
+            Said::Refused(says) => Some(says.clone()),
+            _ => None,
+        }
+    }
+
     fn output(said: Said) -> Option<Output> {
         match said {
             Said::Output(output) => return Some(output),
             Said::Ready { resumed } => debug!(resumed, "the speech model is ready"),
+            Said::Refused(says) => warn!(says, "the speech model's service refuses the session"),
             Said::Cancelled { response } => debug!(response_id = %response, "a response is cancelled"),
             Said::Trouble(says) => warn!(says, "the speech model's service complains"),
         }

@@ -8,18 +8,21 @@ use reqwest::Url;
 use serde::Deserialize;
 
 use super::check::Checker;
+use super::cloud_speech::CloudSpeech;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::gemini::Gemini;
 use super::tree::Path;
 
 /// The services that lend the box a voice.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
     /// `[cloud.gemini]`: a service that speaks the Gemini Live protocol.
     pub gemini: Option<Gemini>,
+    /// `[cloud.speech]`: a service that turns text into speech.
+    pub speech: Option<CloudSpeech>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.

@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use recado_core::policy::{Language, Priority};
 use reqwest::Url;
 
-use super::{Config, ModelKind, TraceMode};
+use super::{Config, Engine, ModelKind, TraceMode};
 
 impl Config {
     /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.
@@ -39,10 +39,20 @@ impl Display for Summary<'_> {
         };
         match (config.model.kind, leads) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (_, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
+            (_, Some((model, url))) => {
+                writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
+                match (&config.standby.dialogue, config.standby.enabled) {
+                    (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
+                    (None, true) => {
+                        writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())?
+                    }
+                    (_, false) => writeln!(f, "While it is away, nothing takes its place.")?,
+                }
+            }
             // That is an error, and no box starts with it.
             (_, None) => {}
         }
+        self.speech(f)?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
         if let Some((model, url)) = realtime.filter(|_| config.model.kind != ModelKind::Realtime) {
@@ -81,6 +91,19 @@ impl Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// What speaks, where it is not the usual engine.
+    fn speech(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let speech = &config.speech;
+        match (speech.engine, &config.cloud.speech, &speech.command) {
+            (Engine::EspeakNg, ..) => return Ok(()),
+            (Engine::Http, Some(service), _) => write!(f, "It speaks through the model {} at {}", service.model, origin(&service.url))?,
+            (Engine::Command, _, Some(command)) => write!(f, "It speaks through {}", command.program.display())?,
+            (engine, ..) => write!(f, "It speaks with {}", engine.name())?,
+        }
+        writeln!(f, "{}", if speech.stand_in() { ", and with espeak-ng where that does not." } else { "." })
+    }
+
     fn calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(config) = self;
         let sip = &config.sip;

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use super::*;
 
+mod engines;
+
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
 
@@ -694,6 +696,7 @@ fn what_is_proposed_instead_is_accepted_when_it_is_written() {
     for (name, text) in [("crm-token", "t"), ("crm-ca.pem", ""), ("hand-off-secret", "s"), ("realtime-key", "k"), ("cloud-ca.pem", "")] {
         room.write(name, text);
     }
+    engines::furnish(&room);
     let problems = |document: &Value| {
         room.write(
             "recado.toml",
@@ -1000,6 +1003,8 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
     room.write("cloud-ca.pem", "");
+    room.write("standby.dialogue.toml", "");
+    engines::furnish(&room);
     assert_eq!(room.problems(&room.sources()), "");
 }
 

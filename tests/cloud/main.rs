@@ -1,12 +1,16 @@
 //! The Realtime client against a service that keeps to the protocol, and one that does everything else: over loopback, with a real
 //! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
+mod away;
 mod calls;
 mod command;
+mod conflicts;
+mod counterpart;
 mod link;
 mod model;
 mod scenarios;
 mod secure;
 mod service;
+mod stage;
 mod talker;
 mod validator;

@@ -41,6 +41,7 @@ use crate::cognition::models::Usage;
 use crate::cognition::models::caller::Caller;
 use crate::cognition::models::calls::Calls;
 use crate::cognition::models::link::{self, Line, Meaning};
+use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
 use crate::cognition::models::transport::TransportError;
 
@@ -87,6 +88,8 @@ pub enum Said {
         /// Whether it goes on with the session of an earlier connection.
         resumed: bool,
     },
+    /// The service does not take the session, and says why: no other connection helps.
+    Refused(String),
     /// Nothing more comes of this response, which was cancelled.
     Cancelled {
         /// The response.
@@ -190,6 +193,7 @@ impl link::Session for Session {
     fn meaning(said: &Said) -> Meaning {
         match said {
             Said::Ready { .. } => Meaning::Ready,
+            Said::Refused(_) => Meaning::Refused,
             Said::Output(Output::Words { response, .. } | Output::Audio { response, .. }) => Meaning::Speech(*response),
             _ => Meaning::Other,
         }
@@ -248,6 +252,16 @@ impl Session {
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => {
                 self.caller.edge(edge.to);
+            }
+            Command::AnsweredElsewhere => {
+                // What the service has been sent of it, it can't forget; it is told.
+                self.caller.forget_turn();
+                self.context.note(Role::System, notes::ANSWERED_ELSEWHERE.to_owned());
+            }
+            Command::Reconnect => {
+                if !matches!(self.state, State::Down | State::Gone { .. }) {
+                    self.reconnect(now, "the service did not answer in time");
+                }
             }
         }
     }
@@ -313,6 +327,7 @@ impl Session {
         let says = format!("the service says: {words}");
         if let State::Setting { .. } = self.state {
             self.gone(now, says);
+            self.say(Said::Refused(words.to_owned()));
         } else {
             self.say(Said::Trouble(says));
         }
@@ -366,13 +381,14 @@ impl Session {
     }
 
     fn reconnect(&mut self, now: Time, reason: &str) {
+        // What was to be sent would go to the next connection, which is told anew.
+        self.actions.retain(|action| !matches!(action, Action::Send(_)));
+        // Said first: what fails with it is known to have failed for it.
+        self.actions.push(Action::Reconnect { reason: reason.to_owned() });
         // That is no fault of the connection.
         let closes = self.closes;
         self.lost(now, reason);
         self.closes = closes;
-        // What was to be sent would go to the next connection, which is told anew.
-        self.actions.retain(|action| !matches!(action, Action::Send(_)));
-        self.actions.push(Action::Reconnect { reason: reason.to_owned() });
     }
 
     fn wake(&mut self, now: Time) {
