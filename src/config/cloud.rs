@@ -146,6 +146,7 @@ const KIND: Kind = Kind {
     reached_by: ReachedBy::WebSocket,
     url: "wss://api.openai.com/v1/realtime",
     key_file: "realtime-key",
+    key_header: "api-key",
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.

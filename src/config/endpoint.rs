@@ -36,6 +36,8 @@ pub(super) struct Kind {
     pub url: &'static str,
     /// A key's file to propose.
     pub key_file: &'static str,
+    /// How such a key is sent, where it stands in a URL.
+    pub key_header: &'static str,
     /// What travels to it.
     pub carries: &'static str,
 }
@@ -97,7 +99,7 @@ impl Endpoint<'_> {
             checker.error(path, "a URL is logged, and this one holds a credential", instead);
         }
         if url.query_pairs().any(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.to_lowercase().as_str())) {
-            let instead = format!("the URL without it, key_file = {key_file:?} and key_header = \"api-key\"");
+            let instead = format!("the URL without it, key_file = {key_file:?} and key_header = {:?}", kind.key_header);
             checker.error(path, "a URL is logged, and the query of this one holds a credential", instead);
         }
         if let Some((_, model)) = url.query_pairs().find(|(name, value)| name == "model" && *value != self.model) {

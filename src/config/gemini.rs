@@ -133,6 +133,7 @@ const KIND: Kind = Kind {
     reached_by: ReachedBy::WebSocket,
     url: "wss://generativelanguage.googleapis.com/ws/google.ai.generativelanguage.v1beta.GenerativeService.BidiGenerateContent",
     key_file: "gemini-key",
+    key_header: "x-goog-api-key",
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.

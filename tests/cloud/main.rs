@@ -6,6 +6,8 @@ mod calls;
 mod command;
 mod conflicts;
 mod counterpart;
+mod gemini;
+mod gemini_service;
 mod link;
 mod model;
 mod scenarios;
