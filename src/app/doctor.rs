@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
 use super::engines::{self, Answer};
-use super::running::problems_of_the_store;
+use super::running::{self, is_of_the_store};
 use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
 use crate::coordination::{
@@ -150,16 +150,18 @@ fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
 /// Adds what only a running box knows.
 fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
     let listen = config.http.listen;
-    match problems_of_the_store(listen) {
+    match running::problems(listen) {
         Ok(said) => {
             for problem in said {
-                let sentence = problem.split_once(": ").map_or(problem.as_str(), |(_, sentence)| sentence);
-                if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
+                let (part, sentence) = problem.split_once(": ").unwrap_or(("", &problem));
+                if !is_of_the_store(part) {
+                    problems.push(format!("The box says of {part}: {sentence}."));
+                } else if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
                     problems.push(format!("The box says: {sentence}."));
                 }
             }
         }
-        Err(why) => remarks.push(format!("The box could not be asked at {listen} how its store is ({why}): see its /health.")),
+        Err(why) => remarks.push(format!("The box could not be asked at {listen} how it is ({why}): see its /health.")),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::cognition::models::gemini::session::{Said, Session, Setup};
 use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
 use crate::cognition::models::gemini::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, instructions};
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage, instructions};
 use crate::config::Config;
 
 /// The service of `[cloud.gemini]`, which leads calls.
@@ -35,7 +35,7 @@ impl GeminiModel {
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, instructions, &config.tools)?;
         let coder = Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })?;
-        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::new() })
+        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::priced(service.prices.clone()) })
     }
 
     /// The service, as it stands.
@@ -92,12 +92,17 @@ impl SpeechSession for Session {
         None
     }
 
+    fn charged(totals: &Totals) -> Usage {
+        totals.usage
+    }
+
     fn log_end(totals: &Totals, frames_lost: u64) {
         let Totals { usage, unasked, calls_cancelled } = totals;
+        let cached_tokens = usage.cached_text.saturating_add(usage.cached_audio);
         info!(
-            input_tokens = usage.input_tokens,
-            output_tokens = usage.output_tokens,
-            cached_tokens = usage.input_token_details.cached_tokens,
+            input_tokens = usage.input_text.saturating_add(usage.input_audio).saturating_add(cached_tokens),
+            output_tokens = usage.output_text.saturating_add(usage.output_audio),
+            cached_tokens,
             unasked,
             calls_cancelled,
             frames_lost,

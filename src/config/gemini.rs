@@ -7,6 +7,7 @@ use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::Prices;
 use super::check::Checker;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
@@ -56,6 +57,9 @@ pub struct Gemini {
     /// After how long a connection is replaced by a new one, between two turns, before the service ends it (ms).
     #[serde(default = "renew_after_ms")]
     pub renew_after_ms: u64,
+    /// What it charges; costs are not counted where it is not known.
+    #[serde(default)]
+    pub prices: Option<Prices>,
 }
 
 /// Whether the model goes on while a call of it is under way. It is never left waiting for a result in either case.
@@ -97,6 +101,9 @@ impl Gemini {
         checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
     }
 
     /// Where it is reached; none where the URL is none.

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 use recado_core::policy::Language;
 
 use super::words;
-use crate::cognition::models::Usage;
 use crate::cognition::models::realtime::Totals;
-use crate::cognition::models::realtime::wire::ServerFault;
+use crate::cognition::models::realtime::wire::{ServerFault, Usage};
 use crate::cognition::models::transport::TransportError;
 
 /// What came of a talk with a service.

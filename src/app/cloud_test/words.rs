@@ -4,8 +4,7 @@ use recado_core::policy::Language;
 use serde_json::json;
 
 use super::report::{Fault, Step, Works};
-use crate::cognition::models::Usage;
-use crate::cognition::models::realtime::wire::ServerFault;
+use crate::cognition::models::realtime::wire::{ServerFault, Usage};
 use crate::cognition::models::transport::TransportError;
 use crate::config::Tool;
 

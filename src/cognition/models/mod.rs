@@ -37,7 +37,7 @@ pub use port::{
 };
 pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};
 pub use standby::{Bounds, DIALOGUE as STANDBY_DIALOGUE, Standby, Words as StandbyWords};
-pub use usage::{InputTokens, OutputTokens, Usage};
+pub use usage::Usage;
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

@@ -1,64 +1,89 @@
-//! What services count and charge for.
+//! What a model's services take for what they do, and what that costs: the same for every kind of model.
 
-use serde::Deserialize;
+use crate::config::Prices;
 
-use super::json::or_default;
-
-/// Tokens of one response, or of several together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
+/// What a session took, by the kinds that services charge for differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// What went in, all kinds together.
-    #[serde(deserialize_with = "or_default")]
-    pub input_tokens: u64,
-    /// What came out, all kinds together.
-    #[serde(deserialize_with = "or_default")]
-    pub output_tokens: u64,
-    /// What went in, by kind.
-    #[serde(deserialize_with = "or_default")]
-    pub input_token_details: InputTokens,
-    /// What came out, by kind.
-    #[serde(deserialize_with = "or_default")]
-    pub output_token_details: OutputTokens,
-}
-
-/// Tokens that went in, by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct InputTokens {
-    /// Text.
-    #[serde(deserialize_with = "or_default")]
-    pub text_tokens: u64,
-    /// Audio.
-    #[serde(deserialize_with = "or_default")]
-    pub audio_tokens: u64,
-    /// Of both: what the service knew already, and charges less for.
-    #[serde(deserialize_with = "or_default")]
-    pub cached_tokens: u64,
-}
-
-/// Tokens that came out, by kind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(default)]
-pub struct OutputTokens {
-    /// Text.
-    #[serde(deserialize_with = "or_default")]
-    pub text_tokens: u64,
-    /// Audio.
-    #[serde(deserialize_with = "or_default")]
-    pub audio_tokens: u64,
+    /// Tokens of text that went in, without those of `cached_text`.
+    pub input_text: u64,
+    /// Tokens of audio that went in, without those of `cached_audio`.
+    pub input_audio: u64,
+    /// Tokens of text that went in and were known to the service already.
+    pub cached_text: u64,
+    /// Tokens of audio that went in and were known to the service already.
+    pub cached_audio: u64,
+    /// Tokens of text that came out.
+    pub output_text: u64,
+    /// Tokens of audio that came out.
+    pub output_audio: u64,
+    /// Tokens of writing down what the caller said.
+    pub transcription: u64,
+    /// Audio that is charged for by its length (ms).
+    pub audio_ms: u64,
 }
 
 impl Usage {
-    /// Counts that of another response.
-    pub fn add(&mut self, other: Self) {
-        let add = |count: &mut u64, more: u64| *count = count.saturating_add(more);
-        add(&mut self.input_tokens, other.input_tokens);
-        add(&mut self.output_tokens, other.output_tokens);
-        add(&mut self.input_token_details.text_tokens, other.input_token_details.text_tokens);
-        add(&mut self.input_token_details.audio_tokens, other.input_token_details.audio_tokens);
-        add(&mut self.input_token_details.cached_tokens, other.input_token_details.cached_tokens);
-        add(&mut self.output_token_details.text_tokens, other.output_token_details.text_tokens);
-        add(&mut self.output_token_details.audio_tokens, other.output_token_details.audio_tokens);
+    /// Counts that of another session.
+    pub fn add(&mut self, other: &Self) {
+        let Self { input_text, input_audio, cached_text, cached_audio, output_text, output_audio, transcription, audio_ms } = self;
+        let counts = [input_text, input_audio, cached_text, cached_audio, output_text, output_audio, transcription];
+        for (count, (_, more)) in counts.into_iter().zip(other.tokens()) {
+            *count = count.saturating_add(more);
+        }
+        *audio_ms = audio_ms.saturating_add(other.audio_ms);
+    }
+
+    /// Tokens by kind.
+    pub fn tokens(&self) -> [(&'static str, u64); 7] {
+        [
+            ("input_text", self.input_text),
+            ("input_audio", self.input_audio),
+            ("cached_text", self.cached_text),
+            ("cached_audio", self.cached_audio),
+            ("output_text", self.output_text),
+            ("output_audio", self.output_audio),
+            ("transcription", self.transcription),
+        ]
+    }
+
+    /// What it costs, in millionths of the currency's unit.
+    pub fn cost_millionths(&self, prices: &Prices) -> u64 {
+        let each = [
+            prices.input_text,
+            prices.input_audio,
+            prices.cached_text,
+            prices.cached_audio,
+            prices.output_text,
+            prices.output_audio,
+            prices.transcription,
+        ];
+        let tokens: u128 =
+            self.tokens().iter().zip(each).map(|((_, count), price)| u128::from(*count) * u128::from(price.millionths())).sum();
+        let audio = u128::from(self.audio_ms) * u128::from(prices.audio_minute.millionths()) / MS_PER_MINUTE;
+        u64::try_from(tokens / TOKENS_PER_PRICE + audio).unwrap_or(u64::MAX)
+    }
+}
+
+/// Prices are for so many tokens.
+const TOKENS_PER_PRICE: u128 = 1_000_000;
+const MS_PER_MINUTE: u128 = 60_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_costs_what_its_tokens_and_minutes_do() {
+        let prices: Prices = toml::from_str(
+            "currency = 'USD'\ninput_text = 4\ninput_audio = 32\ncached_text = 0.4\ncached_audio = 0.4\noutput_text = 16\n\
+             output_audio = 64\naudio_minute = 0.006",
+        )
+        .unwrap();
+        let mut usage = Usage { input_text: 1_000, input_audio: 2_000, cached_audio: 500, output_audio: 1_000, ..Usage::default() };
+        assert_eq!(usage.cost_millionths(&prices), 4_000 + 64_000 + 200 + 64_000);
+        usage.add(&Usage { audio_ms: 90_000, transcription: 7, ..usage });
+        assert_eq!((usage.input_text, usage.transcription, usage.audio_ms), (2_000, 7, 90_000));
+        assert_eq!(usage.cost_millionths(&prices), 2 * 132_200 + 9_000, "what has no price costs nothing");
     }
 }

@@ -102,7 +102,7 @@ pub enum Said {
 /// What a session took.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Totals {
-    /// Tokens of all responses.
+    /// Tokens of all responses, by the kinds that are charged for differently.
     pub usage: Usage,
     /// How often the service spoke without being asked, and was not heard.
     pub unasked: u64,
@@ -280,7 +280,7 @@ impl Session {
         if !self.ready() {
             return;
         }
-        self.totals.usage.add((&message.usage_metadata).into());
+        self.totals.usage.add(&(&message.usage_metadata).into());
         for call in message.tool_call.function_calls {
             self.call(now, call);
         }

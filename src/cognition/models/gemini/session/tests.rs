@@ -762,7 +762,7 @@ fn tokens_of_all_responses_are_counted() {
         stage.server(json!({ "usageMetadata": { "promptTokenCount": 5, "responseTokenCount": 7, "totalTokenCount": 12 } }));
     }
     let usage = stage.session.totals().usage;
-    assert_eq!((usage.input_tokens, usage.output_tokens), (10, 14));
+    assert_eq!((usage.input_audio, usage.output_audio), (10, 14));
 }
 
 proptest::proptest! {

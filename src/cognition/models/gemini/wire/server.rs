@@ -156,6 +156,8 @@ pub struct UsageMetadata {
     #[serde(deserialize_with = "or_default")]
     prompt_tokens_details: Vec<ModalityCount>,
     #[serde(deserialize_with = "or_default")]
+    cache_tokens_details: Vec<ModalityCount>,
+    #[serde(deserialize_with = "or_default")]
     response_tokens_details: Vec<ModalityCount>,
 }
 
@@ -244,21 +246,26 @@ impl ResumptionUpdate {
 
 impl From<&UsageMetadata> for Usage {
     fn from(counted: &UsageMetadata) -> Self {
-        let of = |details: &[ModalityCount], modality: &str| {
-            details.iter().filter(|count| count.modality == modality).fold(0, |sum: u64, count| sum.saturating_add(count.token_count))
+        // What the service tells no kind of is taken for audio, which is the dearer one.
+        let by_kind = |all: u64, details: &[ModalityCount]| {
+            let text =
+                details.iter().filter(|count| count.modality == "TEXT").fold(0, |sum: u64, count| sum.saturating_add(count.token_count));
+            (text.min(all), all.saturating_sub(text))
         };
-        let mut usage = Self {
-            input_tokens: counted.prompt_token_count.saturating_add(counted.tool_use_prompt_token_count),
-            // What it thinks is charged for as what it says.
-            output_tokens: counted.response_token_count.saturating_add(counted.thoughts_token_count),
+        let (text, audio) = by_kind(counted.prompt_token_count, &counted.prompt_tokens_details);
+        let (cached_text, cached_audio) = by_kind(counted.cached_content_token_count, &counted.cache_tokens_details);
+        let (output_text, output_audio) = by_kind(counted.response_token_count, &counted.response_tokens_details);
+        Self {
+            // What comes of calls is text.
+            input_text: text.saturating_sub(cached_text).saturating_add(counted.tool_use_prompt_token_count),
+            input_audio: audio.saturating_sub(cached_audio),
+            cached_text,
+            cached_audio,
+            // What it thinks is charged for as what it writes.
+            output_text: output_text.saturating_add(counted.thoughts_token_count),
+            output_audio,
             ..Self::default()
-        };
-        usage.input_token_details.text_tokens = of(&counted.prompt_tokens_details, "TEXT");
-        usage.input_token_details.audio_tokens = of(&counted.prompt_tokens_details, "AUDIO");
-        usage.input_token_details.cached_tokens = counted.cached_content_token_count;
-        usage.output_token_details.text_tokens = of(&counted.response_tokens_details, "TEXT");
-        usage.output_token_details.audio_tokens = of(&counted.response_tokens_details, "AUDIO");
-        usage
+        }
     }
 }
 
@@ -336,15 +343,14 @@ mod tests {
     }
 
     #[test]
-    fn tokens_are_counted_by_kind() {
+    fn tokens_are_counted_by_the_kinds_that_are_charged_for_differently() {
         let counted = read(json!({ "usageMetadata": {
             "promptTokenCount": 40, "cachedContentTokenCount": 8, "responseTokenCount": 20, "thoughtsTokenCount": 5, "totalTokenCount": 65,
             "promptTokensDetails": [{ "modality": "AUDIO", "tokenCount": 30 }, { "modality": "TEXT", "tokenCount": 10 }],
-            "responseTokensDetails": [{ "modality": "AUDIO", "tokenCount": 20 }],
+            "cacheTokensDetails": [{ "modality": "TEXT", "tokenCount": 6 }],
         } }));
-        let usage = Usage::from(&counted.usage_metadata);
-        assert_eq!((usage.input_tokens, usage.output_tokens), (40, 25));
-        let (input, output) = (usage.input_token_details, usage.output_token_details);
-        assert_eq!((input.audio_tokens, input.text_tokens, input.cached_tokens, output.audio_tokens), (30, 10, 8, 20));
+        let expected =
+            Usage { input_text: 4, input_audio: 28, cached_text: 6, cached_audio: 2, output_text: 5, output_audio: 20, ..Usage::default() };
+        assert_eq!(Usage::from(&counted.usage_metadata), expected);
     }
 }

@@ -10,7 +10,7 @@ mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
 pub use item::{Item, Part};
-pub use server::{CallFacts, ItemFacts, PartFacts, RateLimit, ResponseFacts, ServerEvent};
+pub use server::{CachedTokens, CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, Usage};
 pub use settings::{AudioSettings, Format, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad};
 
 pub use crate::cognition::models::json::{ServerFault, Unreadable};
