@@ -9,7 +9,7 @@ use recado::cognition::models::gemini::session::{Said, Session, Setup};
 use recado::cognition::models::gemini::{Link, News, Told};
 use recado::cognition::models::transport::Endpoint;
 use recado::cognition::models::{Command, Output};
-use recado::config::Gemini;
+use recado::config::{Gemini, Tool};
 use recado::demo::{Caller, Ear, patiently};
 use recado::surface::media::resample::Resampler;
 use recado_core::ResponseId;
@@ -201,9 +201,9 @@ async fn what_the_service_closes_a_connection_with_before_it_is_set_is_why_no_re
     let refuses = |code, reason| Conduct { refuses: Some((code, reason)), ..Conduct::default() };
     let service = Service::start(vec![refuses(1007, "API key not valid.")]).await;
     let mut talker = Talker::open(&service.url(), "");
-    talker.tell(1);
+    talker.begin(1, Cause::Greeting);
     assert_eq!(talker.failure(1).await, "the service closed the connection (1007): API key not valid.");
-    talker.tell(2);
+    talker.begin(2, Cause::Greeting);
     assert_eq!(talker.failure(2).await, "the service closed the connection (1007): API key not valid.", "at once");
 
     let goes_away = conduct(&[Reply::SpeakAndGoAway("Good morning. ", 300)]);
@@ -215,21 +215,33 @@ async fn what_the_service_closes_a_connection_with_before_it_is_set_is_why_no_re
 }
 
 /// A session, and what comes of it.
-struct Talker {
-    link: Link,
+pub struct Talker {
+    pub link: Link,
     /// The first time that it is ready has been waited for.
     was_ready: bool,
 }
 
+/// What came of a response.
+pub struct Whole {
+    pub words: String,
+    /// Of speech.
+    pub bytes: usize,
+    pub events: Vec<ModelEvent>,
+}
+
 impl Talker {
     fn open(url: &str, more: &str) -> Self {
+        Self::with(url, more, &[])
+    }
+
+    pub fn with(url: &str, more: &str, tools: &[Tool]) -> Self {
         let gemini: Gemini = toml::from_str(&format!("url = '{url}'\nmodel = 'speaks'\n{more}")).unwrap();
-        let setup = Setup::new(&gemini, "Be brief.".into(), &[]).unwrap();
+        let setup = Setup::new(&gemini, "Be brief.".into(), tools).unwrap();
         Self { link: Link::open(Endpoint::new(&gemini).unwrap(), Session::new(setup)), was_ready: false }
     }
 
-    fn tell(&self, response: u128) {
-        let respond = Command::Respond { response: ResponseId(response), cause: Cause::Greeting };
+    pub fn begin(&self, response: u128, cause: Cause) {
+        let respond = Command::Respond { response: ResponseId(response), cause };
         self.link.handle.tell(Told::Command(respond)).unwrap();
     }
 
@@ -237,31 +249,49 @@ impl Talker {
         tokio::time::timeout(Duration::from_secs(60), self.link.news.recv()).await.expect("news within a minute").expect("news")
     }
 
-    /// Whether the next session that is ready goes on with the last one.
-    async fn ready(&mut self) -> bool {
-        self.was_ready = true;
+    /// Waits for such news.
+    pub async fn until(&mut self, wanted: impl Fn(&News) -> bool) -> News {
         loop {
-            if let News::Said(Said::Ready { resumed }) = self.next().await {
-                return resumed;
+            let news = self.next().await;
+            if wanted(&news) {
+                return news;
             }
         }
     }
 
-    /// The words of a response, and whether it was given.
-    async fn asks(&mut self, response: u128) -> (String, bool) {
+    /// Whether the next session that is ready goes on with the last one.
+    async fn ready(&mut self) -> bool {
+        self.was_ready = true;
+        matches!(self.until(|news| matches!(news, News::Said(Said::Ready { .. }))).await, News::Said(Said::Ready { resumed: true }))
+    }
+
+    /// What comes of a response, to its end.
+    pub async fn whole(&mut self, response: u128, cause: Cause) -> Whole {
         if !self.was_ready {
             self.ready().await;
         }
-        self.tell(response);
-        let mut said = String::new();
+        self.begin(response, cause);
+        let mut whole = Whole { words: String::new(), bytes: 0, events: Vec::new() };
         loop {
             match self.next().await {
-                News::Said(Said::Output(Output::Words { text, .. })) => said.push_str(&text),
-                News::Said(Said::Output(Output::Event(ModelEvent::Complete { .. }))) => return (said, true),
-                News::Said(Said::Output(Output::Event(ModelEvent::Failed { .. }))) => return (said, false),
+                News::Said(Said::Output(Output::Words { text, .. })) => whole.words.push_str(&text),
+                News::Said(Said::Output(Output::Audio { bytes, .. })) => whole.bytes += bytes.len(),
+                News::Said(Said::Output(Output::Event(event))) => {
+                    let over = matches!(event, ModelEvent::Complete { .. } | ModelEvent::Failed { .. });
+                    whole.events.push(event);
+                    if over {
+                        return whole;
+                    }
+                }
                 _ => {}
             }
         }
+    }
+
+    /// The words of a greeting, and whether it was given.
+    async fn asks(&mut self, response: u128) -> (String, bool) {
+        let whole = self.whole(response, Cause::Greeting).await;
+        (whole.words, matches!(whole.events.last(), Some(ModelEvent::Complete { .. })))
     }
 
     async fn failure(&mut self, of: u128) -> String {

@@ -7,6 +7,7 @@ mod command;
 mod conflicts;
 mod counterpart;
 mod gemini;
+mod gemini_counterpart;
 mod gemini_service;
 mod link;
 mod model;

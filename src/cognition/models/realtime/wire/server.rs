@@ -368,7 +368,6 @@ impl Usage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::usage::{InputTokens, OutputTokens};
 
     fn read(text: &str) -> ServerEvent {
         ServerEvent::read(text).unwrap()
