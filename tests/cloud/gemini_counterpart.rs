@@ -38,11 +38,9 @@ async fn a_service_that_others_have_written_greets_calls_and_complains_and_what_
         // It answers what it was told of the call, which the protocol forbids.
         talker.until(|news| matches!(news, News::Said(Said::Trouble(says)) if says.contains("without being asked"))).await;
 
-        talker.begin(3, keys("1"));
-        talker
-            .until(|news| matches!(news, News::Said(Said::Trouble(says)) if says.contains("RESOURCE_EXHAUSTED: Too many requests.")))
-            .await;
-        talker.link.handle.tell(Told::Command(Command::CancelResponse { response: recado_core::ResponseId(3) })).unwrap();
+        let refused = talker.whole(3, keys("1")).await;
+        let why = "the service says: RESOURCE_EXHAUSTED: Too many requests.";
+        assert!(matches!(&refused.events[..], [ModelEvent::Failed { reason, .. }] if reason == why), "{calls}: {:?}", refused.events);
 
         let last = talker.whole(4, silence.clone()).await;
         assert_eq!((last.bytes, last.events.len()), (20 * 48, 1), "{calls}: {:?}", last.events);

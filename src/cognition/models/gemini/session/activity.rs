@@ -3,6 +3,8 @@
 //! The beginning of an activity interrupts the model. So none begins for what may still prove no speech, and none while a response is
 //! wanted: what is heard meanwhile is kept.
 
+use recado_core::Time;
+
 use super::{Context, Session};
 use crate::cognition::models::gemini::wire::{Blob, ClientMessage, RealtimeInput};
 use crate::cognition::models::notes::Role;
@@ -12,6 +14,8 @@ use crate::config::GeminiText;
 #[derive(Debug, Default)]
 pub(super) struct Activity {
     open: bool,
+    /// When it began.
+    since: Option<Time>,
     /// Counts what the caller has said.
     utterance: u64,
     /// The words of the latest, as far as they are written down.
@@ -26,6 +30,11 @@ impl Activity {
         self.open
     }
 
+    /// When the latest began.
+    pub fn since(&self) -> Option<Time> {
+        self.since
+    }
+
     pub fn begin_connection(&mut self) {
         self.open = false;
     }
@@ -37,12 +46,12 @@ impl Activity {
 
 impl Session {
     /// Sends what the caller says, where that can be done.
-    pub(super) fn stream(&mut self) {
+    pub(super) fn stream(&mut self, now: Time) {
         if self.generation.is_wanted() {
             return;
         }
         if !self.activity.open && self.caller.has_spoken() {
-            self.begin_activity();
+            self.begin_activity(now);
         }
         if self.activity.open {
             self.send_heard();
@@ -59,13 +68,14 @@ impl Session {
         self.send(ClientMessage::RealtimeInput(RealtimeInput::Audio(Blob::audio(piece))));
     }
 
-    pub(super) fn begin_activity(&mut self) {
+    pub(super) fn begin_activity(&mut self, now: Time) {
         // A service that waits for an answer takes no audio.
         self.answer_open_calls();
         if self.setup.text == GeminiText::Content {
             self.tell_pending(false);
         }
         self.activity.open = true;
+        self.activity.since = Some(now);
         self.activity.utterance += 1;
         self.activity.words.clear();
         self.activity.ended = false;

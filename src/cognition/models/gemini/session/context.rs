@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use recado_core::ResponseId;
 use recado_core::conversation::effect::{HeardText, Purpose, Standing};
+use recado_core::{ResponseId, Time};
 
 use super::Session;
 use crate::cognition::models::gemini::wire::{ClientContent, ClientMessage, Content, ContentRole};
@@ -114,14 +114,14 @@ impl Session {
     }
 
     /// Asks the model for an answer to `text`, and to nothing that the caller says.
-    pub(super) fn ask_in_text(&mut self, text: Option<(Role, String)>) {
+    pub(super) fn ask_in_text(&mut self, now: Time, text: Option<(Role, String)>) {
         match self.setup.text {
             GeminiText::Content => {
                 self.context.pending.extend(text.map(|(role, text)| Pending { about: None, role, text }));
                 self.tell_pending(true);
             }
             GeminiText::Realtime => {
-                self.begin_activity();
+                self.begin_activity(now);
                 self.end_activity(text);
             }
         }

@@ -57,6 +57,8 @@ pub(super) struct Active {
 struct Owed {
     /// When something of it came last.
     last: Time,
+    /// Whether anything of it has come.
+    came: bool,
     /// So long its end is waited for, where something else has been asked for.
     until: Option<Time>,
 }
@@ -80,7 +82,7 @@ impl Generation {
     /// The response that speaks or calls with what comes now.
     pub fn speaks(&mut self, now: Time) -> Option<&mut Active> {
         if let Some(owed) = &mut self.owed {
-            owed.last = now;
+            (owed.last, owed.came) = (now, true);
             return None;
         }
         let active = self.active.as_mut()?;
@@ -101,29 +103,34 @@ impl Generation {
     /// What comes is of a turn that nobody asked for, or that is dropped already. Says whether that is news.
     pub fn drop_unasked(&mut self, now: Time) -> bool {
         let news = self.owed.is_none();
-        self.owe(now);
+        self.owe(now, true);
         news
     }
 
     /// The turn that is under way is not wanted, or not any more.
-    fn owe(&mut self, now: Time) {
+    fn owe(&mut self, now: Time, came: bool) {
         let until = self.owed.take().and_then(|owed| owed.until).filter(|_| self.active.is_some());
-        self.owed = Some(Owed { last: now, until });
+        self.owed = Some(Owed { last: now, came, until });
     }
 
     pub fn begin_connection(&mut self) {
         (self.owed, self.tail, self.late_words) = (None, None, None);
     }
 
-    /// Something else is asked for: the end of what came before is waited for, unless it has been over for long.
-    fn asks(&mut self, now: Time) {
-        match &mut self.owed {
-            Some(owed) if now.0.saturating_sub(owed.last.0) >= QUIET_MS => {
-                self.owed = None;
-                self.tail = Some(now.plus(TAIL_MS_MAX));
-            }
-            Some(owed) => owed.until = Some(now.plus(OWED_MS_MAX)),
-            None => {}
+    /// Something else is asked for, by what began to be sent at `since`: the end of what came before is waited for, unless it has been over
+    /// for long, or is one that was interrupted before anything came of it, of which nothing may ever come.
+    fn asks(&mut self, now: Time, since: Time) {
+        let Some(owed) = &mut self.owed else { return };
+        let until = match owed.came {
+            _ if owed.last.plus(QUIET_MS) <= now => now,
+            true => now.plus(OWED_MS_MAX),
+            false => since.plus(UNDER_WAY_MS_MAX),
+        };
+        if until <= now {
+            self.owed = None;
+            self.tail = Some(now.plus(TAIL_MS_MAX));
+        } else {
+            owed.until = Some(until);
         }
     }
 
@@ -166,7 +173,7 @@ impl Session {
             self.ask(now, request);
         }
         if self.ready() {
-            self.stream();
+            self.stream(now);
             self.renew(now);
         }
     }
@@ -175,10 +182,11 @@ impl Session {
         let Request { response, mut text, heard, corrections } = request;
         self.answer_open_calls();
         let spoken = self.activity.is_open();
+        let since = self.activity.since().filter(|_| spoken).unwrap_or(now);
         match heard {
             Some(heard) if heard.len() >= HEARD_BYTES_LEAST => {
                 if !spoken {
-                    self.begin_activity();
+                    self.begin_activity(now);
                 }
                 for piece in heard.chunks(PIECE_BYTES_MAX) {
                     self.hear_this(piece.to_vec());
@@ -196,10 +204,10 @@ impl Session {
                 if heard.is_some() {
                     text.get_or_insert_with(|| (Role::System, notes::not_understood()));
                 }
-                self.ask_in_text(text);
+                self.ask_in_text(now, text);
             }
         }
-        self.generation.asks(now);
+        self.generation.asks(now, since);
         self.generation.active = Some(Active {
             response,
             corrections,
@@ -222,8 +230,8 @@ impl Session {
                 self.context.know(role, text);
             }
         }
-        if self.generation.active.take_if(|active| active.response == response).is_some() {
-            self.generation.owe(now);
+        if let Some(active) = self.generation.active.take_if(|active| active.response == response) {
+            self.generation.owe(now, active.came);
             // A service that waits for an answer would wait for ever.
             self.answer_open_calls();
             self.say(Said::Cancelled { response });
@@ -264,7 +272,7 @@ impl Session {
 
     /// All of the response has come, and the service has yet to say that its turn is over.
     fn made(&mut self, now: Time, active: Active) {
-        self.generation.owe(now);
+        self.generation.owe(now, true);
         self.ended(active, None);
     }
 
@@ -312,11 +320,21 @@ impl Session {
     /// The response that was asked for can't be given; what still comes of it is dropped.
     pub(super) fn fail_active(&mut self, now: Time, reason: &str) {
         let Some(mut active) = self.generation.active.take() else { return };
-        self.generation.owe(now);
+        self.generation.owe(now, active.came);
         let mut pieces = active.words.complete(None);
         active.words.release(&mut pieces);
         self.say_pieces(active.response, pieces);
         self.failed(active.response, reason);
+    }
+
+    /// The service says in words that it can't give the response: nothing more comes of it. Says whether there was one.
+    pub(super) fn refused(&mut self, now: Time, reason: &str) -> bool {
+        let was_asked = self.generation.active.is_some();
+        if was_asked {
+            self.fail_active(now, reason);
+            self.generation.owed = None;
+        }
+        was_asked
     }
 
     pub(super) fn generation_wake(&mut self, now: Time) {
@@ -333,6 +351,8 @@ impl Session {
 const WAITING_MAX: usize = 8;
 /// How long the end of a turn that nobody wants is waited for, once something else has been asked for (ms).
 const OWED_MS_MAX: u64 = 2_000;
+/// How long something of a turn may still be under way that was interrupted before anything of it had come (ms).
+const UNDER_WAY_MS_MAX: u64 = 600;
 /// A turn of which nothing has come for so long is over, though the service has not said so (ms): it makes one faster than it sounds.
 const QUIET_MS: u64 = 1_000;
 /// How long the end of a turn that is over may still be said (ms).

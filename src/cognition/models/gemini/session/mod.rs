@@ -328,7 +328,7 @@ impl Session {
         if let State::Setting { .. } = self.state {
             self.gone(now, says);
             self.say(Said::Refused(words.to_owned()));
-        } else {
+        } else if !self.refused(now, &says) {
             self.say(Said::Trouble(says));
         }
     }

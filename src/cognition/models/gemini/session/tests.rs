@@ -375,6 +375,20 @@ fn the_end_of_an_earlier_turn_that_comes_after_the_next_is_asked_for_does_not_en
 }
 
 #[test]
+fn a_turn_that_was_interrupted_before_anything_came_of_it_may_never_end_and_the_next_one_is_heard_all_the_same() {
+    let mut stage = Stage::ready("");
+    stage.caller_speaks(10);
+    stage.respond(A, TURN);
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.cancel(A);
+    stage.now = stage.now.plus(600);
+    assert_eq!(kinds(&stage.respond(B, TURN)), ["activityEnd"]);
+    assert_eq!(said(&stage.speaks("Dígame usted. ", 100)).1, 4_800);
+    assert_eq!(events(&stage.ends()), complete(B));
+}
+
+#[test]
 fn a_response_that_the_service_breaks_off_or_gives_a_reason_for_has_failed() {
     let mut stage = Stage::ready("");
     stage.respond(A, Cause::Greeting);
@@ -388,6 +402,14 @@ fn a_response_that_the_service_breaks_off_or_gives_a_reason_for_has_failed() {
     stage.respond(A, Cause::Greeting);
     let parts = json!([{ "inlineData": { "mimeType": "audio/pcm;rate=16000", "data": "AAA=" } }]);
     assert!(failure(&stage.content(json!({ "modelTurn": { "parts": parts } }))).contains("16000 Hz"));
+    stage.content(json!({ "turnComplete": true }));
+    stage.respond(B, Cause::Greeting);
+    let complaint = json!({ "error": { "code": 8, "status": "RESOURCE_EXHAUSTED", "message": "Too many." } });
+    assert_eq!(failure(&stage.server(complaint.clone())), "the service says: RESOURCE_EXHAUSTED: Too many.");
+    stage.respond(A, Cause::Greeting);
+    assert_eq!(said(&stage.speaks("Hola, buenas. ", 100)).1, 4_800, "it is not waited for to end");
+    stage.ends();
+    assert!(matches!(stage.server(complaint)[..], [Action::Said(Said::Trouble(_))]));
 }
 
 #[test]
@@ -770,7 +792,7 @@ proptest::proptest! {
     /// call left without its one last answer, and audio only in activities, which begin and end in turns.
     #[test]
     fn no_order_of_messages_breaks_what_a_session_keeps_to(
-        steps in proptest::collection::vec((0u8..22, 0u8..4), 1..140),
+        steps in proptest::collection::vec((0u8..25, 0u8..4), 1..140),
         blocking: bool,
         realtime: bool,
     ) {
@@ -826,6 +848,9 @@ proptest::proptest! {
                 18 => stage.acoustic([Acoustic::Suspected, Acoustic::Speaking, Acoustic::Trailing, Acoustic::Quiet][n]),
                 19 => stage.server(json!({ "goAway": { "timeLeft": (["1s", "5s", "60s", "?"][n]) } })),
                 20 => stage.resumable("h"),
+                21 => stage.server(json!({ "error": { "status": "UNAVAILABLE" } })),
+                22 => stage.tell(Command::AnsweredElsewhere),
+                23 if n == 0 => stage.tell(Command::Reconnect),
                 _ => stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() }),
             };
             keeps.check(&actions);
@@ -875,6 +900,7 @@ impl Keeps {
 
     fn check(&mut self, actions: &[Action]) {
         // It is asked once more, as the model's own turn is over.
+        let mut reconnects = false;
         let mut again = texts(actions).iter().any(|text| text.contains("Your last call came to nothing"));
         for action in actions {
             match action {
@@ -890,15 +916,17 @@ impl Keeps {
                     other => panic!("{other:?}"),
                 },
                 Action::Said(Said::Output(Output::Audio { response, .. } | Output::Words { response, .. })) => self.goes_on(*response),
-                Action::Reconnect { .. } => {
-                    self.connects();
-                }
+                // What fails with it comes after it.
+                Action::Reconnect { .. } => reconnects = true,
                 Action::Send(message) => {
                     self.under_way &= !std::mem::take(&mut again);
                     self.sent(&serde_json::to_value(message).unwrap());
                 }
                 _ => {}
             }
+        }
+        if reconnects {
+            self.connects();
         }
     }
 
