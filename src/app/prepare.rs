@@ -126,7 +126,7 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
     let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     let messages = MessageKeeper::new(config, health.clone());
     let unusable = |error| CheckError::Service { file: file.to_owned(), error: Box::new(error) };
-    let (model, service, dialogue): (Box<dyn Model>, _, _) = match config.model.kind {
+    let (model, service, dialogue): Led = match config.model.kind {
         ModelKind::Scripted => {
             let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
             (Box::new(model), None, Some(dialogue))
@@ -158,6 +158,9 @@ fn scripted((dialogue, prompts): (Dialogue, BTreeMap<String, SpeechAudio>), mess
     (Scripted::new(dialogue, Some(Arc::new(messages.clone()))), Found { prompts, takes_messages })
 }
 
+/// What leads calls, its service where it has one, and a dialogue where there is one.
+type Led = (Box<dyn Model>, Option<Service>, Option<Found>);
+
 /// A box whose calls a service leads, with what stands by for it.
 fn led(
     config: &Config,
@@ -165,7 +168,7 @@ fn led(
     messages: &MessageKeeper,
     model: impl Model + 'static,
     service: Service,
-) -> Result<(Box<dyn Model>, Option<Service>, Option<Found>), CheckError> {
+) -> Result<Led, CheckError> {
     Ok(match stands_by(config, schemas, messages)? {
         Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), Some(service), Some(dialogue)),
         None => (Box::new(model), Some(service), None),

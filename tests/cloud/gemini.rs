@@ -186,7 +186,7 @@ async fn a_session_goes_on_on_another_connection_when_the_service_ends_one_and_i
     let mut talker = Talker::open(&service.url(), "");
     assert_eq!(talker.asks(1).await, ("Good morning. ".to_owned(), true));
     assert!(talker.ready().await, "with its session");
-    assert_eq!(talker.asks(2).await.1, true);
+    assert!(talker.asks(2).await.1);
     assert!(!talker.asks(3).await.1, "it closed");
     assert!(!talker.ready().await, "it had said nothing of how it is resumed since");
     assert_eq!(talker.asks(4).await, ("As you say. ".to_owned(), true));

@@ -285,8 +285,7 @@ impl Session {
             if !goes_on || generation.active.is_some() {
                 generation.owed = None;
             }
-        } else if !of_another
-            && !(goes_on && reason.is_none())
+        } else if !(of_another || goes_on && reason.is_none())
             && let Some(active) = generation.active.take()
         {
             self.ended(active, reason);

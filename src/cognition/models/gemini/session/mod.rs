@@ -51,7 +51,7 @@ pub enum Input {
     /// It is told something.
     Told(Told),
     /// Something happened to its connection.
-    Line(Line<LiveMessage>),
+    Line(Box<Line<LiveMessage>>),
 }
 
 impl From<Told> for Input {
@@ -62,7 +62,7 @@ impl From<Told> for Input {
 
 impl From<Line<LiveMessage>> for Input {
     fn from(line: Line<LiveMessage>) -> Self {
-        Self::Line(line)
+        Self::Line(Box::new(line))
     }
 }
 
@@ -226,11 +226,13 @@ impl Session {
         match input.into() {
             Input::Told(Told::Command(command)) => self.command(now, command),
             Input::Told(Told::Caller(bytes)) => self.caller.hear(&bytes),
-            Input::Line(Line::Connected) => self.connected(now),
-            Input::Line(Line::Server(message)) => self.server(now, message),
-            Input::Line(Line::Lost { reason }) => self.lost(now, &reason),
-            Input::Line(Line::Gone { reason }) => self.gone(now, reason),
-            Input::Line(Line::Wake) => self.wake(now),
+            Input::Line(line) => match *line {
+                Line::Connected => self.connected(now),
+                Line::Server(message) => self.server(now, message),
+                Line::Lost { reason } => self.lost(now, &reason),
+                Line::Gone { reason } => self.gone(now, reason),
+                Line::Wake => self.wake(now),
+            },
         }
         self.advance(now);
         std::mem::take(&mut self.actions)
