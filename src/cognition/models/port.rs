@@ -169,7 +169,8 @@ pub enum Output {
         /// The encoded samples.
         bytes: Vec<u8>,
     },
-    /// How its service stands, whenever that changes. One that needs none says nothing of it.
+    /// How its service stands, whenever that changes. Until a model has said something of it, it is taken to be connecting: one whose requests
+    /// need no connection that stands says at once that it is ready.
     Availability(Availability),
     /// Whether what the caller says next is a message, which this model takes, however often they pause in it.
     TakesMessage(bool),
