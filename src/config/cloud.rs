@@ -11,6 +11,7 @@ use super::Prices;
 use super::check::Checker;
 use super::cloud_speech::CloudSpeech;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::gemini::Gemini;
 use super::tree::Path;
 
 /// The services that lend the box a voice.
@@ -19,6 +20,8 @@ use super::tree::Path;
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.gemini]`: a service that speaks the Gemini Live protocol.
+    pub gemini: Option<Gemini>,
     /// `[cloud.speech]`: a service that turns text into speech.
     pub speech: Option<CloudSpeech>,
 }
@@ -150,6 +153,7 @@ const KIND: Kind = Kind {
     reached_by: ReachedBy::WebSocket,
     url: "wss://api.openai.com/v1/realtime",
     key_file: "realtime-key",
+    key_header: "api-key",
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.

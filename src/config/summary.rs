@@ -31,10 +31,15 @@ impl Display for Summary<'_> {
             config.this_box.data_dir().display()
         )?;
         self.calls(f)?;
-        let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
-        match (config.model.kind, &service) {
+        let realtime = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
+        let leads = match config.model.kind {
+            ModelKind::Scripted => None,
+            ModelKind::Realtime => realtime.clone(),
+            ModelKind::Gemini => config.cloud.gemini.as_ref().map(|service| (&service.model, origin(&service.url))),
+        };
+        match (config.model.kind, leads) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (ModelKind::Realtime, Some((model, url))) => {
+            (_, Some((model, url))) => {
                 writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
                 match (&config.standby.dialogue, config.standby.enabled) {
                     (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
@@ -45,12 +50,12 @@ impl Display for Summary<'_> {
                 }
             }
             // That is an error, and no box starts with it.
-            (ModelKind::Realtime, None) => {}
+            (_, None) => {}
         }
         self.speech(f)?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
-        if let (ModelKind::Scripted, Some((model, url))) = (config.model.kind, &service) {
+        if let Some((model, url)) = realtime.filter(|_| config.model.kind != ModelKind::Realtime) {
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {

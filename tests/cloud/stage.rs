@@ -28,13 +28,18 @@ pub struct Stage {
 impl Stage {
     /// For a box whose calls the service at `url` leads; `more` are further settings of it.
     pub async fn set(url: &str, more: &str) -> Self {
+        Self::led_by("realtime", url, more).await
+    }
+
+    /// For a box whose calls a service of this kind leads, at `url`.
+    pub async fn led_by(kind: &str, url: &str, more: &str) -> Self {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) * 100;
         let (folder, tools) = (tempfile::tempdir().unwrap(), Tools::start(|_, _| Manner::Accepts).await.unwrap());
         let settings = format!(
             "[box]\nlanguage = 'en'\ndata_dir = '{}'\n[sip]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n\
              [media]\nports = '{first}-{}'\n[log]\nformat = 'json'\nlevel = 'info,recado::words=debug,recado::clocks=debug'\n\
-             [model]\nkind = 'realtime'\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n\
+             [model]\nkind = '{kind}'\n[cloud.{kind}]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n\
              [[tools]]\nname = 'order'\nurl = 'http://{}/order'\nidempotent = true\nsay_accepted.en = '{ACCEPTED}'\n\
              say_done.en = 'The number of your order is {{{{ result.number }}}}.'\n\
              [[tools]]\nname = 'taxi'\nurl = 'http://{}/taxi'\nidempotent = true\nsay_accepted.en = '{TAXI_ACCEPTED}'\n\
