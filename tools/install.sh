@@ -6,8 +6,8 @@
 #   want_rust_component NAME COMMAND PACKAGE
 #   want_python                     a Python that can make environments
 #   install_wanted                  install what was noted; nothing noted, nothing done
-#   install_validator               the vendor's own types of the Realtime protocol, in an environment of their own
 #   install_from_pypi PLACE NAME VERSION PACKAGE...    an environment with these packages, made anew for another version
+#   install_validator               the vendors' own types of the Realtime and Gemini Live protocols, in environments of their own
 
 wanted=()
 PATH="${HOME:-/root}/.cargo/bin:$PATH"
@@ -53,11 +53,18 @@ want_python() {
 
 # Kept beside what is built, and made again where another version is asked for.
 install_validator() {
-    local place openai=3.57.0
-    place=${CARGO_TARGET_DIR:-target}/validator
-    install_from_pypi "$place" openai "$openai" "openai==$openai"
-    RECADO_VALIDATOR_PYTHON=$(realpath -s "$place/bin/python3")
-    export RECADO_VALIDATOR_PYTHON
+    install_types validator openai 3.57.0
+    RECADO_VALIDATOR_PYTHON=$types_python
+    install_types validator-gemini google-genai 3.6.1
+    RECADO_GEMINI_VALIDATOR_PYTHON=$types_python
+    export RECADO_VALIDATOR_PYTHON RECADO_GEMINI_VALIDATOR_PYTHON
+}
+
+# A vendor's package in an environment of its own, where there is none yet; which Python has it.
+install_types() {
+    local place=${CARGO_TARGET_DIR:-target}/$1 package=$2 version=$3
+    install_from_pypi "$place" "$package" "$version" "$package==$version"
+    types_python=$(realpath -s "$place/bin/python3")
 }
 
 # A place, what is fetched into it, its version, and its packages.

@@ -13,6 +13,7 @@ use super::cloud_language::LanguageService;
 use super::cloud_speech::CloudSpeech;
 use super::cloud_transcription::TranscriptionService;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::gemini::Gemini;
 use super::tree::Path;
 
 /// The services that lend the box a voice.
@@ -21,6 +22,8 @@ use super::tree::Path;
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.gemini]`: a service that speaks the Gemini Live protocol.
+    pub gemini: Option<Gemini>,
     /// `[cloud.transcription]`: the part of a cascade that writes down what is said.
     pub transcription: Option<TranscriptionService>,
     /// `[cloud.language]`: the part of a cascade that decides what is said.
@@ -156,6 +159,7 @@ const KIND: Kind = Kind {
     reached_by: ReachedBy::WebSocket,
     url: "wss://api.openai.com/v1/realtime",
     key_file: "realtime-key",
+    key_header: "api-key",
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.

@@ -43,7 +43,13 @@ impl HttpPart<'_> {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of(self.table);
         let endpoint = Endpoint { url: self.url, model: self.model, key_file: self.key_file, headers: self.headers, ca_file: self.ca_file };
-        let kind = Kind { reached_by: ReachedBy::Http, url: "https://api.openai.com/v1", key_file: self.key, carries: "what callers say" };
+        let kind = Kind {
+            reached_by: ReachedBy::Http,
+            url: "https://api.openai.com/v1",
+            key_file: self.key,
+            key_header: "api-key",
+            carries: "what callers say",
+        };
         endpoint.check(checker, &place, &kind);
         let timeouts = [
             ("connect_timeout_ms", self.connect_timeout_ms),

@@ -16,7 +16,7 @@ pub struct Model {
     pub kind: ModelKind,
     /// The scripted model's dialogue; a relative path starts from the configuration file.
     pub dialogue: PathBuf,
-    /// What the realtime model or the cascade is told of its task; short instructions of the box's own where there are none.
+    /// What a speech model in a network is told of its task; short instructions of the box's own where there are none.
     pub instructions: Option<String>,
 }
 
@@ -29,6 +29,8 @@ pub enum ModelKind {
     Scripted,
     /// The speech model of `[cloud.realtime]`, in a network.
     Realtime,
+    /// The speech model of `[cloud.gemini]`, in a network.
+    Gemini,
     /// What `[cloud.transcription]` writes down is answered by `[cloud.language]`, and spoken by the box.
     Cascade,
 }
@@ -43,20 +45,12 @@ impl Model {
     pub(super) fn check(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
         match self.kind {
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
-            // What is wrong with a service that was written is said of itself.
-            ModelKind::Realtime if cloud.realtime.is_none() && !checker.is_broken(&Path::of("cloud.realtime")) => {
-                let instead = "a table [cloud.realtime] with its url, its model and a key_file, or kind = \"scripted\"";
-                checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
-            }
-            ModelKind::Realtime => {}
+            ModelKind::Realtime => check_service(checker, "cloud.realtime", cloud.realtime.is_some(), NO_SERVICE),
+            ModelKind::Gemini => check_service(checker, "cloud.gemini", cloud.gemini.is_some(), NO_SERVICE),
             ModelKind::Cascade => {
-                let parts = [("transcription", cloud.transcription.is_some()), ("language", cloud.language.is_some())];
-                for (part, _) in parts.into_iter().filter(|(_, there)| !there) {
-                    if !checker.is_broken(&Path::of("cloud").join(part)) {
-                        let instead = format!("a table [cloud.{part}] with its url, its model and a key_file, or kind = \"scripted\"");
-                        checker.error(&Path::of("model.kind"), format!("the cascade has no part for {part}"), instead);
-                    }
-                }
+                let none = "the cascade has no part for transcription";
+                check_service(checker, "cloud.transcription", cloud.transcription.is_some(), none);
+                check_service(checker, "cloud.language", cloud.language.is_some(), "the cascade has no part for language");
             }
         }
         if let Some(instructions) = &self.instructions {
@@ -76,5 +70,15 @@ impl Model {
     }
 }
 
+/// Whether there is a service that is to lead calls, and `what` is wrong where there is none. What is wrong with one that was written is said of itself.
+fn check_service(checker: &mut Checker<'_>, table: &str, is_there: bool, what: &str) {
+    if !is_there && !checker.is_broken(&Path::of(table)) {
+        let instead = format!("a table [{table}] with its url, its model and a key_file, or kind = \"scripted\"");
+        checker.error(&Path::of("model.kind"), what, instead);
+    }
+}
+
+/// What is said where a service is to lead calls and none is configured.
+const NO_SERVICE: &str = "there is no service whose model could lead calls";
 /// Half of what the largest models take for instructions and tools together: some 8,000 tokens.
 const INSTRUCTIONS_BYTES_MAX: usize = 32 * 1024;

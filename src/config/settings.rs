@@ -85,6 +85,9 @@ impl Config {
         if let Some(realtime) = &mut self.cloud.realtime {
             endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
+        if let Some(gemini) = &mut self.cloud.gemini {
+            endpoint::resolve(base, credential, &mut gemini.ca_file, &mut gemini.key_file);
+        }
         if let Some(speech) = &mut self.cloud.speech {
             endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
         }
@@ -116,6 +119,9 @@ impl Config {
         }
         if let Some(language) = &self.cloud.language {
             language.check(checker);
+        }
+        if let Some(gemini) = &self.cloud.gemini {
+            gemini.check(checker);
         }
         if let Some(speech) = &self.cloud.speech {
             speech.check(checker, self.this_box.language);

@@ -31,37 +31,12 @@ impl Display for Summary<'_> {
             config.this_box.data_dir().display()
         )?;
         self.calls(f)?;
-        let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
-        match (config.model.kind, &service) {
-            (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (ModelKind::Realtime, Some((model, url))) => {
-                writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
-                match (&config.standby.dialogue, config.standby.enabled) {
-                    (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
-                    (None, true) => {
-                        writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())?
-                    }
-                    (_, false) => writeln!(f, "While it is away, nothing takes its place.")?,
-                }
-            }
-            // That is an error, and no box starts with it.
-            (ModelKind::Realtime, None) => {}
-            (ModelKind::Cascade, _) => {
-                if let (Some(hears), Some(answers)) = (&config.cloud.transcription, &config.cloud.language) {
-                    let (hears, answers) = (hears.part(), answers.part());
-                    let (from, at) = (origin(hears.url), origin(answers.url));
-                    writeln!(
-                        f,
-                        "Calls are led by the model {} at {at}, which reads what {} at {from} writes down.",
-                        answers.model, hears.model
-                    )?;
-                }
-            }
-        }
+        self.leads(f)?;
         self.speech(f)?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
-        if let (ModelKind::Scripted | ModelKind::Cascade, Some((model, url))) = (config.model.kind, &service) {
+        if let Some(service) = config.cloud.realtime.as_ref().filter(|_| config.model.kind != ModelKind::Realtime) {
+            let (model, url) = (&service.model, origin(&service.url));
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {
@@ -97,6 +72,30 @@ impl Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// What leads calls, and what does while that is away.
+    fn leads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let cloud = &config.cloud;
+        let speech_model = |model: &str, url: &str| format!("the speech model {model} at {}", origin(url));
+        let leads = match config.model.kind {
+            ModelKind::Scripted => return writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display()),
+            ModelKind::Realtime => cloud.realtime.as_ref().map(|service| speech_model(&service.model, &service.url)),
+            ModelKind::Gemini => cloud.gemini.as_ref().map(|service| speech_model(&service.model, &service.url)),
+            ModelKind::Cascade => cloud.transcription.as_ref().zip(cloud.language.as_ref()).map(|(hears, answers)| {
+                let (from, at) = (origin(&hears.url), origin(&answers.url));
+                format!("the model {} at {at}, which reads what {} at {from} writes down", answers.model, hears.model)
+            }),
+        };
+        // That there is none is an error, and no box starts with it.
+        let Some(leads) = leads else { return Ok(()) };
+        writeln!(f, "Calls are led by {leads}.")?;
+        match (&config.standby.dialogue, config.standby.enabled) {
+            (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display()),
+            (None, true) => writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display()),
+            (_, false) => writeln!(f, "While it is away, nothing takes its place."),
+        }
+    }
+
     /// What speaks, where it is not the usual engine.
     fn speech(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(config) = self;

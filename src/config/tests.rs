@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 
 mod engines;
+mod gemini;
 
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
@@ -1116,6 +1117,8 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
+    room.write("gemini-key", "k");
+    room.write("gemini-ca.pem", "");
     room.write("cloud-ca.pem", "");
     room.write("standby.dialogue.toml", "");
     engines::furnish(&room);

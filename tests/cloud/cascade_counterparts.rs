@@ -136,7 +136,8 @@ async fn aimock_hears_the_words_and_answers_them_over_both_interfaces() {
     let file = directory.path().join("fixtures.json");
     std::fs::write(&file, fixtures.to_string()).unwrap();
     let serve = |port: u16| vec!["--port".into(), port.to_string(), "--fixtures".into(), file.display().to_string()];
-    let Some(aimock) = Counterpart::start("RECADO_AIMOCK", "aimock/node_modules/.bin/llmock", serve, "/__aimock/journal").await else {
+    let Some(aimock) = Counterpart::start("RECADO_AIMOCK_PROGRAM", "aimock/node_modules/.bin/llmock", serve, "/__aimock/journal").await
+    else {
         return;
     };
     for (api, stream) in [("chat-completions", "false"), ("responses", "true")] {
@@ -164,7 +165,7 @@ async fn a_whisper_writes_down_what_a_caller_says_over_real_sip() {
     let language = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says("Good morning to you.")]).await;
     let more = "answer_timeout_ms = 60000\nwhole_timeout_ms = 60000";
     let settings = settings(&whisper.url, &format!("http://{}", language.address), "");
-    let stage = Stage::led_by(&settings.replace("'whisper-1'", &format!("'whisper-1'\n{more}"))).await;
+    let stage = Stage::with(&settings.replace("'whisper-1'", &format!("'whisper-1'\n{more}"))).await;
     let boxed = stage.box_runs().await;
     let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
     hears_to_the_end(&caller).await;

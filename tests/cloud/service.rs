@@ -773,7 +773,7 @@ pub fn sound_of(words: &str, ms: usize) -> Vec<i16> {
 
 /// A tone that changes every 50 ms, for each words in a way of their own.
 #[derive(Default)]
-struct Sound {
+pub struct Sound {
     at: usize,
     state: u64,
     phase: f64,
@@ -781,7 +781,7 @@ struct Sound {
 }
 
 impl Sound {
-    fn of(words: &str) -> Self {
+    pub fn of(words: &str) -> Self {
         let mix = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         Self { state: words.bytes().fold(0xcbf2_9ce4_8422_2325, mix), ..Self::default() }
     }

@@ -28,11 +28,16 @@ pub struct Stage {
 impl Stage {
     /// For a box whose calls the service at `url` leads; `more` are further settings of it.
     pub async fn set(url: &str, more: &str) -> Self {
-        Self::led_by(&format!("[model]\nkind = 'realtime'\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n")).await
+        Self::led_by("realtime", url, more).await
+    }
+
+    /// For a box whose calls a service of this kind leads, at `url`.
+    pub async fn led_by(kind: &str, url: &str, more: &str) -> Self {
+        Self::with(&format!("[model]\nkind = '{kind}'\n[cloud.{kind}]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n")).await
     }
 
     /// For a box with these settings of what leads its calls.
-    pub async fn led_by(model: &str) -> Self {
+    pub async fn with(model: &str) -> Self {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) * 100;
         let (folder, tools) = (tempfile::tempdir().unwrap(), Tools::start(|_, _| Manner::Accepts).await.unwrap());

@@ -9,8 +9,12 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod caller;
+mod calls;
 pub mod cascade;
 mod functions;
+pub mod gemini;
+mod instructions;
 mod json;
 pub mod link;
 mod memory;
@@ -26,6 +30,7 @@ mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;
+pub use instructions::instructions;
 pub use message::{Keeping, Message, Messages, NotKept};
 pub use notes::Role;
 pub use port::{

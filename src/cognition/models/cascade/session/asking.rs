@@ -9,7 +9,7 @@ use super::history::Tail;
 use super::writing::Writing;
 use super::{Action, Part, Session};
 use crate::cognition::models::cascade::http::{Again, Fault};
-use crate::cognition::models::notes::{self, Reason, Role};
+use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::transport::Backoff;
 
 /// A response that is asked for.
@@ -125,9 +125,9 @@ impl Session {
             return self.failed(response, "too many responses are asked for at a time");
         }
         let mut tail = None;
-        if let Some(Reason { text, by_caller }) = notes::reason(cause) {
-            if by_caller {
-                self.note(Role::User, text);
+        if let Some(notes::Note { role, text, of_history }) = notes::cause(cause) {
+            if of_history {
+                self.note(role, text);
             } else {
                 tail = Some(Tail(text));
             }

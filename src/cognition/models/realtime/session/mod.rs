@@ -10,10 +10,8 @@
 //! * the model's memory is cut to what was heard, and never beyond the audio that came;
 //! * a new connection is told what was heard and what runs, and is not answered for the calls of another one.
 
-mod caller;
 mod calls;
 mod generation;
-mod notes;
 mod outbox;
 mod render;
 mod setup;
@@ -30,8 +28,6 @@ use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
-use self::caller::Caller;
-use self::calls::Calls;
 use self::generation::Generation;
 use self::outbox::{About, Outbox};
 use self::render::Renders;
@@ -39,9 +35,11 @@ pub use self::setup::Setup;
 use self::speech::Spoken;
 use super::wire::{ClientBody, ClientEvent, Item, RateLimit, ServerEvent, ServerFault, Usage};
 use crate::cognition::models;
+use crate::cognition::models::caller::Caller;
+use crate::cognition::models::calls::Calls;
 use crate::cognition::models::link::{self, Line, Meaning};
 use crate::cognition::models::memory::{self, Memory, Piece};
-use crate::cognition::models::notes::Role;
+use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
 
 /// What happens to a session.
@@ -242,7 +240,7 @@ impl Session {
     pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
         let setup = setup.into();
         Self {
-            caller: Caller::new(setup.format, setup.detects_turns()),
+            caller: Caller::new(setup.format.bytes_per_ms(), setup.detects_turns()),
             setup,
             state: State::Down,
             connection: 0,
@@ -382,7 +380,7 @@ impl Session {
                 Piece::Note(item) => item.clone(),
             })
             .collect();
-        history.extend(self.calls.under_way());
+        history.extend(self.calls.under_way().map(|text| Item::message(Role::System, text)));
         for item in history {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }

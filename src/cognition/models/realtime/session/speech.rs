@@ -3,7 +3,8 @@
 use recado_core::ResponseId;
 
 use super::outbox::About;
-use super::{Said, Session, notes};
+use super::{Said, Session};
+use crate::cognition::models::notes;
 use crate::cognition::models::port::Output;
 use crate::cognition::models::realtime::wire::{ClientBody, Format};
 use crate::cognition::models::words::{Piece, Words};
