@@ -13,7 +13,7 @@ pub(super) struct Reason {
 /// Why a response is asked for, where that is not what the caller said.
 pub(super) fn reason(cause: &Cause) -> Option<Reason> {
     let (by_caller, text) = match cause {
-        Cause::Turn { .. } => return None,
+        Cause::Turn { .. } | Cause::OwnAccord => return None,
         Cause::Greeting => (false, "The call has begun and nobody has spoken yet. Greet the caller.".to_owned()),
         Cause::Digit { digit, .. } => (true, format!("(The caller pressed the key {digit}.)")),
         Cause::Digits { digits, complete: true, .. } => (true, format!("(The caller keyed in {digits}, which is all that was asked for.)")),
@@ -53,7 +53,15 @@ pub(super) fn being_said(text: &str) -> String {
 
 /// How far a response was heard.
 pub(super) fn cut_off(heard_text: &str) -> String {
-    format!("You were cut off: of what you were saying, the caller heard this and no more: {heard_text:?}")
+    match heard_text.trim() {
+        "" => "You were cut off before the caller heard anything of what you were saying.".to_owned(),
+        heard => format!("You were cut off: of what you were saying, the caller heard this and no more: {heard:?}"),
+    }
+}
+
+/// What of a model that can't be stopped did not reach the caller.
+pub(super) fn not_heard(text: &str) -> String {
+    format!("The caller did not hear this, which you said while there was no room for it: {text:?}")
 }
 
 /// What the caller may have heard.

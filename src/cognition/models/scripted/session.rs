@@ -124,6 +124,8 @@ impl Held {
                 collecting.as_ref().map(|collect| if *complete { &collect.then } else { &collect.missing })
             }
             Cause::Silence { quiet_ms } => self.silence_step(&dialogue, *quiet_ms),
+            // It never wants to.
+            Cause::OwnAccord => None,
         };
         if let Some(step) = step {
             self.perform(step, response, keys, events);
@@ -196,7 +198,7 @@ fn response_of(event: &ModelEvent) -> Option<ResponseId> {
         | ModelEvent::CancelIntent { response, .. }
         | ModelEvent::CollectDigits { response, .. }
         | ModelEvent::HangUp { response } => Some(*response),
-        ModelEvent::TurnWasNoise { .. } => None,
+        ModelEvent::TurnWasNoise { .. } | ModelEvent::WantsToSpeak => None,
     }
 }
 
