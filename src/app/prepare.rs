@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use super::live_model::LiveModel;
 use super::realtime_model::RealtimeModel;
 use super::speech_model::SpeechModelError;
 use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
@@ -103,6 +104,7 @@ pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
     match config.model.kind {
         ModelKind::Scripted => scripted(schemas, &config.model.dialogue),
         ModelKind::Realtime => service(schemas, RealtimeModel::new(config), file),
+        ModelKind::Live => service(schemas, LiveModel::new(config), file),
     }
 }
 

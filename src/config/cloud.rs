@@ -7,6 +7,7 @@ use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
+use super::Live;
 use super::check::Checker;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
@@ -17,6 +18,8 @@ use super::tree::Path;
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.live]`: a service that speaks the OpenAI Live protocol.
+    pub live: Option<Live>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
@@ -122,16 +125,16 @@ impl Realtime {
     }
 }
 
-fn connect_timeout_ms() -> u64 {
+pub(super) fn connect_timeout_ms() -> u64 {
     10_000
 }
 
-fn answer_timeout_ms() -> u64 {
+pub(super) fn answer_timeout_ms() -> u64 {
     10_000
 }
 
 /// Five minutes before OpenAI's own limit.
-fn renew_after_ms() -> u64 {
+pub(super) fn renew_after_ms() -> u64 {
     55 * 60_000
 }
 
@@ -143,10 +146,10 @@ const KIND: Kind = Kind {
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.
-const TIMEOUT_MS_LEAST: u64 = 500;
+pub(super) const TIMEOUT_MS_LEAST: u64 = 500;
 /// No caller waits for a minute.
-const TIMEOUT_MS_MOST: u64 = 60_000;
+pub(super) const TIMEOUT_MS_MOST: u64 = 60_000;
 /// More often, connecting would be all that is done.
-const RENEW_AFTER_MS_LEAST: u64 = 60_000;
+pub(super) const RENEW_AFTER_MS_LEAST: u64 = 60_000;
 /// No service keeps one for longer.
-const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;
+pub(super) const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;

@@ -16,7 +16,7 @@ pub struct Model {
     pub kind: ModelKind,
     /// The scripted model's dialogue; a relative path starts from the configuration file.
     pub dialogue: PathBuf,
-    /// What the realtime model is told of its task; short instructions of the box's own where there are none.
+    /// What a speech model in a network is told of its task; short instructions of the box's own where there are none.
     pub instructions: Option<String>,
 }
 
@@ -29,6 +29,8 @@ pub enum ModelKind {
     Scripted,
     /// The speech model of `[cloud.realtime]`, in a network.
     Realtime,
+    /// The speech model of `[cloud.live]`, in a network.
+    Live,
 }
 
 impl Default for Model {
@@ -46,7 +48,11 @@ impl Model {
                 let instead = "a table [cloud.realtime] with its url, its model and a key_file, or kind = \"scripted\"";
                 checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
             }
-            ModelKind::Realtime => {}
+            ModelKind::Live if cloud.live.is_none() && !checker.is_broken(&Path::of("cloud.live")) => {
+                let instead = "a table [cloud.live] with its url, its model and a key_file, or kind = \"scripted\"";
+                checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
+            }
+            ModelKind::Realtime | ModelKind::Live => {}
         }
         if let Some(instructions) = &self.instructions {
             let place = Path::of("model.instructions");

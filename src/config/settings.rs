@@ -11,7 +11,7 @@ use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
-use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Model, Sip, Speech, Store, ThisBox, Tool, Trace};
+use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Model, ModelKind, Sip, Speech, Store, ThisBox, Tool, Trace};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -80,6 +80,9 @@ impl Config {
         if let Some(realtime) = &mut self.cloud.realtime {
             endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
+        if let Some(live) = &mut self.cloud.live {
+            endpoint::resolve(base, credential, &mut live.ca_file, &mut live.key_file);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -93,6 +96,12 @@ impl Config {
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(live) = &self.cloud.live {
+            live.check(checker);
+            if self.model.kind == ModelKind::Live {
+                live.check_delegate(checker, &self.tools);
+            }
         }
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {

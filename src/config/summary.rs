@@ -35,6 +35,7 @@ impl Display for Summary<'_> {
         match (config.model.kind, &service) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
             (ModelKind::Realtime, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
+            (ModelKind::Live, _) => self.live(f)?,
             // That is an error, and no box starts with it.
             (ModelKind::Realtime, None) => {}
         }
@@ -76,6 +77,19 @@ impl Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// Who leads calls, where it is the service of `[cloud.live]`. Without one, no box starts.
+    fn live(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let Some(live) = &config.cloud.live else { return Ok(()) };
+        writeln!(f, "Calls are led by the speech model {} at {}.", live.model, origin(&live.url))?;
+        match live.delegate(&config.tools) {
+            Ok(Some(delegate)) => {
+                writeln!(f, "What it delegates is done by {}, which is given the task as {}.", delegate.tool, delegate.parameter)
+            }
+            _ => writeln!(f, "What it delegates is not done: there is no tool for it."),
+        }
+    }
+
     fn calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(config) = self;
         let sip = &config.sip;

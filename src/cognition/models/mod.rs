@@ -10,6 +10,7 @@
 mod audio;
 mod json;
 pub mod link;
+pub mod live;
 mod notes;
 mod port;
 pub mod realtime;

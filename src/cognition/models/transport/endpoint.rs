@@ -15,7 +15,7 @@ use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, He
 use super::connection::ServerMessage;
 use super::error::TransportError;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
-use crate::config::{KeyHeader, Realtime, Secret};
+use crate::config::{KeyHeader, Live, Realtime, Secret};
 
 /// What the configuration says of a service.
 #[derive(Debug, Clone)]
@@ -145,6 +145,20 @@ impl<'a> From<&'a Realtime> for Destination<'a> {
             headers: &realtime.headers,
             ca_file: realtime.ca_file.as_deref(),
             connect_timeout_ms: realtime.connect_timeout_ms,
+        }
+    }
+}
+
+impl<'a> From<&'a Live> for Destination<'a> {
+    fn from(live: &'a Live) -> Self {
+        Self {
+            table: "cloud.live",
+            url: live.address(),
+            key_file: live.key_file.as_deref(),
+            key_header: live.key_header,
+            headers: &live.headers,
+            ca_file: live.ca_file.as_deref(),
+            connect_timeout_ms: live.connect_timeout_ms,
         }
     }
 }
