@@ -47,7 +47,7 @@ impl LiveModel {
 impl Model for LiveModel {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
-            output: OutputKind::Audio(self.speech),
+            output: OutputKind::PacedAudio(self.speech),
             hears_audio: true,
             // It takes its turns itself, and its session holds back what it says until it is asked.
             owns_turns: false,

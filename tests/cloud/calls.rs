@@ -166,23 +166,27 @@ async fn where_the_service_is_away_the_call_is_answered_excused_and_told_what_is
 }
 
 /// A box's folder, and the tools' service.
-struct Stage {
+pub struct Stage {
     folder: TempDir,
-    tools: Tools,
+    pub tools: Tools,
 }
 
 impl Stage {
     /// For a box whose calls the service at `url` leads; `more` are further settings of it.
     async fn set(url: &str, more: &str) -> Self {
+        Self::led_by(&format!("[model]\nkind = 'realtime'\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}"), "").await
+    }
+
+    /// For a box with these settings of its model, and these further ones of its tool.
+    pub async fn led_by(model: &str, tool: &str) -> Self {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) * 100;
         let (folder, tools) = (tempfile::tempdir().unwrap(), Tools::start(|_, _| Manner::Accepts).await.unwrap());
         let settings = format!(
             "[box]\nlanguage = 'en'\ndata_dir = '{}'\n[sip]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n\
-             [media]\nports = '{first}-{}'\n[log]\nformat = 'json'\nlevel = 'info,recado::words=debug,recado::clocks=debug'\n\
-             [model]\nkind = 'realtime'\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n\
+             [media]\nports = '{first}-{}'\n[log]\nformat = 'json'\nlevel = 'info,recado::words=debug,recado::clocks=debug'\n{model}\n\
              [[tools]]\nname = 'order'\nurl = 'http://{}/order'\nidempotent = true\nsay_accepted.en = '{ACCEPTED}'\n\
-             say_done.en = 'The number of your order is {{{{ result.number }}}}.'\n",
+             say_done.en = 'The number of your order is {{{{ result.number }}}}.'\n{tool}\n",
             folder.path().join("data").display(),
             first + 99,
             tools.address
@@ -191,12 +195,12 @@ impl Stage {
         Self { folder, tools }
     }
 
-    async fn box_runs(&self) -> BoxProcess {
+    pub async fn box_runs(&self) -> BoxProcess {
         let program = Path::new(env!("CARGO_BIN_EXE_recado"));
         BoxProcess::start(program, &self.folder.path().join("recado.toml"), |_| ()).await.unwrap()
     }
 
-    fn history(&self) -> History {
+    pub fn history(&self) -> History {
         Reader::open(&self.folder.path().join("data").join(recado::config::STORE_FILE)).unwrap().history().unwrap()
     }
 }
@@ -206,12 +210,12 @@ fn replies(replies: &[Reply]) -> Conduct {
 }
 
 /// The events of a type.
-fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+pub fn of<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["type"] == kind)
 }
 
 /// Something is heard, and then nothing for a while.
-async fn hears_to_the_end(caller: &Caller) {
+pub async fn hears_to_the_end(caller: &Caller) {
     patiently("the box to speak", caller.line.hears_voice(250)).await.unwrap();
     patiently("the box to have spoken", caller.line.hears_silence(900)).await.unwrap();
 }
@@ -228,25 +232,25 @@ fn audio(sent: &[Value], format: &str) -> Vec<i16> {
     bytes.iter().map(|octet| Codec::Pcmu.decode_sample(*octet)).collect()
 }
 
-fn loud(samples: &[i16]) -> bool {
+pub fn loud(samples: &[i16]) -> bool {
     samples.iter().map(|sample| i64::from(*sample).pow(2)).sum::<i64>() > 500_i64.pow(2) * samples.len() as i64
 }
 
-fn states(history: &History) -> Vec<DeliveryState> {
+pub fn states(history: &History) -> Vec<DeliveryState> {
     history.deliveries.iter().map(|delivery| delivery.state).collect()
 }
 
 /// What the caller says.
-fn speech(name: &str) -> Vec<i16> {
+pub fn speech(name: &str) -> Vec<i16> {
     wav::load(&Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("src/demo/speech/en/{name}.wav"))).unwrap().to_vec()
 }
 
 /// How the box says this.
-async fn spoken(text: &str) -> Vec<i16> {
+pub async fn spoken(text: &str) -> Vec<i16> {
     EspeakNg::default().synthesise(&Utterance::new(text, Language::En)).await.unwrap().samples_8khz.to_vec()
 }
 
-fn speaks() -> bool {
+pub fn speaks() -> bool {
     let speaks = Command::new("espeak-ng").arg("--version").output().is_ok();
     if !speaks {
         println!("skipped: espeak-ng is not installed");
@@ -254,11 +258,11 @@ fn speaks() -> bool {
     speaks
 }
 
-const GREETING: &str = "Good morning, this is the kitchen. What may we cook for you today? ";
-const ANSWER: &str = "That is a fine choice, and it takes no time. ";
-const ACCEPTED: &str = "I am on it, please go on.";
-const NUMBER: &str = "four seven two nine";
-const CLOSING: &str = "The number of your order is four seven two nine.";
+pub const GREETING: &str = "Good morning, this is the kitchen. What may we cook for you today? ";
+pub const ANSWER: &str = "That is a fine choice, and it takes no time. ";
+pub const ACCEPTED: &str = "I am on it, please go on.";
+pub const NUMBER: &str = "four seven two nine";
+pub const CLOSING: &str = "The number of your order is four seven two nine.";
 
 /// Below the ports that the system gives away, and above those of the other tests: a hundred for each box.
 const RTP_FIRST: u16 = 30_000;

@@ -3,14 +3,18 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::service::Service;
+use super::service::{Seen, Service};
 
 /// What went over the wire in one scenario.
 pub struct Tap(Vec<String>);
 
 impl Tap {
     pub fn of(service: &Service) -> Self {
-        Self(service.seen.tap())
+        Self::of_seen(&service.seen)
+    }
+
+    pub fn of_seen(seen: &Seen) -> Self {
+        Self(seen.tap())
     }
 }
 

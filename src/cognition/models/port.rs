@@ -46,6 +46,8 @@ pub enum OutputKind {
     Text,
     /// Speech in this format, with its words beside it; and clauses, should it have any.
     Audio(AudioFormat),
+    /// The same, and the speech comes as it is spoken, no faster.
+    PacedAudio(AudioFormat),
 }
 
 /// A format of a model's speech.
@@ -162,7 +164,7 @@ pub enum Output {
     Audio {
         /// The response.
         response: ResponseId,
-        /// The encoded samples.
+        /// The encoded samples; none where it pauses, and what has come of it need not wait for more.
         bytes: Vec<u8>,
     },
 }

@@ -78,11 +78,6 @@ impl Words {
         pieces
     }
 
-    /// Whether speech waits for words.
-    pub fn holds(&self) -> bool {
-        !self.held.is_empty()
-    }
-
     fn release(&mut self, pieces: &mut Vec<Piece>) {
         self.any = true;
         if !self.held.is_empty() {

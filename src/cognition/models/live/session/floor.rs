@@ -41,6 +41,8 @@ struct Asked {
     given: bool,
     /// Whether it has answered anything.
     answered: bool,
+    /// Whether it has not paused since it last made a sound.
+    flowing: bool,
     words: Words,
 }
 
@@ -68,7 +70,7 @@ impl Floor {
     pub fn deadline(&self, no_tasks: bool) -> Option<Time> {
         let quiet_at = self.heard.plus(QUIET_MS);
         let asked = self.asked.as_ref().and_then(|asked| match asked {
-            Asked { words, .. } if words.holds() => Some(self.heard.plus(WORD_MS)),
+            Asked { flowing: true, .. } => Some(self.heard.plus(PAUSES_MS)),
             asked => (asked.answered && no_tasks).then_some(quiet_at),
         });
         let unasked = self.unasked.as_ref().map(|unasked| match unasked.dropped {
@@ -91,6 +93,11 @@ impl Floor {
     /// Whether it is neither asked nor says anything.
     pub fn is_idle(&self) -> bool {
         self.asked.is_none() && self.unasked.is_none()
+    }
+
+    /// When it will have finished what it is saying, if it says no more than it has said.
+    pub fn finishes_at(&self) -> Time {
+        self.heard.plus(FINISHED_MS)
     }
 
     /// It has done something.
@@ -136,7 +143,7 @@ impl Session {
         });
         // Who asks because the model wants to speak does not wait for it.
         let answered = *cause == Cause::OwnAccord;
-        self.floor.asked = Some(Asked { response, note, given: false, answered, words: Words::default() });
+        self.floor.asked = Some(Asked { response, note, given: false, answered, flowing: false, words: Words::default() });
         self.floor.muted = false;
         self.ask(now);
     }
@@ -226,9 +233,11 @@ impl Session {
     /// Time has passed, or something has happened: what it says may have ended.
     pub(super) fn pass(&mut self, now: Time) {
         let quiet_ms = now.since(self.floor.heard);
-        if let Some(asked) = self.floor.asked.as_mut().filter(|asked| quiet_ms >= WORD_MS && asked.words.holds()) {
+        if let Some(asked) = self.floor.asked.as_mut().filter(|asked| quiet_ms >= PAUSES_MS && asked.flowing) {
+            asked.flowing = false;
             let response = asked.response;
-            let pieces = asked.words.finish();
+            let mut pieces = asked.words.finish();
+            pieces.push(Piece::Audio(Vec::new()));
             self.say_pieces(response, pieces);
         }
         if quiet_ms >= QUIET_MS && self.tasks.is_empty() && self.floor.asked.as_ref().is_some_and(|asked| asked.answered) {
@@ -296,6 +305,7 @@ impl Session {
             self.words_of_response(start_ms, words);
         }
         let Some(asked) = &mut self.floor.asked else { return };
+        asked.flowing |= level::sounds(&audio, self.setup.format.0);
         let pieces = asked.words.audio(audio, self.setup.format.bytes_per_ms());
         self.say_pieces(response, pieces);
     }
@@ -353,8 +363,10 @@ impl Unasked {
 
 /// A model that has been quiet for so long has said what it had to say (ms).
 pub(super) const QUIET_MS: u64 = 800;
-/// A word that no other one follows for so long is one (ms).
-const WORD_MS: u64 = 200;
+/// A model that makes no sound for so long pauses (ms): what has come of its speech is said before the voice has nothing more to say.
+const PAUSES_MS: u64 = 120;
+/// What it is saying is finished when it has paused for so long (ms).
+const FINISHED_MS: u64 = 200;
 /// A pause in what it says is sent on for so long (ms); where it comes as it is spoken, the rest of it passes by itself.
 const PAUSE_MS: u64 = 400;
 /// After a cancelled response, it speaks of something else once it has been quiet for so long (ms).

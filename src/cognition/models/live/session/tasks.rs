@@ -90,6 +90,12 @@ impl Session {
                 return;
             }
             let written = waited >= WRITTEN_MS || self.transcript.goes_beyond(offset_ms);
+            // The box's acceptance does not cut what the model is saying in two, unless that takes too long.
+            let finishes_at = self.floor.finishes_at();
+            if written && now < finishes_at && waited < SPEECH_MS_MAX {
+                waiting.next = finishes_at.min(waiting.since.plus(SPEECH_MS_MAX));
+                return;
+            }
             let taken = written && self.transcript.is_taken(offset_ms);
             let task = self.transcript.task(offset_ms).filter(|_| written);
             if task.is_none() && !taken && !given_up {
@@ -152,6 +158,8 @@ impl Session {
 
 /// So much later than the model understands what the caller says is it written down (ms).
 const WRITTEN_MS: u64 = 600;
+/// So long is it waited for that the model has finished what it is saying (ms).
+const SPEECH_MS_MAX: u64 = 3_000;
 /// A task that nobody has a moment or words for is given up (ms).
 const WAIT_MS_MAX: u64 = 15_000;
 /// So often is the conversation asked for a moment (ms).

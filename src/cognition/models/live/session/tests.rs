@@ -200,12 +200,14 @@ fn a_greeting_is_asked_for_once_there_is_a_session_and_ends_when_the_model_has_b
     assert_eq!(stage.silence(100), [], "silence before the first word is not passed on");
     let said = stage.speaks("Hola, dígame. ", 600);
     assert_eq!((spoken(&said).as_str(), audio_ms(&said, A)), ("Hola,", 600));
-    stage.later(300);
+    let paused = stage.later(300);
+    assert_eq!(spoken(&paused), " dígame. ", "what has come is said");
+    assert!(paused.contains(&Action::Said(Said::Output(Output::Audio { response: A, bytes: vec![] }))), "{paused:?}");
     assert_eq!(audio_ms(&stage.silence(100), A), 100, "a pause is part of it");
     stage.later(300);
     assert_eq!(audio_ms(&stage.silence(100), A), 0, "and no longer than that");
     let ended = stage.pass(200);
-    assert_eq!((spoken(&ended).as_str(), events(&ended)), (" dígame. ", vec![ModelEvent::Complete { response: A }]));
+    assert_eq!((spoken(&ended).as_str(), events(&ended)), ("", vec![ModelEvent::Complete { response: A }]));
     assert_eq!(stage.pass(5_000), [], "nothing more comes of it");
 }
 
@@ -214,7 +216,7 @@ fn a_word_alone_does_not_wait_for_another_one() {
     let mut stage = Stage::ready();
     stage.respond(A, TURN);
     assert_eq!(audio_ms(&stage.speaks("Sí.", 300), A), 0, "more of it may come");
-    let said = stage.pass(200);
+    let said = stage.pass(120);
     assert_eq!((spoken(&said).as_str(), audio_ms(&said, A), events(&said)), ("Sí.", 300, vec![]));
 }
 
@@ -228,9 +230,8 @@ fn an_answer_that_began_before_the_turn_was_known_to_be_over_is_passed_on_whole(
     assert_eq!((audio_ms(&more, A), spoken(&more).as_str()), (0, ""));
     stage.later(500);
     let asked = stage.respond(A, TURN);
-    assert_eq!((spoken(&asked).as_str(), audio_ms(&asked, A)), ("Claro. ", 400));
-    let ended = stage.pass(800);
-    assert_eq!((spoken(&ended).as_str(), events(&ended)), ("Ahora mismo. ", vec![ModelEvent::Complete { response: A }]));
+    assert_eq!((spoken(&asked).as_str(), audio_ms(&asked, A)), ("Claro. Ahora mismo. ", 400));
+    assert_eq!(events(&stage.pass(800)), [ModelEvent::Complete { response: A }]);
 }
 
 #[test]
@@ -302,6 +303,14 @@ fn a_task_becomes_a_call_in_the_callers_words_once_they_are_written_down() {
     assert!(thought(&refused)[0].0.starts_with("Nothing was done: all that the caller said was given on"), "{refused:?}");
     assert_eq!(thought(&refused)[0].1, "dlg_2");
     assert_eq!(events(&refused), []);
+    // What it is saying meanwhile is not cut in two.
+    stage.caller(2_200, " Y agua.");
+    stage.delegates("dlg_4", 2_500);
+    for _ in 0..8 {
+        assert_eq!(events(&stage.speaks("Muy bien. ", 100)), []);
+        assert_eq!(events(&stage.pass(100)), []);
+    }
+    assert_eq!(events(&stage.pass(100)), [call(A, "dlg_4", "Y agua.")]);
     let accepted =
         stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
     let told = thought(&accepted);
