@@ -129,7 +129,7 @@ fn end_of_piece(text: &str) -> usize {
     if text.len() <= APPEND_BYTES_MAX {
         return text.len();
     }
-    let most = text.floor_char_boundary(APPEND_BYTES_MAX);
+    let most = (0..=APPEND_BYTES_MAX).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(text.len());
     let head = text.get(..most).unwrap_or_default();
     head.rfind(char::is_whitespace).filter(|end| *end > 0).unwrap_or(most)
 }
