@@ -15,6 +15,8 @@ pub mod cognition;
 pub mod config;
 pub mod coordination;
 pub mod demo;
+pub mod messages;
+mod outward;
 pub mod simulate;
 pub mod surface;
 pub mod telemetry;

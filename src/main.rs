@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use recado::app::MessagesAsked;
 use recado::config::{Config, Depth, Sources};
 use recado::demo::{self, Options};
+use recado::messages::MessageId;
 use recado::{app, simulate, telemetry, traces};
 use recado_core::DeliveryId;
 use recado_core::policy::Language;
@@ -44,6 +46,17 @@ enum Command {
         /// As one JSON object.
         #[arg(long)]
         json: bool,
+    },
+    /// Show what callers have left while the service that leads calls was away; the box may run meanwhile.
+    Messages {
+        #[command(flatten)]
+        configured: Configured,
+        /// The file of this message alone.
+        #[arg(long, value_name = "ID", conflicts_with = "delete")]
+        path: Option<MessageId>,
+        /// Delete this message.
+        #[arg(long, value_name = "ID")]
+        delete: Option<MessageId>,
     },
     /// What concerns a speech model in a network.
     #[command(subcommand)]
@@ -125,6 +138,17 @@ fn main() -> ExitCode {
             Err(problems) => ended::<()>(Err(problems)),
         },
         Command::Doctor { configured, mend, json } => doctor(configured, mend, json),
+        Command::Messages { configured, path, delete } => {
+            let asked = match (path, delete) {
+                (_, Some(id)) => MessagesAsked::Delete(id),
+                (Some(id), None) => MessagesAsked::Path(id),
+                (None, None) => MessagesAsked::List,
+            };
+            match Config::load(&sources(configured), Depth::Settings) {
+                Ok((config, _)) => ended(app::messages(&config, asked).map(|text| print(&text))),
+                Err(problems) => ended::<()>(Err(problems)),
+            }
+        }
         Command::Cloud(Cloud::Test(configured)) => cloud_test(configured),
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
             let directory = match (directory, config) {

@@ -1,18 +1,19 @@
 # shellcheck shell=bash
-# Sourced by ./dev: `recado cloud test` against a Realtime service that others have written, Hugging Face's speech-to-speech, with
-# recognition, model and voice of ours behind it (tools/counterpart). Some 600 MB come from PyPI, once.
+# Sourced by ./dev: `recado cloud test`, and a whole call, against a Realtime service that others have written, Hugging Face's
+# speech-to-speech, with recognition, model and voice of ours behind it (tools/counterpart). Some 600 MB come from PyPI, once.
 
 cloud_test() {
     build_tools
     want espeak-ng espeak-ng
     want_python
     install_wanted
+    install_validator
     local place=${CARGO_TARGET_DIR:-target}/counterpart room port=${RECADO_COUNTERPART_PORT:-18765} status=0 pids=()
     install_counterpart "$place"
     cargo build --locked
     room=$(mktemp -d)
     local -x PYTHONDONTWRITEBYTECODE=1
-    "$place/bin/python3" tools/counterpart/backend.py $((port + 1)) >"$room/backend.log" 2>&1 &
+    "$place/bin/python3" tools/counterpart/backend.py $((port + 1)) "$room" >"$room/backend.log" 2>&1 &
     pids+=($!)
     local backend=http://127.0.0.1:$((port + 1))/v1
     HF_HUB_OFFLINE=1 PYTHONPATH=tools/counterpart "$place/bin/speech-to-speech" serve --port "$port" --no_smart_turn \
@@ -25,6 +26,8 @@ cloud_test() {
             >"$room/recado.toml"
         touch "$room/dialogue.toml"
         "${CARGO_TARGET_DIR:-target}/debug/recado" cloud test -c "$room/recado.toml" || status=$?
+        RECADO_COUNTERPART=127.0.0.1:$port RECADO_COUNTERPART_BACKEND=http://127.0.0.1:$((port + 1)) RECADO_COUNTERPART_FOLDER=$room \
+            cargo test --locked --test cloud counterpart -- --ignored --nocapture || status=$?
     else
         status=1
     fi

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use recado_core::conversation::{Channel, Clocks, Content, Conversation, Effect, Evidence, Input, ModelEvent, Settings};
+use recado_core::conversation::{
+    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, Measure, MeasureName, ModelEvent, Settings,
+};
 use recado_core::ids::{PartyId, ResponseId, SessionId};
 use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
@@ -15,6 +17,7 @@ use tracing::{Instrument, debug, info, info_span, warn};
 use super::clock::Clock;
 use super::ledger_task::FromCalls;
 use super::model_speech::ModelSpeech;
+use super::services::Services;
 use super::switchboard::HangUp;
 use crate::cognition::models::{Command, Model, ModelSession, Opening, Output};
 use crate::cognition::tools::Schemas;
@@ -37,6 +40,7 @@ pub struct House {
     pub to_ledger: mpsc::Sender<FromCalls>,
     pub measures: Measures,
     pub traces: Traces,
+    pub services: Services,
 }
 
 /// A call that is up.
@@ -75,7 +79,17 @@ struct Running<'a> {
     /// Inputs that follow from effects: at most one for each effect that asks a model that is gone.
     again: VecDeque<Input>,
     shown: Option<Clocks>,
+    latency: Latency,
     decisions: BTreeMap<recado_core::DeliveryId, recado_core::gate::DeliveryDecision>,
+}
+
+/// The stages of a turn's latency budget (ms), each from the end of the one before; the first from the end of the caller's speech.
+#[derive(Debug, Clone, Copy, Default)]
+struct Latency {
+    turn_end_ms: u64,
+    first_piece_ms: u64,
+    ready_ms: u64,
+    first_audio_ms: u64,
 }
 
 /// Runs a call to its end: until its evidence is settled and the ledger knows.
@@ -111,6 +125,7 @@ async fn run_in_span(house: &House, call: Call) {
         due: None,
         again: VecDeque::new(),
         shown: None,
+        latency: Latency::default(),
         decisions: BTreeMap::new(),
     };
     running.carry_out(effects).await;
@@ -161,7 +176,7 @@ async fn run_in_span(house: &House, call: Call) {
                 }
                 None
             }
-            output = next_output(&mut running.model) => { running.said(output).await; None }
+            output = ModelSession::next(&mut running.model) => { running.said(output).await; None }
             () = super::sleep_until(deadline) => Some(Input::Wake),
             () = &mut ends, if !over => {
                 info!(call_ms_max = house.call_ms_max, "the call has lasted as long as it may");
@@ -257,6 +272,13 @@ impl Running<'_> {
                     self.say_piece(response, piece).await;
                 }
             }
+            Some(Output::TakenOver { response, reason }) => {
+                warn!(response_id = %response, reason, "the response is given by the dialogue that stands by");
+                self.house.services.taken_over();
+            }
+            Some(Output::TakesMessage(takes)) => debug!(takes, "what the caller says is a message"),
+            // Whoever knows the service says it.
+            Some(Output::Availability(_)) => {}
             None => {
                 warn!("the model has ended its session");
                 self.model = None;
@@ -329,7 +351,10 @@ impl Running<'_> {
                         info!(target: "recado::gate", delivery_id = %decision.delivery, answer = ?decision.answer, blocker = ?decision.blocker, "gate");
                     }
                 }
-                Effect::Measured(measure) => self.house.measures.record(measure),
+                Effect::Measured(measure) => {
+                    self.house.measures.record(measure);
+                    self.show_latency(measure);
+                }
                 Effect::Heard(heard) => {
                     let (playback_id, index) = (heard.segment.playback, heard.segment.index);
                     info!(%playback_id, index, heard_ms = heard.heard_ms, standing = ?heard.standing, "heard");
@@ -349,6 +374,22 @@ impl Running<'_> {
         self.show_clocks();
     }
 
+    /// The latency budget of a turn in the log, a line for each: its stages are measured together, the whole of them last.
+    fn show_latency(&mut self, Measure { name, value }: Measure) {
+        let stages = &mut self.latency;
+        match name {
+            MeasureName::SpeechStopToTurnEndMs => stages.turn_end_ms = value,
+            MeasureName::TurnEndToFirstPieceMs => stages.first_piece_ms = value,
+            MeasureName::FirstPieceToReadyMs => stages.ready_ms = value,
+            MeasureName::ReadyToFirstAudioMs => stages.first_audio_ms = value,
+            MeasureName::SpeechStopToFirstAudioMs => {
+                let Latency { turn_end_ms, first_piece_ms, ready_ms, first_audio_ms } = *stages;
+                info!(turn_id = %self.conversation.turn(), turn_end_ms, first_piece_ms, ready_ms, first_audio_ms, in_all_ms = value, "turn answered");
+            }
+            _ => {}
+        }
+    }
+
     /// The clocks in the log, whenever one has moved: what the timeline of a call is drawn from.
     fn show_clocks(&mut self) {
         let clocks = self.conversation.clocks();
@@ -362,13 +403,6 @@ impl Running<'_> {
 async fn next_frame(hearing: &mut Option<Hearing>) -> Option<CallerFrame> {
     match hearing {
         Some(hearing) => hearing.recv().await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn next_output(model: &mut Option<ModelSession>) -> Option<Output> {
-    match model {
-        Some(session) => session.outputs.recv().await,
         None => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it.
+//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it; and whether the speech engine answers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
+use super::engines::{self, Answer};
 use super::running::problems_of_the_store;
 use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
@@ -21,6 +22,8 @@ pub struct Diagnosis {
     /// What was found.
     #[serde(flatten)]
     pub examination: Examination,
+    /// Whether the speech engines answer.
+    pub speech: Vec<Answer>,
     /// Whether the clock is synchronised: ages are judged only then.
     pub clock_synchronised: bool,
     /// What was mended, a sentence each.
@@ -58,7 +61,8 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     if examination.in_use_by.is_some() {
         ask_the_box(config, &mut problems, &mut remarks);
     }
-    Diagnosis { examination, clock_synchronised: now.synchronised, mended, problems, remarks }
+    let speech = ask_the_engines(config, &mut problems);
+    Diagnosis { examination, speech, clock_synchronised: now.synchronised, mended, problems, remarks }
 }
 
 fn judge(found: &Examination, backups_kept: u32, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
@@ -126,6 +130,21 @@ fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, prob
         let (needed, free) = (size(contents.backup_bytes), size(free));
         problems.push(format!("There is no room for a backup, and one is due: it needs {needed}, and {free} are free; free some space."));
     }
+}
+
+/// Adds what is wrong with the speech engines.
+fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let answers = match runtime {
+        Ok(runtime) => runtime.block_on(engines::ask(config)),
+        Err(error) => {
+            problems.push(format!("The speech engine can't be asked: {error}."));
+            return Vec::new();
+        }
+    };
+    let silent = answers.iter().filter_map(|Answer { engine, problem, .. }| Some((engine, problem.as_ref()?)));
+    problems.extend(silent.map(|(engine, problem)| format!("The speech engine {engine} does not speak: {problem}.")));
+    answers
 }
 
 /// Adds what only a running box knows.
@@ -213,6 +232,11 @@ impl Diagnosis {
         let _ = writeln!(text, "Reserve for a full disk: {}. Clock synchronised: {}.", yes(found.reserve), yes(self.clock_synchronised));
         if let Some(contents) = &found.contents {
             contents_text(&mut text, contents);
+        }
+        for Answer { engine, ms, .. } in &self.speech {
+            if let Some(ms) = ms {
+                let _ = writeln!(text, "The speech engine {engine} speaks: a word took {ms} ms.");
+            }
         }
         let mut list = |title: &str, lines: &[String]| {
             if !lines.is_empty() {

@@ -6,6 +6,7 @@ use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
 use super::cloud_audio::Coder;
+use super::services::{Service, Services};
 use super::speech_model::{self, SpeechModelError, SpeechSession};
 use super::wall;
 use crate::cognition::models::live::session::{Said, Session, Setup};
@@ -21,6 +22,7 @@ pub struct LiveModel {
     setup: Arc<Setup>,
     speech: AudioFormat,
     coder: Coder,
+    services: Services,
 }
 
 impl LiveModel {
@@ -40,7 +42,14 @@ impl LiveModel {
             LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
             LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
         };
-        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)? })
+        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)?, services: Services::new() })
+    }
+
+    /// The service, as it stands.
+    pub(super) fn service(&self) -> Service {
+        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
+        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup), None));
+        Service::new("cloud.live", self.services.clone(), look)
     }
 }
 
@@ -61,7 +70,8 @@ impl Model for LiveModel {
     fn open(&self, _opening: Opening) -> ModelSession {
         let wall = wall();
         let unix_s = u64::try_from(wall.unix_ms).ok().filter(|_| wall.synchronised).map(|unix_ms| unix_ms / 1_000);
-        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup), unix_s), self.coder.clone())
+        let session = Session::new(Arc::clone(&self.setup), unix_s);
+        speech_model::open(self.endpoint.clone(), session, self.coder.clone(), self.services.clone())
     }
 }
 
@@ -72,6 +82,13 @@ impl SpeechSession for Session {
 
     fn caller(bytes: Vec<u8>) -> Told {
         Told::Caller(bytes)
+    }
+
+    fn refusal(said: &Said) -> Option<String> {
+        match said {
+            Said::Refused(fault) => Some(fault.words()),
+            _ => None,
+        }
     }
 
     fn output(said: Said) -> Option<Output> {

@@ -4,15 +4,21 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use super::engines::engine;
 use super::live_model::LiveModel;
+use super::message_keeper::MessageKeeper;
 use super::realtime_model::RealtimeModel;
+use super::services::{Service, Services};
 use super::speech_model::SpeechModelError;
-use crate::cognition::models::{Dialogue, DialogueError, Model, Scripted};
+use crate::admin::HealthState;
+use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
-use crate::surface::speech::{SpeechAudio, SpeechError, wav};
+use crate::surface::speech::http::SpeechServiceError;
+use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
 /// A configuration that a box can start with.
 #[derive(Debug)]
@@ -61,6 +67,14 @@ pub enum CheckError {
         /// What is wrong.
         error: Box<SpeechModelError>,
     },
+    /// The service that is to speak can't be used as it is configured: correct what is named.
+    #[error("{file}: {error}")]
+    Speech {
+        /// The configuration file.
+        file: String,
+        /// What is wrong.
+        error: SpeechServiceError,
+    },
     /// A recording can't be played: export it as WAV, put it there, or say its words instead.
     #[error("{file}: prompt {prompt:?}: {error}")]
     Recording {
@@ -79,8 +93,16 @@ pub struct Prepared {
     pub schemas: Schemas,
     /// What leads the calls.
     pub model: Box<dyn Model>,
+    /// What speaks.
+    pub engine: Arc<dyn Synthesiser>,
     /// The dialogue's recordings, by name.
     pub prompts: BTreeMap<String, SpeechAudio>,
+    /// How the service of the model stands; one that nobody knows, where it has none.
+    pub services: Services,
+    /// The service that leads calls, to be looked at.
+    pub service: Option<Service>,
+    /// Who keeps callers' messages, where any are taken.
+    pub messages: Option<MessageKeeper>,
 }
 
 /// Checks the settings, and then what they point at: tools with their files, the dialogue with its recordings.
@@ -90,40 +112,86 @@ pub struct Prepared {
 pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
     let (config, warnings) = Config::load(sources, Depth::Engine { answers_within: ENGINE_ANSWERS_WITHIN })?;
     let file = sources.file.display().to_string();
-    prepare(&config, &file)?;
+    prepare(&config, &file, &HealthState::new(Instant::now()))?;
     http_tools(&config.tools, None).map_err(|error| CheckError::Tool { file, error })?;
     Ok(Checked { summary: config.summary().to_string(), warnings })
 }
 
-/// Reads what the settings, which stand in `file`, point at.
+/// Reads what the settings, which stand in `file`, point at. What becomes known later is shown in `health`.
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn prepare(config: &Config, file: &str) -> Result<Prepared, CheckError> {
+pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prepared, CheckError> {
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
-    match config.model.kind {
-        ModelKind::Scripted => scripted(schemas, &config.model.dialogue),
-        ModelKind::Realtime => service(schemas, RealtimeModel::new(config), file),
-        ModelKind::Live => service(schemas, LiveModel::new(config), file),
-    }
+    let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
+    let messages = MessageKeeper::new(config, health.clone());
+    let refused = |error| CheckError::Service { file: file.to_owned(), error: Box::new(error) };
+    let led = |model: Box<dyn Model>, service| -> Result<(Box<dyn Model>, _, _), CheckError> {
+        Ok(match stands_by(config, &schemas, &messages)? {
+            Some((second, dialogue)) => (Box::new(with_standby(config, model, second)), Some(service), Some(dialogue)),
+            None => (model, Some(service), None),
+        })
+    };
+    let (model, service, dialogue): (Box<dyn Model>, _, _) = match config.model.kind {
+        ModelKind::Scripted => {
+            let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
+            (Box::new(model), None, Some(dialogue))
+        }
+        ModelKind::Realtime => {
+            let model = RealtimeModel::new(config).map_err(refused)?;
+            let service = model.service();
+            led(Box::new(model), service)?
+        }
+        ModelKind::Live => {
+            let model = LiveModel::new(config).map_err(refused)?;
+            let service = model.service();
+            led(Box::new(model), service)?
+        }
+    };
+    let services = service.as_ref().map_or_else(Services::new, |service| service.services.clone());
+    let (takes_messages, prompts) = dialogue.map_or((false, BTreeMap::new()), |found| (found.takes_messages, found.prompts));
+    Ok(Prepared { schemas, model, engine, prompts, services, service, messages: takes_messages.then_some(messages) })
 }
 
-/// A box whose calls a service leads.
-fn service<M: Model + 'static>(schemas: Schemas, model: Result<M, SpeechModelError>, file: &str) -> Result<Prepared, CheckError> {
-    match model {
-        Ok(model) => Ok(Prepared { schemas, model: Box::new(model), prompts: BTreeMap::new() }),
-        Err(error) => Err(CheckError::Service { file: file.to_owned(), error: Box::new(error) }),
-    }
+/// What there is of a dialogue beside its steps.
+struct Found {
+    prompts: BTreeMap<String, SpeechAudio>,
+    takes_messages: bool,
 }
 
-/// A box that follows the dialogue in the file `path`.
-fn scripted(schemas: Schemas, path: &Path) -> Result<Prepared, CheckError> {
+fn scripted((dialogue, prompts): (Dialogue, BTreeMap<String, SpeechAudio>), messages: &MessageKeeper) -> (Scripted, Found) {
+    let takes_messages = dialogue.takes_messages();
+    (Scripted::new(dialogue, Some(Arc::new(messages.clone()))), Found { prompts, takes_messages })
+}
+
+/// What answers while the service is away, where anything is to.
+fn stands_by(config: &Config, schemas: &Schemas, messages: &MessageKeeper) -> Result<Option<(Scripted, Found)>, CheckError> {
+    let read = match &config.standby.dialogue {
+        _ if !config.standby.enabled => return Ok(None),
+        Some(path) => read(schemas, path)?,
+        None => {
+            let built_in = Dialogue::parse(STANDBY_DIALOGUE, schemas);
+            (built_in.map_err(|error| CheckError::Dialogue { file: "the box's own dialogue".to_owned(), error })?, BTreeMap::new())
+        }
+    };
+    Ok(Some(scripted(read, messages)))
+}
+
+fn with_standby(config: &Config, first: Box<dyn Model>, second: Scripted) -> Standby {
+    let standby = &config.standby;
+    let bounds = Bounds { connecting_ms: standby.takeover_ms, silent_ms: standby.silent_ms };
+    let words = StandbyWords { away: standby.say_away.clone(), lost: standby.say_lost.clone() };
+    Standby::new(first, Box::new(second), bounds, words)
+}
+
+/// Reads the dialogue in the file `path`, with its recordings.
+fn read(schemas: &Schemas, path: &Path) -> Result<(Dialogue, BTreeMap<String, SpeechAudio>), CheckError> {
     let file = path.display().to_string();
     let text = match read_text(path, DIALOGUE_BYTES_MAX) {
         Ok(text) => text,
         Err(error) => return Err(CheckError::DialogueUnreadable { file, error }),
     };
-    let dialogue = match Dialogue::parse(&text, &schemas) {
+    let dialogue = match Dialogue::parse(&text, schemas) {
         Ok(dialogue) => dialogue,
         Err(error) => return Err(CheckError::Dialogue { file, error }),
     };
@@ -135,7 +203,7 @@ fn scripted(schemas: Schemas, path: &Path) -> Result<Prepared, CheckError> {
             Err(error) => return Err(CheckError::Recording { file, prompt: name.clone(), error }),
         };
     }
-    Ok(Prepared { schemas, model: Box::new(Scripted::new(dialogue)), prompts })
+    Ok((dialogue, prompts))
 }
 
 /// An engine that takes longer to look for a voice hangs.

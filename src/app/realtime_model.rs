@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tracing::{debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
+use super::services::{Service, Services};
 use super::speech_model::{self, SpeechModelError, SpeechSession, instructions};
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Told, Totals};
@@ -19,6 +20,7 @@ pub struct RealtimeModel {
     setup: Arc<Setup>,
     speech: AudioFormat,
     coder: Coder,
+    services: Services,
 }
 
 impl RealtimeModel {
@@ -33,7 +35,14 @@ impl RealtimeModel {
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, language, instructions, &config.tools)?;
         let speech = speech_format(service.format);
-        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)? })
+        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)?, services: Services::new() })
+    }
+
+    /// The service, as it stands.
+    pub(super) fn service(&self) -> Service {
+        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
+        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
+        Service::new("cloud.realtime", self.services.clone(), look)
     }
 }
 
@@ -51,7 +60,7 @@ impl Model for RealtimeModel {
     }
 
     fn open(&self, _opening: Opening) -> ModelSession {
-        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone())
+        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone(), self.services.clone())
     }
 }
 
@@ -62,6 +71,13 @@ impl SpeechSession for Session {
 
     fn caller(bytes: Vec<u8>) -> Told {
         Told::Caller(bytes)
+    }
+
+    fn refusal(said: &Said) -> Option<String> {
+        match said {
+            Said::Refused(fault) => Some(fault.words()),
+            _ => None,
+        }
     }
 
     fn output(said: Said) -> Option<Output> {

@@ -18,21 +18,20 @@ use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
+use super::engines::{self, PROBE};
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
+use super::services::LOOK_AGAIN;
 use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
-use crate::config::{Config, Trace, TraceMode, Voices};
+use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
-use crate::surface::speech::espeak::EspeakNg;
-use crate::surface::speech::phrases::Phrases;
-use crate::surface::speech::{SpeechAudio, Synthesiser, Voice};
 use crate::surface::voice::{Speaker, SpeechState};
 use crate::telemetry::{Measures, TelemetryError};
 use crate::traces::{Keeper, Kept, Traced, Traces};
@@ -111,8 +110,9 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let Prepared { schemas, model, prompts } = prepare(config, file)?;
-    let speaker = Arc::new(speaker(config, prompts));
+    let Prepared { schemas, model, engine, prompts, services, service, messages } = prepare(config, file, &health)?;
+    let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
+    let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
 
     let boot = BootId(random());
     let keep = config.store.keep().map(|age| Keep { age, wall });
@@ -201,6 +201,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         to_ledger,
         measures: measures.clone(),
         traces,
+        services: services.clone(),
     });
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
@@ -237,9 +238,19 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     beside.spawn(watch::watch_over(vec![("ledger", ledger_pulse), ("calls", calls_pulse), ("media", media_pulse)], health.clone()));
     let looking = upkeep::Looking::default();
     beside.spawn(upkeep::keep_store(config.this_box.store(), config.store.backups, health.clone(), upkeep_anew, looking.clone()));
+    if let Some(messages) = messages {
+        beside.spawn(messages.follow_room());
+    }
+    if let Some(service) = service {
+        let instead = if config.standby.enabled { BY_DIALOGUE } else { BY_NOBODY };
+        beside.spawn(services.clone().show(service.table, instead, health.clone(), measures.clone()));
+        if config.standby.watch {
+            beside.spawn(async move { services.watch(|| (service.look)(), LOOK_AGAIN).await });
+        }
+    }
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
-    beside.spawn(warm_up(config.this_box.language, config.speech.voices.clone(), acceptances(config), speaker));
+    beside.spawn(warm_up(engines::languages(config), said_at_once(config), speaker));
 
     let ended = tokio::select! {
         () = &mut stop => Ok(Ended::Told),
@@ -317,30 +328,25 @@ fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Mea
     }
 }
 
-fn speaker(config: &Config, prompts: BTreeMap<String, SpeechAudio>) -> Speaker {
-    let engine: Arc<dyn Synthesiser> = Arc::new(Phrases::new(EspeakNg::new(&config.speech.program), PHRASES_BYTES_MAX));
-    let voice = |language| {
-        let name = config.speech.voices.of(language).map(Into::into);
-        (language, Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() })
-    };
-    Speaker::new(engine, [Language::Es, Language::En].map(voice).into(), prompts)
-}
-
-fn acceptances(config: &Config) -> Vec<String> {
-    config.tools.iter().filter_map(|tool| tool.say_accepted.text(config.this_box.language)).map(str::to_owned).collect()
+/// What the box says at once: what was accepted, and that the service that leads calls is away.
+fn said_at_once(config: &Config) -> Vec<String> {
+    let accepted = config.tools.iter().map(|tool| &tool.say_accepted);
+    let standby = [&config.standby.say_away, &config.standby.say_lost];
+    let standby = standby.into_iter().filter(|_| config.standby.enabled && config.model.kind != ModelKind::Scripted);
+    standby.chain(accepted).filter_map(|words| words.text(config.this_box.language)).map(str::to_owned).collect()
 }
 
 /// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
 /// work, or lacks a voice that is wanted, is known before.
-async fn warm_up(language: Language, voices: Voices, texts: Vec<String>, speaker: Arc<Speaker>) {
-    let chosen = [Language::Es, Language::En].into_iter().filter(|language| voices.of(*language).is_some());
-    for language in std::iter::once(language).chain(chosen) {
+async fn warm_up(languages: Vec<Language>, texts: Vec<String>, speaker: Arc<Speaker>) {
+    let Some(own) = languages.first().copied() else { return };
+    for language in languages {
         if speaker.warm_up(PROBE, language).await.is_err() {
             return;
         }
     }
     for text in texts {
-        if speaker.warm_up(&text, language).await.is_err() {
+        if speaker.warm_up(&text, own).await.is_err() {
             return;
         }
     }
@@ -444,8 +450,6 @@ const CALLBACKS_MAX: usize = 256;
 /// How long a callback's sender waits for its result to be durable. A card stalls for half a second now and then.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
-/// A word in any language: its audio is thrown away.
-const PROBE: &str = "a";
-
-/// Rendered phrases kept in memory: about four minutes of speech.
-const PHRASES_BYTES_MAX: usize = 4 << 20;
+/// What health says of calls while the service that leads them is away.
+const BY_DIALOGUE: &str = "calls are answered by the local dialogue";
+const BY_NOBODY: &str = "callers are asked to say again what they want";

@@ -10,9 +10,10 @@ use tokio::sync::mpsc;
 use tracing::{Instrument, Span, info, warn};
 
 use super::cloud_audio::Coder;
-use crate::cognition::models::link::{Link, LinkHandle, News, Session};
+use super::services::Services;
+use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session};
 use crate::cognition::models::transport::{Endpoint, TransportError};
-use crate::cognition::models::{CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, caller_audio};
+use crate::cognition::models::{Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, caller_audio};
 use crate::cognition::tools::ToolError;
 use crate::config::NoDelegate;
 use crate::surface::media::resample::ResampleError;
@@ -48,6 +49,9 @@ pub(super) trait SpeechSession: Session {
     /// The caller's audio, in the session's format.
     fn caller(bytes: Vec<u8>) -> Self::Told;
 
+    /// Why the service takes no session and never will, where this says that.
+    fn refusal(said: &Self::Said) -> Option<String>;
+
     /// What of this is for the call; the rest is logged.
     fn output(said: Self::Said) -> Option<Output>;
 
@@ -56,14 +60,14 @@ pub(super) trait SpeechSession: Session {
 }
 
 /// Opens a session at `endpoint` for the call in whose span this is called. It is given the caller's audio as `coder` brings it to
-/// its format.
+/// its format; `services` is told how the service stands.
 ///
 /// Called inside a tokio runtime.
-pub(super) fn open<S: SpeechSession>(endpoint: Endpoint, session: S, coder: Coder) -> ModelSession {
+pub(super) fn open<S: SpeechSession>(endpoint: Endpoint, session: S, coder: Coder, services: Services) -> ModelSession {
     let (heard, hears) = caller_audio();
     let (opened, commands, said) = ModelSession::new(Some(heard));
     let Link { handle, news } = Link::open(endpoint, session);
-    let passing: Passing<S> = Passing { handle, coder, pending: VecDeque::new(), frames_lost: 0 };
+    let passing: Passing<S> = Passing { handle, coder, pending: VecDeque::new(), frames_lost: 0, services, was_ready: false };
     // What it logs is about the call that it is opened for.
     tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
     opened
@@ -77,6 +81,9 @@ struct Passing<S: Session> {
     pending: VecDeque<Output>,
     /// Frames of the caller that the session had no room for.
     frames_lost: u64,
+    services: Services,
+    /// Whether the service was ready on its last connection.
+    was_ready: bool,
 }
 
 impl<S: SpeechSession> Passing<S> {
@@ -106,7 +113,7 @@ impl<S: SpeechSession> Passing<S> {
                 // Where the call takes nothing, nothing more is taken of the session, which then reads no more.
                 what = news.recv(), if self.pending.len() < PENDING_MAX => match what {
                     Some(News::Ended(totals)) => return S::log_end(&totals, self.frames_lost.saturating_add(hears.dropped())),
-                    Some(what) => self.pending.extend(output::<S>(what)),
+                    Some(what) => self.news(what),
                     None => return,
                 },
             }
@@ -129,12 +136,58 @@ impl<S: SpeechSession> Passing<S> {
         self.handle.tell(S::command(command))
     }
 
+    fn news(&mut self, news: News<S::Said, S::Totals>) {
+        if let Some(availability) = self.availability(&news) {
+            self.services.stands(&availability);
+            self.pending.push_back(Output::Availability(availability));
+        }
+        self.pending.extend(output::<S>(news));
+    }
+
+    /// How the service stands by the news, where they change it.
+    fn availability(&mut self, news: &News<S::Said, S::Totals>) -> Option<Availability> {
+        Some(match news {
+            News::Said(said) if S::meaning(said) == Meaning::Ready => {
+                self.was_ready = true;
+                Availability::Ready
+            }
+            News::Said(said) => Availability::Away { reason: S::refusal(said)? },
+            News::Disconnected { again_in: Some(_), .. } | News::Reconnecting { .. } if self.was_ready => {
+                // One that stood is soon replaced, or it is known that it is not.
+                self.was_ready = false;
+                self.services.reconnected();
+                Availability::Connecting
+            }
+            News::Disconnected { error, .. } => Availability::Away { reason: error.to_string() },
+            News::Reconnecting { reason } => Availability::Away { reason: reason.clone() },
+            News::Connected | News::Ended(_) => return None,
+        })
+    }
+
     fn hear(&mut self, frame: &CallerFrame) {
         // A session that is gone says so itself.
         if self.handle.tell(S::caller(self.coder.code(frame))).is_err() {
             self.frames_lost += 1;
         }
     }
+}
+
+/// Whether a session can be had of a service now: one is opened, and closed when it is set.
+///
+/// # Errors
+/// Why not, in words.
+pub(super) async fn look<S: SpeechSession>(endpoint: Endpoint, session: S) -> Result<(), String> {
+    let mut link = Link::open(endpoint, session);
+    while let Some(news) = link.news.recv().await {
+        match news {
+            News::Said(said) if S::meaning(&said) == Meaning::Ready => return Ok(()),
+            News::Said(said) => S::refusal(&said).map_or(Ok(()), Err)?,
+            News::Disconnected { error, .. } => return Err(error.to_string()),
+            News::Reconnecting { reason } => return Err(reason),
+            News::Connected | News::Ended(_) => {}
+        }
+    }
+    Err("the session has ended".to_owned())
 }
 
 /// What of the news is for the call; the rest is logged.

@@ -9,17 +9,20 @@ use serde::Deserialize;
 
 use super::Live;
 use super::check::Checker;
+use super::cloud_speech::CloudSpeech;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
 
 /// The services that lend the box a voice.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
     /// `[cloud.live]`: a service that speaks the OpenAI Live protocol.
     pub live: Option<Live>,
+    /// `[cloud.speech]`: a service that turns text into speech.
+    pub speech: Option<CloudSpeech>,
 }
 
 /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.

@@ -11,7 +11,9 @@ use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
-use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Model, ModelKind, Sip, Speech, Store, ThisBox, Tool, Trace};
+use super::{
+    Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool, Trace,
+};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -34,6 +36,10 @@ pub struct Config {
     pub model: Model,
     /// `[cloud]`: speech models in a network.
     pub cloud: Cloud,
+    /// `[standby]`: what answers while the service that leads calls is away.
+    pub standby: Standby,
+    /// `[messages]`: where messages of callers are kept.
+    pub messages: Messages,
     /// `[http]`: callbacks, health and measures.
     pub http: Http,
     /// `[hand_off]`: the other way for what nobody has come to hear.
@@ -62,6 +68,7 @@ impl Config {
             self.this_box.data_dir = Some(state_dir.clone());
         }
         self.model.dialogue = base.join(&self.model.dialogue);
+        self.standby.dialogue = self.standby.dialogue.as_ref().map(|file| base.join(file));
         if let Some(recordings) = &mut self.media.recordings {
             *recordings = self.this_box.data_dir().join(&*recordings);
         }
@@ -83,6 +90,12 @@ impl Config {
         if let Some(live) = &mut self.cloud.live {
             endpoint::resolve(base, credential, &mut live.ca_file, &mut live.key_file);
         }
+        if let Some(speech) = &mut self.cloud.speech {
+            endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
+        }
+        if let Some(piper) = &mut self.speech.piper {
+            piper.models.resolve(base);
+        }
     }
 
     /// Everything that types alone don't rule out.
@@ -91,7 +104,7 @@ impl Config {
         self.sip.check(checker);
         self.media.check(checker, &self.sip, &self.http);
         self.listen.check(checker);
-        self.speech.check(checker);
+        self.speech.check(checker, self.this_box.language, &self.cloud);
         self.gate.check(checker);
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
@@ -103,6 +116,11 @@ impl Config {
                 live.check_delegate(checker, &self.tools);
             }
         }
+        if let Some(speech) = &self.cloud.speech {
+            speech.check(checker, self.this_box.language);
+        }
+        self.standby.check(checker);
+        self.messages.check(checker);
         self.http.check(checker);
         if let Some(hand_off) = &self.hand_off {
             hand_off.check(checker);

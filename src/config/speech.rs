@@ -9,21 +9,29 @@ use std::time::Duration;
 use recado_core::policy::Language;
 use serde::Deserialize;
 
+use super::Cloud;
 use super::check::Checker;
+use super::engines::{Piper, SpeechCommand, check_program};
 use super::tree::Path;
 
-/// Text to speech on the device.
+/// Text to speech.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Speech {
     /// What speaks.
     pub engine: Engine,
-    /// The engine's program, by its path or by its name in `PATH`.
+    /// What speaks where the engine does not; see [`Speech::stand_in`].
+    pub fallback: Option<Fallback>,
+    /// espeak-ng's program, by its path or by its name in `PATH`.
     pub program: PathBuf,
-    /// The voice of each language.
+    /// espeak-ng's voice of each language.
     pub voices: Voices,
-    /// How fast it speaks. The telephone takes a little less than a desktop.
+    /// How fast espeak-ng, or a command that takes it, speaks. The telephone takes a little less than a desktop.
     pub words_per_minute: u16,
+    /// `[speech.piper]`: Piper.
+    pub piper: Option<Piper>,
+    /// `[speech.command]`: a program of your own.
+    pub command: Option<SpeechCommand>,
 }
 
 /// The speech engines.
@@ -33,6 +41,38 @@ pub enum Engine {
     #[default]
     #[serde(rename = "espeak-ng")]
     EspeakNg,
+    /// Piper, as a process that stays: `[speech.piper]`.
+    #[serde(rename = "piper")]
+    Piper,
+    /// A program of your own, as a process of its own for each clause: `[speech.command]`.
+    #[serde(rename = "command")]
+    Command,
+    /// A service in a network: `[cloud.speech]`.
+    #[serde(rename = "http")]
+    Http,
+}
+
+/// What speaks where the engine does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+pub enum Fallback {
+    /// espeak-ng.
+    #[serde(rename = "espeak-ng")]
+    EspeakNg,
+    /// Nothing: what the engine can't speak is not said.
+    #[serde(rename = "none")]
+    None,
+}
+
+impl Engine {
+    /// Its name in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::EspeakNg => "espeak-ng",
+            Self::Piper => "piper",
+            Self::Command => "command",
+            Self::Http => "http",
+        }
+    }
 }
 
 /// The voice of each language; the engine's default where none is given.
@@ -57,18 +97,38 @@ impl Voices {
 
 impl Default for Speech {
     fn default() -> Self {
-        Self { engine: Engine::EspeakNg, program: "espeak-ng".into(), voices: Voices::default(), words_per_minute: 160 }
+        Self {
+            engine: Engine::EspeakNg,
+            fallback: None,
+            program: "espeak-ng".into(),
+            voices: Voices::default(),
+            words_per_minute: 160,
+            piper: None,
+            command: None,
+        }
     }
 }
 
 impl Speech {
-    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+    /// Whether espeak-ng speaks where the engine does not: unless something else is written, where that is in a network.
+    pub fn stand_in(&self) -> bool {
+        match (self.engine, self.fallback) {
+            (Engine::EspeakNg, _) | (_, Some(Fallback::None)) => false,
+            (_, Some(Fallback::EspeakNg)) | (Engine::Http, None) => true,
+            (Engine::Piper | Engine::Command, None) => false,
+        }
+    }
+
+    pub(super) fn check(&self, checker: &mut Checker<'_>, language: Language, cloud: &Cloud) {
         let at = |key| Path::of("speech").join(key);
         checker.within(&at("words_per_minute"), self.words_per_minute.into(), WORDS_PER_MINUTE_LEAST..=WORDS_PER_MINUTE_MOST);
-        if self.program.as_os_str().is_empty() {
-            checker.error(&at("program"), "it is empty", "program = \"espeak-ng\"");
-        } else if self.program.components().count() > 1 {
-            checker.file_exists(&at("program"), &self.program);
+        check_program(checker, &Path::of("speech"), &self.program, "espeak-ng");
+        self.check_engine(checker, cloud);
+        if let Some(piper) = &self.piper {
+            piper.check(checker, language);
+        }
+        if let Some(command) = &self.command {
+            command.check(checker);
         }
         for (language, voice) in [("es", &self.voices.es), ("en", &self.voices.en)] {
             let Some(voice) = voice else { continue };
@@ -80,6 +140,21 @@ impl Speech {
                 continue;
             };
             checker.error(&at("voices").join(language), what, format!("{language} = {language:?} (`espeak-ng --voices` lists them)"));
+        }
+    }
+
+    /// The engine must have its table.
+    fn check_engine(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
+        let (table, is_there, instead) = match self.engine {
+            Engine::EspeakNg => return,
+            Engine::Piper => ("speech.piper", self.piper.is_some(), "models.en = \"voices/en_US-lessac-medium.onnx\""),
+            Engine::Command => ("speech.command", self.command.is_some(), "its program"),
+            Engine::Http => ("cloud.speech", cloud.speech.is_some(), "its url, its model, its voices and a key_file"),
+        };
+        // What is wrong with a table that was written is said of itself.
+        if !is_there && !checker.is_broken(&Path::of(table)) {
+            let instead = format!("a table [{table}] with {instead}; or engine = \"espeak-ng\"");
+            checker.error(&Path::of("speech.engine"), format!("there is no table [{table}], which says how it is reached"), instead);
         }
     }
 

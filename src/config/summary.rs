@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use recado_core::policy::{Language, Priority};
 use reqwest::Url;
 
-use super::{Config, ModelKind, TraceMode};
+use super::{Config, Engine, ModelKind, TraceMode};
 
 impl Config {
     /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.
@@ -34,11 +34,15 @@ impl Display for Summary<'_> {
         let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
         match (config.model.kind, &service) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (ModelKind::Realtime, Some((model, url))) => writeln!(f, "Calls are led by the speech model {model} at {url}.")?,
             (ModelKind::Live, _) => self.live(f)?,
+            (ModelKind::Realtime, Some((model, url))) => {
+                writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
+                self.away(f)?;
+            }
             // That is an error, and no box starts with it.
             (ModelKind::Realtime, None) => {}
         }
+        self.speech(f)?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
         if let (ModelKind::Scripted, Some((model, url))) = (config.model.kind, &service) {
@@ -87,7 +91,33 @@ impl Summary<'_> {
                 writeln!(f, "What it delegates is done by {}, which is given the task as {}.", delegate.tool, delegate.parameter)
             }
             _ => writeln!(f, "What it delegates is not done: there is no tool for it."),
+        }?;
+        self.away(f)
+    }
+
+    /// What happens to calls while the service that leads them is away.
+    fn away(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        match (&config.standby.dialogue, config.standby.enabled) {
+            (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display()),
+            (None, true) => {
+                writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())
+            }
+            (_, false) => writeln!(f, "While it is away, nothing takes its place."),
         }
+    }
+
+    /// What speaks, where it is not the usual engine.
+    fn speech(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let speech = &config.speech;
+        match (speech.engine, &config.cloud.speech, &speech.command) {
+            (Engine::EspeakNg, ..) => return Ok(()),
+            (Engine::Http, Some(service), _) => write!(f, "It speaks through the model {} at {}", service.model, origin(&service.url))?,
+            (Engine::Command, _, Some(command)) => write!(f, "It speaks through {}", command.program.display())?,
+            (engine, ..) => write!(f, "It speaks with {}", engine.name())?,
+        }
+        writeln!(f, "{}", if speech.stand_in() { ", and with espeak-ng where that does not." } else { "." })
     }
 
     fn calls(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

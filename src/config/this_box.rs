@@ -5,6 +5,7 @@ use std::path::{Path as FilePath, PathBuf};
 use recado_core::policy::Language;
 use serde::Deserialize;
 
+use super::MESSAGES_DIRECTORY;
 use super::check::Checker;
 use super::tree::Path;
 
@@ -43,6 +44,11 @@ impl ThisBox {
     /// The traces' directory.
     pub fn traces(&self) -> PathBuf {
         self.data_dir().join(TRACES_DIRECTORY)
+    }
+
+    /// The directory of callers' messages.
+    pub fn messages(&self) -> PathBuf {
+        self.data_dir().join(MESSAGES_DIRECTORY)
     }
 
     pub(super) fn check(&self, checker: &mut Checker<'_>) {

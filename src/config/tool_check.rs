@@ -275,7 +275,7 @@ impl Saying<'_> {
 }
 
 /// The key that texts in a language stand under.
-fn code_of(language: Language) -> &'static str {
+pub(crate) fn code_of(language: Language) -> &'static str {
     match language {
         Language::Es => "es",
         Language::En => "en",

@@ -31,7 +31,7 @@ pub struct Speaker {
 /// What is wrong with what the box speaks with, in sentences that say what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeechState {
-    /// The engine, if it did not work the last time.
+    /// The engine, if it did not work the last time, or another one stood in for it.
     pub engine: Option<String>,
     /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
     pub voices: BTreeMap<Language, String>,
@@ -54,7 +54,7 @@ impl Speaker {
     /// # Errors
     /// What keeps the engine from speaking.
     pub async fn warm_up(&self, text: &str, language: Language) -> Result<(), SpeechError> {
-        self.synthesise(&self.utterance(text, language)).await.map(drop)
+        self.synthesise(&*self.engine, &self.utterance(text, language)).await.map(drop)
     }
 
     /// What is wrong with the speech engine and its voices, if anything.
@@ -62,15 +62,20 @@ impl Speaker {
         self.state.subscribe()
     }
 
-    async fn synthesise(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let mut audio = self.engine.synthesise(utterance).await;
+    /// The engine for one playback.
+    fn engine_for_a_playback(&self) -> Arc<dyn Synthesiser> {
+        self.engine.for_a_reply().unwrap_or_else(|| Arc::clone(&self.engine))
+    }
+
+    async fn synthesise(&self, engine: &dyn Synthesiser, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let mut audio = engine.synthesise(utterance).await;
         if let (Some(_), Err(error @ SpeechError::VoiceMissing { .. })) = (&utterance.voice.name, &audio) {
             let problem = format!("{error}; until then the language's own voice is heard");
             self.state.send_if_modified(|state| state.voices.insert(utterance.language, problem).is_none());
-            audio = self.engine.synthesise(&in_own_voice(utterance.clone())).await;
+            audio = engine.synthesise(&in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => None,
+            Ok(_) => engine.impaired(),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
@@ -103,6 +108,8 @@ pub struct Voice {
     mouth: CallCommands,
     codec: Codec,
     speaker: Arc<Speaker>,
+    /// What speaks the playback that was asked for last.
+    engine: Option<(PlaybackId, Arc<dyn Synthesiser>)>,
     order: recado_voice::Voice<Coded, Remote>,
     rendering: JoinSet<(SegmentRef, Result<Rendered<Coded>, String>)>,
     /// Who renders what.
@@ -128,6 +135,7 @@ impl Voice {
             mouth,
             codec,
             speaker,
+            engine: None,
             order: recado_voice::Voice::default(),
             rendering: JoinSet::new(),
             renders: Vec::new(),
@@ -147,6 +155,9 @@ impl Voice {
             return;
         }
         let codec = self.codec;
+        if !matches!(content, Content::Speech { .. }) {
+            self.held.interrupted();
+        }
         match content {
             Content::Prompt { name, .. } => {
                 let both = self.speaker.prompts.get(name);
@@ -163,8 +174,9 @@ impl Voice {
             Content::Text { text, language } => {
                 let utterance = self.speaker.utterance(text, *language);
                 let speaker = Arc::clone(&self.speaker);
+                let engine = self.engine_of(segment.playback);
                 let render = self.rendering.spawn(async move {
-                    let audio = speaker.synthesise(&utterance).await;
+                    let audio = speaker.synthesise(&*engine, &utterance).await;
                     (segment, audio.map(|audio| render(&audio, codec)).map_err(|error| error.to_string()))
                 });
                 self.renders.push((segment, Render(render)));
@@ -172,8 +184,17 @@ impl Voice {
         }
     }
 
-    /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of other responses
-    /// and never asked for is let go: they were given up.
+    /// What speaks `playback`: the same for all of it.
+    fn engine_of(&mut self, playback: PlaybackId) -> Arc<dyn Synthesiser> {
+        let known = self.engine.as_ref().filter(|(known, _)| *known == playback);
+        let engine = known.map_or_else(|| self.speaker.engine_for_a_playback(), |(_, engine)| Arc::clone(engine));
+        self.engine = Some((playback, Arc::clone(&engine)));
+        engine
+    }
+
+    /// Holds a piece of speech that the model made for `response`, and says by which number it is asked for. What was held of a response before
+    /// and never asked for stays for a while: what cut it may turn out to be noise, and then its rest is said after all. A piece beyond
+    /// those that a conversation lets wait is not held.
     pub fn hold(&mut self, response: ResponseId, piece: &Piece) -> u64 {
         self.held.hold(response, of_model(piece))
     }
@@ -186,6 +207,7 @@ impl Voice {
 
     /// Stops: what of this playback has not left the box is discarded.
     pub fn clear(&mut self, playback: PlaybackId) {
+        self.held.interrupted();
         self.order.clear(playback);
         self.pass_on();
     }
@@ -254,6 +276,8 @@ impl Voice {
 struct Held {
     pieces: VecDeque<HeldPiece>,
     last: u64,
+    /// The piece that was asked for last, where nothing else was since, and whether it goes on from the one before it.
+    asked_for: Option<(u64, bool)>,
 }
 
 #[derive(Debug)]
@@ -267,19 +291,40 @@ struct HeldPiece {
 
 impl Held {
     fn hold(&mut self, response: ResponseId, rendered: Rendered<Coded>) -> u64 {
-        self.pieces.retain(|piece| piece.given || piece.response == response);
+        let mut may_be_asked_for = vec![response];
+        for piece in self.pieces.iter().rev() {
+            if may_be_asked_for.len() < HELD_RESPONSES_MAX && !may_be_asked_for.contains(&piece.response) {
+                may_be_asked_for.push(piece.response);
+            }
+        }
+        self.pieces.retain(|piece| piece.given || may_be_asked_for.contains(&piece.response));
         if self.pieces.len() >= HELD_PIECES_MAX {
-            self.pieces.pop_front();
+            // The response that comes is likelier to be said than what was cut.
+            if let Some(at) = self.pieces.iter().position(|piece| !piece.given && piece.response != response) {
+                self.pieces.remove(at);
+            }
         }
         self.last += 1;
-        self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        // What came first is said first.
+        if self.pieces.len() < HELD_PIECES_MAX {
+            self.pieces.push_back(HeldPiece { number: self.last, response, rendered, given: false });
+        }
         self.last
     }
 
+    /// A piece that is asked for. It goes on from the one before it only where nothing is said between the two.
     fn give(&mut self, number: u64) -> Option<Rendered<Coded>> {
         let piece = self.pieces.iter_mut().find(|piece| piece.number == number)?;
         piece.given = true;
-        let rendered = piece.rendered.clone();
+        let mut rendered = piece.rendered.clone();
+        let follows = match self.asked_for {
+            Some((before, _)) if before + 1 == number => true,
+            // One that was refused is asked for again.
+            Some((same, follows)) if same == number => follows,
+            _ => false,
+        };
+        self.asked_for = Some((number, follows));
+        rendered.audio.continues &= follows;
         let given = self.pieces.iter().filter(|piece| piece.given).count();
         for _ in GIVEN_PIECES_MAX..given {
             if let Some(oldest) = self.pieces.iter().position(|piece| piece.given) {
@@ -287,6 +332,11 @@ impl Held {
             }
         }
         Some(rendered)
+    }
+
+    /// Something else is said now, or what was said is stopped.
+    fn interrupted(&mut self) {
+        self.asked_for = None;
     }
 }
 
@@ -326,8 +376,12 @@ const SAMPLES_PER_MS: usize = 8;
 /// Pieces that may be asked for again: more than are given ahead of what sounds.
 const GIVEN_PIECES_MAX: usize = 32;
 
-/// Pieces that are held at all: more than a conversation lets a response wait with.
-const HELD_PIECES_MAX: usize = 512;
+/// Pieces that are held at all: more than a conversation lets a response wait with (640), and those that may be asked for again. 2 MB.
+const HELD_PIECES_MAX: usize = 704;
+
+/// Responses whose pieces may be asked for: the one that comes, and those that turns cut which may all have been noise. As many as a conversation
+/// knows what was heard of.
+const HELD_RESPONSES_MAX: usize = 4;
 
 /// A mouth that is full takes the next command a few frames later.
 const MOUTH_FULL_WAIT: std::time::Duration = std::time::Duration::from_millis(10);
@@ -410,14 +464,54 @@ mod tests {
 
         let given_up: Vec<u64> = (0..10).map(|octet| held.hold(ResponseId(2), audio(octet))).collect();
         assert!(held.give(given_up[0]).is_some());
-        let next = held.hold(ResponseId(3), audio(7));
-        assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
-        assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX);
-
-        for _ in 0..2_000 {
-            held.hold(ResponseId(3), audio(7));
+        let next = held.hold(ResponseId(6), audio(7));
+        for response in 7..10 {
+            held.hold(ResponseId(response), audio(7));
         }
+        assert_eq!(given_up.iter().filter(|number| held.give(**number).is_some()).count(), 1);
+        assert!(held.give(next).is_some() && held.pieces.len() <= GIVEN_PIECES_MAX + 3);
+
+        let at_once: Vec<u64> = (0..2_000).map(|_| held.hold(ResponseId(10), audio(7))).collect();
         assert_eq!(held.pieces.len(), HELD_PIECES_MAX, "a model that never ends fills no memory");
+        assert!(at_once[..650].iter().all(|number| held.give(*number).is_some()), "and what came first is there");
+    }
+
+    #[test]
+    fn the_rest_of_a_response_that_noise_had_cut_is_still_there_when_something_was_said_meanwhile() {
+        let coded = |octet: u8| Coded { codec: Codec::Pcma, octets: [octet; 800].into(), continues: false };
+        let audio = |octet: u8| of_model(&Piece { audio: coded(octet), text: String::new(), near_silent: false });
+        let mut held = Held::default();
+        // A response of which a part was asked for when the caller seemed to speak; what the model said to that; and so once more.
+        let cut: Vec<u64> = (0..40).map(|octet| held.hold(ResponseId(1), audio(octet))).collect();
+        assert!(cut[..16].iter().all(|number| held.give(*number).is_some()));
+        for response in [2, 3] {
+            let pardon = held.hold(ResponseId(response), audio(200));
+            assert!(held.give(pardon).is_some());
+        }
+        // It was noise: the rest follows.
+        let rest: Vec<u8> = cut[16..].iter().filter_map(|number| Some(held.give(*number)?.audio.octets[0])).collect();
+        assert_eq!(rest, (16..40).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn a_piece_goes_on_from_the_one_before_it_only_where_nothing_comes_between_them() {
+        let coded = Coded { codec: Codec::Pcma, octets: [7; 800].into(), continues: true };
+        let mut held = Held::default();
+        let numbers: Vec<u64> = (0..6)
+            .map(|_| held.hold(ResponseId(1), of_model(&Piece { audio: coded.clone(), text: String::new(), near_silent: false })))
+            .collect();
+        let mut goes_on = |n: usize, between: bool| {
+            if between {
+                held.interrupted();
+            }
+            held.give(numbers[n]).unwrap().audio.continues
+        };
+        assert!(!goes_on(0, false), "nothing was said before");
+        assert!(goes_on(1, false));
+        assert!(goes_on(1, false), "it was refused");
+        assert!(!goes_on(2, true));
+        assert!(goes_on(3, false));
+        assert!(!goes_on(5, false), "one is missing");
     }
 
     #[test]

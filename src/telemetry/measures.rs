@@ -23,7 +23,8 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use recado_core::conversation::{Doubt, Measure, MeasureName};
 use recado_core::ledger::{DeliveryState, LedgerMeasure};
 
-use super::TelemetryError;
+use super::service;
+use super::{ServiceMeasures, TelemetryError};
 
 /// Something that was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +77,7 @@ struct Instruments {
     delivery_ready_to_first_audio: Histogram,
     generated_to_played_gap: Histogram,
     cancelled_response_unheard: Histogram,
+    turn: [(MeasureName, Histogram); 5],
     duplicate_side_effect: Rate,
     duplicate_delivery: Rate,
     stale_delivery: Rate,
@@ -90,6 +92,7 @@ struct Instruments {
     trace_inputs_missed: Counter,
     traces_truncated: Counter,
     calls_active: Gauge,
+    service: service::Instruments,
     deliveries: BTreeMap<DeliveryState, Gauge>,
 }
 
@@ -106,7 +109,7 @@ impl Measures {
     /// When a measure can't be described.
     pub fn new() -> Result<Self, TelemetryError> {
         let mut builder = PrometheusBuilder::new();
-        for (name, buckets) in BUCKETS {
+        for (name, buckets) in BUCKETS.into_iter().chain(TURN.map(|(_, name, buckets, _)| (name, buckets))) {
             builder = builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), buckets)?;
         }
         let recorder = builder.build_recorder();
@@ -123,6 +126,7 @@ impl Measures {
             delivery_ready_to_first_audio: register.time(READY_TO_AUDIO, "Delivery ready to its first audio: the wait for room"),
             generated_to_played_gap: register.time(PLAYED_GAP, "Audio generated to audio played"),
             cancelled_response_unheard: register.time(UNHEARD, "Generated audio of a cancelled response that was kept out of the history"),
+            turn: TURN.map(|(measured, name, _, what)| (measured, register.time(name, what))),
             duplicate_side_effect: register
                 .rate("recado_duplicate_side_effect_rate", "Effects that happened twice, per operation that finished"),
             duplicate_delivery: register.rate("recado_duplicate_delivery_rate", "Closings told again after doubt, per closing heard"),
@@ -143,6 +147,7 @@ impl Measures {
             trace_inputs_missed: register.counter("recado_trace_inputs_missed_total", "Inputs that are missing in their traces"),
             traces_truncated: register.counter("recado_traces_truncated_total", "Traces that became as long as they may be"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
+            service: service::Instruments::new(&register),
             deliveries: DELIVERY_STATES
                 .into_iter()
                 .map(|(state, label)| {
@@ -168,6 +173,11 @@ impl Measures {
     /// Says how many calls are up.
     pub fn calls_active(&self, calls: u32) {
         self.0.calls_active.set(calls);
+    }
+
+    /// Says what is known of the service that leads calls.
+    pub fn service(&self, known: &ServiceMeasures) {
+        self.0.service.show(known);
     }
 
     /// Says how many deliveries the store holds in each state; none in those that are left out.
@@ -200,6 +210,7 @@ impl Measures {
             MeasureName::DeliveryReadyToFirstAudioMs => instruments.delivery_ready_to_first_audio.record(value),
             MeasureName::GeneratedToPlayedGapMs => instruments.generated_to_played_gap.record(value),
             MeasureName::CancelledResponseUnheardMs => instruments.cancelled_response_unheard.record(value),
+            stage => instruments.turn.iter().filter(|(name, _)| *name == stage).for_each(|(_, histogram)| histogram.record(value)),
         }
     }
 
@@ -253,7 +264,7 @@ impl Rate {
 }
 
 /// Registers and describes.
-struct Register<'a> {
+pub(super) struct Register<'a> {
     recorder: &'a PrometheusRecorder,
 }
 
@@ -263,12 +274,12 @@ impl Register<'_> {
         self.recorder.register_histogram(&Key::from_static_name(name), &METADATA)
     }
 
-    fn counter(&self, name: &'static str, what: &'static str) -> Counter {
+    pub(super) fn counter(&self, name: &'static str, what: &'static str) -> Counter {
         self.recorder.describe_counter(KeyName::from(name), None, what.into());
         self.recorder.register_counter(&Key::from_static_name(name), &METADATA)
     }
 
-    fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
+    pub(super) fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
         self.recorder.describe_gauge(KeyName::from(name), None, what.into());
         let labels: Vec<_> = labels.iter().map(|(key, value)| Label::from_static_parts(key, value)).collect();
         self.recorder.register_gauge(&Key::from_parts(name, labels), &METADATA)
@@ -306,6 +317,25 @@ const BUCKETS: [(&str, &[f64]); 9] = [
     (PLAYED_GAP, LONG_MS),
     (UNHEARD, LONG_MS),
     (STORE_COMMIT, INTERNAL_MS),
+];
+
+/// The latency budget of a turn: each stage between the end of the caller's speech and the first frame of the answer, and all of them.
+const TURN: [(MeasureName, &str, &[f64], &str); 5] = [
+    (
+        MeasureName::SpeechStopToTurnEndMs,
+        "recado_speech_stop_to_turn_end_ms",
+        HEARD_MS,
+        "End of the caller's speech to the response asked for",
+    ),
+    (MeasureName::TurnEndToFirstPieceMs, "recado_turn_end_to_first_piece_ms", HEARD_MS, "Response asked for to the first thing to say"),
+    (MeasureName::FirstPieceToReadyMs, "recado_first_piece_to_ready_ms", HEARD_MS, "The first thing to say to its audio there"),
+    (MeasureName::ReadyToFirstAudioMs, "recado_ready_to_first_audio_ms", INTERNAL_MS, "Audio there to its first frame released"),
+    (
+        MeasureName::SpeechStopToFirstAudioMs,
+        "recado_speech_stop_to_first_audio_ms",
+        HEARD_MS,
+        "End of the caller's speech to the first frame of the answer",
+    ),
 ];
 
 /// What people notice: a turn of conversation takes 200 ms, a pause is noticed at 700 ms.
@@ -382,6 +412,11 @@ mod tests {
             (MeasureName::DeliveryReadyToFirstAudioMs, 3),
             (MeasureName::GeneratedToPlayedGapMs, 4),
             (MeasureName::CancelledResponseUnheardMs, 5),
+            (MeasureName::SpeechStopToTurnEndMs, 10),
+            (MeasureName::TurnEndToFirstPieceMs, 11),
+            (MeasureName::FirstPieceToReadyMs, 12),
+            (MeasureName::ReadyToFirstAudioMs, 13),
+            (MeasureName::SpeechStopToFirstAudioMs, 14),
         ];
         for (name, ms) in times {
             measures.record(conversation(name, ms));

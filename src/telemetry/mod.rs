@@ -7,11 +7,13 @@ pub mod fields;
 pub mod logs;
 pub mod measures;
 mod seldom;
+mod service;
 mod settled;
 mod utc;
 
 pub use measures::{Measures, Observation};
 pub use seldom::Seldom;
+pub use service::ServiceMeasures;
 pub use settled::settled;
 pub use utc::utc;
 

@@ -17,9 +17,9 @@ use recado_core::policy::Language;
 use recado_core::{ResponseId, SessionId};
 use serde_json::{Value, json};
 
-use super::calls::{ACCEPTED, ANSWER, CLOSING, GREETING, NUMBER, Stage, hears_to_the_end, loud, of, speaks, speech, spoken, states};
 use super::live_service::{Act, Conduct, LiveService};
 use super::service::sound_of;
+use super::stage::*;
 use super::talker::{A, B};
 use super::validator::{self, Tap};
 
@@ -41,11 +41,10 @@ async fn is_led(format: &str, sends_silence: bool) -> Tap {
     patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
     hears_to_the_end(&caller).await;
     let (_, ear) = caller.hang_up().await.unwrap();
+    // What comes as it is spoken may come late on a busy machine, which makes a pause. Nothing is lost, said twice or moved.
+    let (said_on, _) = without_pauses(&ear);
     for (words, ms) in [(GREETING, 1_500), (ANSWER, 2_000)] {
-        // In fifths of a second, each once: a busy machine loses one now and then, and no more.
-        let whole = sound_of(words, ms);
-        let times: Vec<usize> = whole.chunks_exact(1_600).map(|piece| ear.find(piece).len()).collect();
-        assert!(times.iter().all(|times| *times <= 1) && times.iter().sum::<usize>() + 1 >= times.len(), "{format}: {words}: {times:?}");
+        assert_eq!(said_on.find(&sound_of(words, ms)).len(), 1, "{format}: {words}");
     }
 
     let sent = service.seen.sent_by_clients();
@@ -64,7 +63,7 @@ async fn is_led(format: &str, sends_silence: bool) -> Tap {
     assert!(settings["instructions"].as_str().is_some_and(|text| text.starts_with("You answer the telephone. ")), "{settings}");
     assert_eq!(of(&sent, "session.start").count(), 1);
     boxed.log.seen("what the session took", |line| line["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0)).await.unwrap();
-    Tap::of_seen(&service.seen)
+    Tap::seen(&service.seen)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -98,7 +97,7 @@ async fn what_the_model_delegates_is_done_and_told_by_the_box_once_though_the_mo
     };
     patiently("the model to be told what was not heard", service.seen.until(not_heard)).await.unwrap();
     let (_, ear) = caller.hang_up().await.unwrap();
-    assert_eq!(ear.find(&sound_of(ANSWER, 400)).len(), 1);
+    assert_eq!(without_pauses(&ear).0.find(&sound_of(ANSWER, 400)).len(), 1);
     for said in [ACCEPTED, CLOSING] {
         assert_eq!(ear.find(&spoken(said).await).len(), 1, "{said}");
     }
@@ -117,7 +116,7 @@ async fn what_the_model_delegates_is_done_and_told_by_the_box_once_though_the_mo
     let told = |text: &str| thoughts(&sent).filter(|thought| thought["content"].as_str().is_some_and(|told| told.contains(text))).count();
     assert_eq!((told(ACCEPTED), told(CLOSING)), (1, 1), "what the box says the model knows, once");
     assert!(!sent.iter().any(|event| event.to_string().contains("swordfish")), "what was not told is nobody's");
-    validator::check(&[Tap::of_seen(&service.seen)]);
+    validator::check(&[Tap::seen(&service.seen)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -136,13 +135,13 @@ async fn a_caller_who_breaks_in_is_listened_to_though_the_model_does_not_stop() 
     patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
     hears_to_the_end(&caller).await;
     let (_, ear) = caller.hang_up().await.unwrap();
-    assert_eq!(ear.find(&sound_of(ANSWER, 800)).len(), 1);
+    assert_eq!(without_pauses(&ear).0.find(&sound_of(ANSWER, 800)).len(), 1);
     // What the model said between the cut and its answer is no part of the call.
     let greeting = sound_of(GREETING, 20_000);
     let heard: Vec<usize> = (0..100).filter(|n| !ear.find(&greeting[n * 1_600..(n + 1) * 1_600]).is_empty()).collect();
     let last = heard.last().copied().expect("the greeting was heard");
     assert!(last * 200 < 10_000 && heard.len() + 2 > last, "{heard:?}");
-    validator::check(&[Tap::of_seen(&service.seen)]);
+    validator::check(&[Tap::seen(&service.seen)]);
 }
 
 #[tokio::test]
@@ -169,7 +168,7 @@ async fn a_session_that_ends_is_replaced_by_one_that_knows_what_was_said() {
     let starts: Vec<&Value> = of(&sent, "session.start").collect();
     assert_eq!(starts.len(), 3);
     assert!(starts[2]["session"]["input"].to_string().contains("It is ready."), "{}", starts[2]);
-    validator::check(&[Tap::of_seen(&service.seen)]);
+    validator::check(&[Tap::seen(&service.seen)]);
 }
 
 #[tokio::test]
@@ -182,12 +181,13 @@ async fn where_the_service_refuses_the_session_each_response_fails_at_once() {
         assert!(reason.contains("unknown_model"), "{reason}");
     }
     assert_eq!(service.seen.connections(), 1);
-    validator::check(&[Tap::of_seen(&service.seen)]);
+    validator::check(&[Tap::seen(&service.seen)]);
 }
 
 /// For a box whose calls the service leads; `more` are further settings of it.
 async fn stage(service: &LiveService, more: &str) -> Stage {
-    let model = format!("[model]\nkind = 'live'\n[cloud.live]\nurl = '{}'\nmodel = 'lives'\n{more}", service.url());
+    let model =
+        format!("[model]\nkind = 'live'\n[cloud.live]\nurl = '{}'\nmodel = 'lives'\ndelegate_tool = 'order'\n{more}", service.url());
     Stage::led_by(&model, "parameters = { type = 'object', required = ['request'], properties = { request = { type = 'string' } } }").await
 }
 

@@ -316,7 +316,7 @@ impl Session {
             "audio/pcma" => audio.iter().map(|octet| Codec::Pcma.decode_sample(*octet)).collect(),
             _ => audio.iter().map(|octet| Codec::Pcmu.decode_sample(*octet)).collect(),
         };
-        super::calls::loud(&samples)
+        super::stage::loud(&samples)
     }
 
     async fn say(&mut self, mut event: Value) -> Result<(), Gone> {

@@ -1,8 +1,11 @@
 //! The clients of the Realtime and the Live protocol against services that keep to the protocol, and one that does everything else: over loopback, with a real
 //! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
+mod away;
 mod calls;
 mod command;
+mod conflicts;
+mod counterpart;
 mod link;
 mod live;
 mod live_service;
@@ -10,5 +13,6 @@ mod model;
 mod scenarios;
 mod secure;
 mod service;
+mod stage;
 mod talker;
 mod validator;

@@ -2,7 +2,7 @@
 //!
 //! Every event of both sides goes to a tap, except for deviations that are meant to be none of the protocol's.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,6 +61,16 @@ pub enum Reply {
     Speak(&'static str, usize),
     /// Calls a function, and says nothing.
     Call(&'static str, &'static str),
+    /// Says something, and calls these functions; what it says of each call it says twice.
+    SpeakAndCalls(&'static str, &'static [(&'static str, &'static str)]),
+    /// Calls a function, and takes that back at once, as if the caller had broken in: it knows no such call any more.
+    CallTakenBack(&'static str, &'static str),
+    /// Calls a function and says this as [`Reply::Paced`] does; when it is cancelled, it takes the call back.
+    CallTakenBackWhenCut(&'static str, &'static str, usize),
+    /// Says this as [`Reply::Paced`] does, and calls a function only when it is cancelled.
+    CallWhenCut(&'static str, &'static str, usize),
+    /// Says this as [`Reply::Paced`] does, and goes on with it for a while after it was cancelled, and after it has said that it is.
+    PacedAndLate(&'static str, usize),
     /// Says something, and calls a function.
     SpeakAndCall(&'static str, &'static str, &'static str),
     /// Speaks until it is cancelled; confirms that or not.
@@ -71,10 +81,14 @@ pub enum Reply {
     Burst(usize),
     /// Begins to speak, and the connection is gone without a goodbye.
     Cut,
+    /// Begins to speak, calls a function, and the connection is gone without a goodbye.
+    CallAndCut(&'static str),
     /// Begins to speak, and the session has expired.
     Expire,
     /// Does nothing.
     Stall,
+    /// Begins a response, and says nothing in it until it is cancelled.
+    Silent,
     /// Fails with this code.
     Fail(&'static str),
     /// Is cut off by a filter.
@@ -148,6 +162,13 @@ impl Seen {
         self.requests.lock().unwrap().clone()
     }
 
+    /// What the service complained of, by its codes.
+    pub fn complaints(&self) -> Vec<String> {
+        let lines = self.tap();
+        let events = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        events.filter_map(|line| Some(line["event"]["error"]["code"].as_str()?.to_owned())).collect()
+    }
+
     /// How many connections there were.
     pub fn connections(&self) -> u64 {
         *self.connections.lock().unwrap()
@@ -182,6 +203,7 @@ impl Seen {
         *connections
     }
 
+    /// An event has gone over the wire.
     pub fn note(&self, side: &str, connection: u64, event: &Value) {
         self.tap.lock().unwrap().push(json!({ "side": side, "conn": connection, "event": event }).to_string());
         self.changed.notify_waiters();
@@ -228,8 +250,21 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
     };
     let Ok(socket) = accept_hdr_async(stream, check).await else { return };
     let connection = seen.another_connection();
-    let conversation =
-        Conversation { socket, seen, connection, conduct, count: 0, heard: 0, format: json!(null), spoken: 0, sound: Sound::default() };
+    let conversation = Conversation {
+        socket,
+        seen,
+        connection,
+        conduct,
+        count: 0,
+        heard: 0,
+        format: json!(null),
+        spoken: 0,
+        active: false,
+        open_calls: BTreeSet::new(),
+        forgotten_calls: BTreeSet::new(),
+        item: String::new(),
+        sound: Sound::default(),
+    };
     // A client that goes away is no fault of the service.
     let _ = conversation.hold().await;
 }
@@ -246,7 +281,13 @@ struct Conversation<S> {
     format: Value,
     /// Responses so far.
     spoken: u64,
-    /// What is left of the item that is being said.
+    /// Whether one is under way.
+    active: bool,
+    /// Calls that have no output yet, and those that it knows nothing of any more.
+    open_calls: BTreeSet<String>,
+    forgotten_calls: BTreeSet<String>,
+    /// The item that is being said, and what is left of it.
+    item: String,
     sound: Sound,
 }
 
@@ -308,6 +349,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 self.heard = 0;
                 self.say(json!({ "type": "input_audio_buffer.cleared" })).await
             }
+            "conversation.item.create" if event["item"]["type"] == "function_call_output" && !self.takes_output(&event["item"]) => {
+                self.complain("invalid_request_error", "invalid_tool_call_id", event["event_id"].as_str()).await
+            }
             "conversation.item.create" => {
                 let mut item = event["item"].clone();
                 if item["id"].is_null() {
@@ -330,6 +374,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         }
     }
 
+    /// Whether the call that this is the output of is known. It is answered then.
+    fn takes_output(&mut self, item: &Value) -> bool {
+        let call = item["call_id"].as_str().unwrap();
+        self.open_calls.remove(call);
+        !self.forgotten_calls.contains(call)
+    }
+
     async fn item_of_speech(&mut self, item: String) -> Result<(), Gone> {
         self.heard = 0;
         self.say(json!({ "type": "input_audio_buffer.committed", "previous_item_id": null, "item_id": item })).await?;
@@ -345,6 +396,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
 
     async fn respond(&mut self, asked: &Value) -> Result<(), Gone> {
         let beside = asked["response"]["conversation"] == "none";
+        if !beside && self.active {
+            return self.complain("invalid_request_error", "conversation_already_has_active_response", asked["event_id"].as_str()).await;
+        }
+        if !self.open_calls.is_empty() {
+            return self.complain("invalid_request_error", "no_tool_output_found", asked["event_id"].as_str()).await;
+        }
         let reply = if beside { None } else { self.conduct.replies.pop_front() };
         let reply = reply.unwrap_or(Reply::Speak("Lo que usted diga. Adelante.", 400));
         match reply {
@@ -359,9 +416,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             }
             _ => {}
         }
+        self.active |= !beside;
+        let carried_out = self.carry_out(reply, &asked["response"]["metadata"], beside).await;
+        self.active &= beside;
+        carried_out
+    }
+
+    async fn carry_out(&mut self, reply: Reply, metadata: &Value, beside: bool) -> Result<(), Gone> {
         let id = self.name("resp_");
         self.spoken += 1;
-        let metadata = &asked["response"]["metadata"];
+        let mut late = None;
         self.say(response("response.created", &id, "in_progress", metadata, !beside)).await?;
         let status = match reply {
             Reply::Speak(words, ms) => {
@@ -377,6 +441,56 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 self.call(&id, name, arguments).await?;
                 "completed"
             }
+            Reply::SpeakAndCalls(words, calls) => {
+                self.speak(&id, words, 300).await?;
+                for (name, arguments) in calls {
+                    let first = self.seen.tap().len();
+                    self.call(&id, name, arguments).await?;
+                    self.repeat(first).await?;
+                }
+                "completed"
+            }
+            Reply::CallTakenBack(name, arguments) => {
+                let item = self.call(&id, name, arguments).await?;
+                self.forget(&item).await?;
+                "cancelled"
+            }
+            Reply::CallTakenBackWhenCut(name, words, ms) => {
+                let item = self.call(&id, name, "{}").await?;
+                if self.speak_at_pace(&id, words, ms).await? {
+                    "completed"
+                } else {
+                    self.forget(&item).await?;
+                    "cancelled"
+                }
+            }
+            Reply::CallWhenCut(name, words, ms) => {
+                if self.speak_at_pace(&id, words, ms).await? {
+                    "completed"
+                } else {
+                    self.call(&id, name, "{}").await?;
+                    "cancelled"
+                }
+            }
+            Reply::PacedAndLate(words, ms) => {
+                if self.speak_at_pace(&id, words, ms).await? {
+                    "completed"
+                } else {
+                    let item = self.item.clone();
+                    self.words(&id, &item, words).await?;
+                    for _ in 0..10 {
+                        self.sound(&id, &item, 200).await?;
+                        let _ = self.is_cancelled_within(Duration::from_millis(20)).await?;
+                    }
+                    self.end_item(&id, &item, words).await?;
+                    late = Some(item);
+                    "cancelled"
+                }
+            }
+            Reply::Silent => {
+                while !self.is_cancelled_within(Duration::from_millis(100)).await? {}
+                "cancelled"
+            }
             Reply::Long { confirms } => {
                 if !self.speak_until_cancelled(&id, confirms).await? {
                     return Ok(());
@@ -388,16 +502,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 false => "cancelled",
             },
             Reply::Burst(ms) => {
-                let item = self.begin_item(&id, "Muchas palabras. ").await?;
-                self.words(&id, &item, "Muchas palabras. ").await?;
+                let item = self.begin_item(&id, BURST).await?;
+                self.words(&id, &item, BURST).await?;
                 self.sound(&id, &item, ms).await?;
-                self.end_item(&id, &item, "Muchas palabras. ").await?;
+                self.end_item(&id, &item, BURST).await?;
                 "completed"
             }
             Reply::Cut => {
                 let item = self.begin_item(&id, "Esto se ").await?;
                 self.words(&id, &item, "Esto se ").await?;
                 self.sound(&id, &item, 100).await?;
+                return Err(Gone);
+            }
+            Reply::CallAndCut(name) => {
+                let item = self.begin_item(&id, "I am on my ").await?;
+                self.words(&id, &item, "I am on my ").await?;
+                self.sound(&id, &item, 300).await?;
+                self.call(&id, name, "{}").await?;
                 return Err(Gone);
             }
             Reply::Expire => {
@@ -434,7 +555,32 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         // Services say this as it suits them; here before the end, so that it is there when that is.
         let limits = json!([{ "name": "requests", "limit": 100, "remaining": 100 - self.spoken, "reset_seconds": 0.6 }]);
         self.say(json!({ "type": "rate_limits.updated", "rate_limits": limits })).await?;
-        self.say(done).await
+        self.say(done).await?;
+        let Some(item) = late else { return Ok(()) };
+        // None of this is tapped: nothing may come of a response that is done.
+        for _ in 0..10 {
+            let delta = self.coded(200);
+            let event = of(&id, &item, json!({ "type": "response.output_audio.delta", "event_id": "ev_late", "delta": delta }));
+            self.send(Message::text(event.to_string())).await?;
+        }
+        Ok(())
+    }
+
+    /// Says all that it has said since then once more, which is not tapped.
+    async fn repeat(&mut self, since: usize) -> Result<(), Gone> {
+        for line in self.seen.tap().split_off(since) {
+            let line: Value = serde_json::from_str(&line).unwrap();
+            if line["side"] == "server" && line["conn"] == self.connection {
+                self.send(Message::text(line["event"].to_string())).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes back what it called last.
+    async fn forget(&mut self, item: &str) -> Result<(), Gone> {
+        self.forgotten_calls.append(&mut self.open_calls);
+        self.say(json!({ "type": "conversation.item.deleted", "item_id": item })).await
     }
 
     async fn speak(&mut self, response: &str, words: &str, ms: usize) -> Result<(), Gone> {
@@ -492,6 +638,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     async fn begin_item(&mut self, response: &str, words: &str) -> Result<String, Gone> {
         self.sound = Sound::of(words);
         let item = self.name("item_a");
+        self.item = item.clone();
         let begun = json!({ "id": item, "type": "message", "role": "assistant", "status": "in_progress", "content": [] });
         self.say(json!({ "type": "response.output_item.added", "response_id": response, "output_index": 0, "item": begun })).await?;
         let part = json!({ "type": "audio", "transcript": "" });
@@ -504,6 +651,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn sound(&mut self, response: &str, item: &str, ms: usize) -> Result<(), Gone> {
+        let delta = self.coded(ms);
+        self.say(of(response, item, json!({ "type": "response.output_audio.delta", "delta": delta }))).await
+    }
+
+    /// The next of what is being said, in the session's format.
+    fn coded(&mut self, ms: usize) -> String {
         let sound: Vec<i16> = self.sound.by_ref().take(ms * 8).collect();
         let coded = |codec: Codec| sound.iter().map(|sample| codec.encode_sample(*sample)).collect();
         let bytes: Vec<u8> = match self.format["type"].as_str() {
@@ -512,8 +665,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             Some("audio/pcma") => coded(Codec::Pcma),
             _ => coded(Codec::Pcmu),
         };
-        let delta = STANDARD.encode(bytes);
-        self.say(of(response, item, json!({ "type": "response.output_audio.delta", "delta": delta }))).await
+        STANDARD.encode(bytes)
     }
 
     async fn end_item(&mut self, response: &str, item: &str, words: &str) -> Result<(), Gone> {
@@ -526,8 +678,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
         self.say(json!({ "type": "response.output_item.done", "response_id": response, "output_index": 0, "item": whole })).await
     }
 
-    async fn call(&mut self, response: &str, name: &str, arguments: &str) -> Result<(), Gone> {
+    /// Calls a function: the item's name.
+    async fn call(&mut self, response: &str, name: &str, arguments: &str) -> Result<String, Gone> {
         let (item, call) = (self.name("item_f"), self.name("call_"));
+        self.open_calls.insert(call.clone());
         let made = |status: &str| json!({ "id": item, "type": "function_call", "status": status, "call_id": call, "name": name, "arguments": arguments });
         let (begun, whole) = (made("in_progress"), made("completed"));
         self.say(json!({ "type": "response.output_item.added", "response_id": response, "output_index": 1, "item": begun })).await?;
@@ -536,7 +690,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
             "name": name, "arguments": arguments,
         }))
         .await?;
-        self.say(json!({ "type": "response.output_item.done", "response_id": response, "output_index": 1, "item": whole })).await
+        self.say(json!({ "type": "response.output_item.done", "response_id": response, "output_index": 1, "item": whole })).await?;
+        Ok(item)
     }
 
     /// What other services do. None of it is tapped.
@@ -672,3 +827,6 @@ fn of(response: &str, item: &str, mut event: Value) -> Value {
     event["content_index"] = json!(0);
     event
 }
+
+/// What is said at once.
+pub const BURST: &str = "Muchas palabras. ";

@@ -540,6 +540,37 @@ fn what_was_said_of_a_response_before_the_cut_counts_and_what_could_not_be_said_
 }
 
 #[test]
+fn a_response_that_says_more_than_is_listened_to_is_known_by_what_was_said_of_it() {
+    let mut call = Call::new();
+    let response = call.turn();
+    let mut effects = Vec::new();
+    for n in 0..2_000 {
+        effects.extend(call.say(&n.to_string()));
+    }
+    let cancelled = |effect: &&Effect| **effect == Effect::CancelResponse { response };
+    assert_eq!(effects.iter().filter(cancelled).count(), 1);
+    let mut said = 0;
+    while let Some((_, text)) = call.given().get(said).cloned() {
+        effects.extend(call.play(&text, 400));
+        said += 1;
+    }
+    // Pieces of a model's own speech are 400 ms, and services make up to three and a half minutes of it.
+    assert!((525..2_000).contains(&said), "{said}");
+    let heard: Vec<String> = (0..said).map(|n| n.to_string()).collect();
+    assert_eq!(truncated(&effects), [(response, said as u64 * 400, heard.join(" ").as_str())]);
+}
+
+#[test]
+fn a_response_that_falls_silent_after_its_words_is_known_by_them() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.say("one");
+    let mut effects = call.play("one", 1_000);
+    effects.extend(call.pass(10_000));
+    assert_eq!(truncated(&effects), [(response, 1_000, "one")]);
+}
+
+#[test]
 fn a_playback_finishes_on_its_own_evidence_though_that_of_another_is_still_to_come() {
     let mut call = saying(&["one"]);
     call.pass(2_000);

@@ -219,6 +219,11 @@ fn every_name_is_the_contracts() {
         MeasureName::DeliveryReadyToFirstAudioMs,
         MeasureName::GeneratedToPlayedGapMs,
         MeasureName::CancelledResponseUnheardMs,
+        MeasureName::SpeechStopToTurnEndMs,
+        MeasureName::TurnEndToFirstPieceMs,
+        MeasureName::FirstPieceToReadyMs,
+        MeasureName::ReadyToFirstAudioMs,
+        MeasureName::SpeechStopToFirstAudioMs,
     ];
     assert!(names.iter().all(|name| name.as_str().ends_with("_ms")));
 }

@@ -16,7 +16,8 @@ pub trait Audio {
     /// Its length in samples at 8 kHz.
     fn samples(&self) -> usize;
 
-    /// Whether it goes on from the segment before it, in the middle of a sentence or a word: no pause is made between the two.
+    /// Whether it goes on from the segment that is said just before it, in the middle of a sentence or a word: no pause is made between the two,
+    /// and where it comes late, none is added.
     fn continues(&self) -> bool {
         false
     }

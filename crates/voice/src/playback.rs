@@ -134,7 +134,7 @@ impl<A: Audio> Playback<A> {
     fn breath(&self) -> u64 {
         let goes_on = self.segments.front().is_some_and(|head| {
             let first = self.chunks.iter().find(|chunk| chunk.segment == head.reference);
-            self.begun == Some(head.reference.playback) && first.is_some_and(|chunk| chunk.audio.continues())
+            first.is_some_and(|chunk| chunk.audio.continues())
         });
         if goes_on { 0 } else { self.breath }
     }
@@ -358,15 +358,19 @@ mod tests {
         playback.speak(segment(1, 0), goes_on(), true);
         playback.speak(segment(1, 1), goes_on(), true);
         playback.speak(segment(1, 2), audio(160), true);
-        playback.speak(segment(2, 0), goes_on(), true);
         assert_eq!(step(&mut playback, 1).unwrap().0.segment, segment(1, 0), "there is nothing before it");
         assert_eq!(step(&mut playback, 2).unwrap().0.segment, segment(1, 1));
         assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES), "a clause of its own");
         playback.breathe(BREATH_FRAMES);
         assert!(step(&mut playback, 3).is_some());
-        assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES), "another playback goes on from nothing");
-        playback.breathe(BREATH_FRAMES);
+        playback.breathe(1);
+        assert_eq!(playback.next_frame_in(), None);
+        // What comes late becomes another playback.
+        playback.speak(segment(2, 0), goes_on(), true);
+        playback.speak(segment(3, 0), audio(160), true);
+        assert_eq!(playback.next_frame_in(), Some(0), "it is late already");
         assert!(step(&mut playback, 4).is_some());
+        assert_eq!(playback.next_frame_in(), Some(BREATH_FRAMES), "a playback of its own");
     }
 
     #[test]

@@ -1,15 +1,14 @@
 //! A sentence as a caller's voice would bring it: in the service's format, in pieces of 20 ms.
 
-use std::sync::Arc;
-
 use recado_core::policy::Language;
 
 use super::CloudTestError;
 use crate::app::cloud_audio::Coder;
+use crate::app::engines::voice;
 use crate::cognition::models::{AudioFormat, CALLER_FRAME_SAMPLES};
 use crate::config::Config;
 use crate::surface::speech::espeak::EspeakNg;
-use crate::surface::speech::{Synthesiser, Utterance, Voice};
+use crate::surface::speech::{Synthesiser, Utterance};
 
 /// A sentence and a moment of silence, in pieces of 20 ms.
 pub(super) struct Sentence {
@@ -21,9 +20,7 @@ pub(super) struct Sentence {
 /// `text`, spoken by the box's own engine.
 pub(super) async fn spoken(config: &Config, language: Language, text: &str, format: AudioFormat) -> Result<Sentence, CloudTestError> {
     let engine = EspeakNg::new(&config.speech.program);
-    let name = config.speech.voices.of(language).map(Into::into);
-    let voice = Voice { name, words_per_minute: config.speech.words_per_minute, ..Voice::default() };
-    let utterance = Utterance { text: Arc::from(text), language, voice };
+    let utterance = Utterance { voice: voice(config, language), ..Utterance::new(text, language) };
     let speech = engine.synthesise(&utterance).await?;
     let coder = Coder::new(format)?;
     let silence = coder.clone().code(&[0; CALLER_FRAME_SAMPLES]);

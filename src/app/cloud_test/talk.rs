@@ -227,7 +227,7 @@ impl Talk {
                     answer.call = Some((Instant::now(), call));
                 }
                 Output::Event(event) if end_of(&event, wanted)? => return Ok(answer),
-                Output::Event(_) | Output::Words { .. } | Output::Audio { .. } => {}
+                _ => {}
             }
             // Each sign of life counts.
             until = Instant::now() + self.answer_timeout;

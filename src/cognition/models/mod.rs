@@ -1,7 +1,8 @@
 //! The voice model: what decides the words of a conversation.
 //!
 //! One port ([`Model`]) for every kind of model: one that hears and speaks by itself, a cascade of recognition, language
-//! model and synthesis, and the [`Scripted`] one that is built in and needs no network. A model declares what it can do
+//! model and synthesis, and the [`Scripted`] one that is built in and needs no network. [`Standby`] is made of two of them: the second
+//! answers while the service of the first is away. A model declares what it can do
 //! ([`Capabilities`]); what it can't do, the box does.
 //!
 //! A model never makes sound, never runs a tool, and is never told a result that the caller has not heard. What it says
@@ -11,13 +12,27 @@ mod audio;
 mod json;
 pub mod link;
 pub mod live;
+mod message;
 mod notes;
 mod port;
 pub mod realtime;
 mod scripted;
+mod standby;
 pub mod transport;
 mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
-pub use port::{AudioFormat, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind};
+pub use message::{Keeping, Message, Messages, NotKept};
+pub use port::{
+    AudioFormat, Availability, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind,
+};
 pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};
+pub use standby::{Bounds, DIALOGUE as STANDBY_DIALOGUE, Standby, Words as StandbyWords};
+
+/// Sleeps until a deadline; for ever where there is none.
+async fn sleep_until(deadline: Option<tokio::time::Instant>) {
+    match deadline {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -99,3 +99,7 @@ pub(super) fn status_words(status: ToolStatus) -> &'static str {
         ToolStatus::Refused => "It could not be accepted, and nothing was done. The telephone system has told the caller.",
     }
 }
+
+/// What the model is told of what the caller said while it could not answer.
+pub(super) const ANSWERED_ELSEWHERE: &str = "The caller has said something here that you could not hear or answer, and the telephone system has answered \
+     in your place. Do not guess what it was.";

@@ -146,6 +146,10 @@ pub enum Command {
     Heard(HeardText),
     /// The caller began, paused or ended speaking: for a model that hears and does not own turns.
     Acoustic(AcousticEdge),
+    /// As context: the caller has said something that another model answered. What this one has of it is to be forgotten.
+    AnsweredElsewhere,
+    /// Its service does not answer: give up the connection for another one. Models without connections ignore it.
+    Reconnect,
 }
 
 /// What a model says.
@@ -166,6 +170,31 @@ pub enum Output {
         response: ResponseId,
         /// The encoded samples; none where it pauses, and what has come of it need not wait for more.
         bytes: Vec<u8>,
+    },
+    /// How its service stands, whenever that changes. One that needs none says nothing of it.
+    Availability(Availability),
+    /// Whether what the caller says next is a message, which this model takes, however often they pause in it.
+    TakesMessage(bool),
+    /// Another model gives this response, in place of the one that was asked first.
+    TakenOver {
+        /// The response.
+        response: ResponseId,
+        /// Why, in words.
+        reason: String,
+    },
+}
+
+/// How the service of a model stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Availability {
+    /// It is being connected to, for the first time or after a connection that stood: what is asked for may soon be given.
+    Connecting,
+    /// It can be asked.
+    Ready,
+    /// There is no connection, and none is about to be: what is asked for is not given.
+    Away {
+        /// Why, in words.
+        reason: String,
     },
 }
 
@@ -193,6 +222,14 @@ impl ModelSession {
         let (commands, taken) = mpsc::channel(COMMANDS_MAX);
         let (said, outputs) = mpsc::channel(OUTPUTS_MAX);
         (Self { handle: ModelHandle { commands, audio }, outputs }, taken, said)
+    }
+
+    /// What comes next of a session; for ever nothing, where there is none. None when it has ended.
+    pub async fn next(session: &mut Option<Self>) -> Option<Output> {
+        match session {
+            Some(session) => session.outputs.recv().await,
+            None => std::future::pending().await,
+        }
     }
 }
 

@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::ToolError;
-use super::reply::{RESULT_BYTES_MAX, bounded_text, result_object};
+use super::reply::{RESULT_BYTES_MAX, result_object};
 use super::token::{BoxSecret, CallbackToken};
+use crate::outward::bounded_text;
 
 /// A result from outside, whose sender waits for the ledger's answer.
 #[derive(Debug)]

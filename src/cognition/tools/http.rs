@@ -15,7 +15,7 @@ use http_body::{Frame, SizeHint};
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
 use recado_core::{IntentKey, OperationId};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Client, Response, Url};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
@@ -25,10 +25,11 @@ use super::error::ToolError;
 use super::executor::Slot;
 use super::http_cancel::CancelEndpoint;
 use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort, failed};
-use super::reply::{RESULT_BYTES_MAX, Verdict, bounded_text, judge, reason_given, result_object, retry_after_ms};
-use super::tls::{Clients, SystemAuthorities, distrust};
+use super::reply::{RESULT_BYTES_MAX, Verdict, judge, result_object};
+use super::tls::Clients;
 use super::token::hex;
 use crate::config::{OWN_HEADERS, Secret, SecretError, Tool};
+use crate::outward::{SystemAuthorities, bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
 
 /// A tool behind an HTTP address.
 pub struct HttpTool {
@@ -245,40 +246,6 @@ pub(super) async fn read(mut response: Response, bytes_max: usize) -> Body {
             Ok(None) => return Body::Whole(body),
             Err(_) => return Body::BrokenOff(body),
         }
-    }
-}
-
-/// Why `whom` (the tool, the webhook) could not be reached.
-pub(super) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    if let Some(reason) = distrust(error, whom) {
-        return reason;
-    }
-    if error.is_dns() {
-        return format!("{whom}'s host `{host}` can't be found: its name does not resolve");
-    }
-    if error.is_connect() && error.is_timeout() {
-        return format!("{whom}'s host `{host}` does not answer to a connection");
-    }
-    let cause = innermost(error);
-    if error.is_connect() {
-        return format!("no connection to {whom}'s host `{host}`: {cause}");
-    }
-    format!("the connection to {whom} broke: {cause}")
-}
-
-fn innermost(error: &dyn std::error::Error) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    bounded_text(&cause.to_string())
-}
-
-pub(super) fn status_words(status: StatusCode) -> String {
-    match status.canonical_reason() {
-        Some(reason) => format!("{} {reason}", status.as_u16()),
-        None => status.as_u16().to_string(),
     }
 }
 

@@ -21,10 +21,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 
-use super::http::{Body, IDEMPOTENCY_KEY, read, status_words, transport_fault};
+use super::http::{Body, IDEMPOTENCY_KEY, read};
 use super::port::cancel_failed;
-use super::reply::{RESULT_BYTES_MAX, bounded_text, reason_given, result_object, retry_after_ms};
+use super::reply::{RESULT_BYTES_MAX, result_object};
 use super::token::hex;
+use crate::outward::{bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
 
 /// What is needed to ask.
 pub(super) struct CancelEndpoint {

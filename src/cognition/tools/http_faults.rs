@@ -21,9 +21,10 @@ use super::error::ToolError;
 use super::executor::Executor;
 use super::http::{HttpTool, http_tools};
 use super::port::{Sent, ToolPort};
-use super::tls::{Clients, SystemAuthorities};
+use super::tls::Clients;
 use super::token::BoxSecret;
 use crate::config::Tool;
+use crate::outward::SystemAuthorities;
 
 #[tokio::test]
 async fn an_attempt_carries_what_the_tool_needs_and_a_key_that_all_attempts_share() {

@@ -32,13 +32,12 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
+pub(in crate::cognition) use crate::outward::{ClientFault, SystemAuthorities, bounded_text, distrust};
 pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub use http::{HttpTool, http_tools};
 pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
-pub(in crate::cognition) use reply::bounded_text;
 pub use schema::{ArgumentsRefused, Schemas};
-pub(in crate::cognition) use tls::{ClientFault, SystemAuthorities, distrust};
 pub use token::{BoxSecret, CallbackToken};
 pub use webhook::{Webhook, not_handed_off};

@@ -18,11 +18,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::error::ToolError;
-use super::http::{IDEMPOTENCY_KEY, status_words, transport_fault};
-use super::reply::retry_after_ms;
-use super::tls::{Clients, SystemAuthorities};
+use super::http::IDEMPOTENCY_KEY;
+use super::tls::Clients;
 use super::token::hex;
 use crate::config::{self, Secret};
+use crate::outward::{SystemAuthorities, retry_after_ms, status_words, transport_fault};
 
 /// Hands deliveries off, and reports on each once.
 pub struct Webhook {

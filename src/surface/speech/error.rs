@@ -3,17 +3,20 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use recado_core::policy::Language;
+
 use super::wav::WavFault;
+use crate::config::code_of;
 
 /// Why there is no audio, and what to do about it.
 #[derive(Debug, thiserror::Error)]
 pub enum SpeechError {
     /// The engine's program is not on this box: install it.
-    #[error("{} is not installed: run `{install}`", program.display())]
+    #[error("{} is not installed: {install}", program.display())]
     EngineMissing {
         /// The program that was looked for.
         program: PathBuf,
-        /// The command that installs it.
+        /// What to do.
         install: &'static str,
     },
     /// The engine could not be started or read, for a reason of the operating system: mend what it names.
@@ -32,6 +35,47 @@ pub enum SpeechError {
         /// The voice, by the engine's own name.
         voice: String,
     },
+    /// The engine has no voice for the language: name one in its table.
+    #[error("{engine} has no voice for the language {}: name one under {setting}, and start the box again", code_of(*language))]
+    NoVoiceFor {
+        /// The engine, by its name in a configuration.
+        engine: &'static str,
+        /// The language.
+        language: Language,
+        /// The setting that names voices.
+        setting: &'static str,
+    },
+    /// The engine is not ready yet: ask again in a moment.
+    #[error("the voice {} is being loaded", model.display())]
+    Loading {
+        /// The voice.
+        model: PathBuf,
+    },
+    /// The engine's program does not run: the words say why.
+    #[error("{0}")]
+    NotRunning(String),
+    /// The engine has more to say than it can: use fewer calls at a time, or a faster engine.
+    #[error("the speech engine has too much to say at a time")]
+    Busy,
+    /// The service can't be reached or trusted: the words say why, and what to do.
+    #[error("{0}")]
+    ServiceUnreachable(String),
+    /// The service refused: read its own message.
+    #[error("the speech service answered {status}{detail}")]
+    ServiceRefused {
+        /// The status, in words.
+        status: String,
+        /// What it said, after a colon; empty where it said nothing.
+        detail: String,
+        /// How long it asks not to be asked.
+        retry_after: Option<Duration>,
+    },
+    /// The service sent something that is not what was asked for: check `cloud.speech.response_format` and its model.
+    #[error("the speech service sent no usable audio: {0}")]
+    ServiceAudio(String),
+    /// The engine's audio has no sound in it, though there are words: check its voice.
+    #[error("the speech engine's audio is silent")]
+    Silent,
     /// The engine refused: read its own message.
     #[error("the speech engine failed ({status}): {stderr}")]
     EngineFailed {
@@ -92,14 +136,35 @@ pub enum SpeechError {
 impl SpeechError {
     /// Whether the engine is to blame, and not what it was asked for.
     pub fn is_the_engines(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::EngineMissing { .. }
-                | Self::EngineIo { .. }
-                | Self::VoiceMissing { .. }
-                | Self::EngineFailed { .. }
-                | Self::EngineAudio(_)
-                | Self::TimedOut(_)
-        )
+            | Self::EngineIo { .. }
+            | Self::VoiceMissing { .. }
+            | Self::NoVoiceFor { .. }
+            | Self::Loading { .. }
+            | Self::NotRunning(_)
+            | Self::Busy
+            | Self::ServiceUnreachable(_)
+            | Self::ServiceRefused { .. }
+            | Self::ServiceAudio(_)
+            | Self::Silent
+            | Self::EngineFailed { .. }
+            | Self::EngineAudio(_)
+            | Self::TimedOut(_) => true,
+            Self::TextTooLong { .. }
+            | Self::AudioTooLong { .. }
+            | Self::NothingToSay
+            | Self::VoiceOption { .. }
+            | Self::Prompt { .. }
+            | Self::PhrasesFull { .. } => false,
+        }
+    }
+
+    /// How long the engine asks not to be asked.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::ServiceRefused { retry_after, .. } => *retry_after,
+            _ => None,
+        }
     }
 }

@@ -1,21 +1,20 @@
 //! espeak-ng as a speech engine: small, quick, in every language, on every board.
 //!
 //! It runs as a process of its own: its licence (GPL-3) stays with it, and a crash in it ends one utterance, not a call. The
-//! text goes through its input, never through a shell or an argument, and never as markup.
+//! text goes through its input, never through a shell or an argument, and never as markup: without `-m` markup is read as text.
 
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::process::Command;
 use tokio::sync::Semaphore;
 
 use recado_core::policy::Language;
 
 use super::error::SpeechError;
 use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance, Voice};
+use super::process::{self, SECONDS_MAX};
+use super::text::sayable;
 use super::wav;
 use crate::config::NO_SUCH_VOICE;
 
@@ -46,15 +45,8 @@ impl EspeakNg {
     }
 
     async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let chars = utterance.text.chars().count();
-        if chars > UTTERANCE_CHARS_MAX {
-            return Err(SpeechError::TextTooLong { chars, chars_max: UTTERANCE_CHARS_MAX });
-        }
+        let text = sayable(utterance)?;
         let arguments = arguments(utterance.language, &utterance.voice)?;
-        let text = plain(&utterance.text);
-        if text.trim().is_empty() {
-            return Err(SpeechError::NothingToSay);
-        }
         let output = self.bounded_in_time(self.run(&arguments, &text)).await.map_err(|error| match error {
             SpeechError::EngineFailed { stderr, .. } if stderr.contains(NO_SUCH_VOICE) => {
                 SpeechError::VoiceMissing { program: self.program.clone(), voice: voice_name(utterance.language, &utterance.voice).into() }
@@ -63,9 +55,6 @@ impl EspeakNg {
         })?;
         if output.is_empty() {
             return Err(SpeechError::NothingToSay);
-        }
-        if output.len() as u64 >= OUTPUT_BYTES_MAX {
-            return Err(SpeechError::AudioTooLong { seconds_max: SECONDS_MAX });
         }
         let samples = wav::read(&output[..]).map_err(SpeechError::EngineAudio)?;
         SpeechAudio::from_engine(utterance.text.clone(), samples)
@@ -77,34 +66,9 @@ impl EspeakNg {
     }
 
     async fn run(&self, arguments: &[String], text: &str) -> Result<Vec<u8>, SpeechError> {
-        let io = |source: std::io::Error| SpeechError::EngineIo { program: self.program.clone(), source };
         // The semaphore is never closed; were it, running unbounded would still be right for this utterance.
         let _place = self.running.acquire().await.ok();
-        let mut child = Command::new(&self.program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|source| match source.kind() {
-                std::io::ErrorKind::NotFound => SpeechError::EngineMissing { program: self.program.clone(), install: INSTALL },
-                _ => io(source),
-            })?;
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        let write = async {
-            if let Some(mut stdin) = stdin {
-                // A program that ends before it has read all says why by its exit status, not by a broken pipe.
-                let _ = stdin.write_all(text.as_bytes()).await;
-            }
-        };
-        let ((), output, stderr) = tokio::join!(write, read(stdout, OUTPUT_BYTES_MAX), read(stderr, STDERR_BYTES_MAX));
-        let status = child.wait().await.map_err(io)?;
-        if !status.success() {
-            let stderr = String::from_utf8_lossy(&stderr.map_err(io)?).trim().to_owned();
-            return Err(SpeechError::EngineFailed { status: status.to_string(), stderr });
-        }
-        output.map_err(io)
+        process::run(&self.program, arguments, text, OUTPUT_BYTES_MAX, INSTALL).await
     }
 }
 
@@ -143,45 +107,20 @@ fn arguments(language: Language, voice: &Voice) -> Result<Vec<String>, SpeechErr
     Ok(all.map(String::from).to_vec())
 }
 
-/// The text with everything taken out that the engine would obey instead of reading: control characters (it takes
-/// U+0001 for a command) and square brackets (it takes `[[...]]` for phonemes); also what has no sound, as
-/// direction marks. Markup needs no care: without `-m` it is read as text.
-fn plain(text: &str) -> String {
-    text.chars()
-        .filter(|c| !matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{206F}' | '\u{FEFF}'))
-        .map(|c| if c.is_control() || matches!(c, '[' | ']') { ' ' } else { c })
-        .collect()
-}
-
-/// Reads at most `bytes_max`; what comes after is drained and dropped, so that the writer never blocks.
-async fn read(from: Option<impl AsyncRead + Unpin>, bytes_max: u64) -> std::io::Result<Vec<u8>> {
-    let mut kept = Vec::new();
-    if let Some(mut from) = from {
-        (&mut from).take(bytes_max).read_to_end(&mut kept).await?;
-        tokio::io::copy(&mut from, &mut tokio::io::sink()).await?;
-    }
-    Ok(kept)
-}
-
-const INSTALL: &str = "sudo apt-get install --no-install-recommends espeak-ng";
-/// Characters of one utterance: about 40 s of ordinary text, several clauses.
-pub const UTTERANCE_CHARS_MAX: usize = 600;
+const INSTALL: &str = "run `sudo apt-get install --no-install-recommends espeak-ng`";
 /// A hundred times what a clause takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Media has the other cores.
 const PROCESSES_MAX: usize = 2;
-/// As much audio as a playback holds. A text of digits or signs is read much longer than it looks.
-const SECONDS_MAX: u64 = 60;
-/// That much at the engine's 22,050 Hz and 16 bits, and a byte more to notice that it was more.
+/// As much as a playback holds, at the engine's 22,050 Hz and 16 bits, and a byte more to notice that it was more.
 const OUTPUT_BYTES_MAX: u64 = SECONDS_MAX * 22_050 * 2 + 45;
-/// Enough for its message.
-const STDERR_BYTES_MAX: u64 = 2_048;
 const VOICE_NAME_BYTES_MAX: usize = 40;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
+    use crate::surface::speech::process::STDERR_BYTES_MAX;
     use crate::surface::speech::{clauses, level};
     use std::os::unix::fs::PermissionsExt;
     use std::path::Path;

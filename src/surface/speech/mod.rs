@@ -4,14 +4,25 @@
 //! No channel, no conversation state and no model may enter.
 
 pub mod clauses;
+pub mod command;
 mod error;
 pub mod espeak;
+pub mod http;
 pub(crate) mod level;
 pub mod phrases;
 pub mod pieces;
+pub mod piper;
 mod port;
+mod process;
+pub mod stand_in;
+mod text;
 mod timing;
 pub mod wav;
+
+#[cfg(test)]
+mod engine_faults;
+#[cfg(test)]
+mod http_faults;
 
 pub use clauses::clauses;
 pub use error::SpeechError;

@@ -47,6 +47,11 @@ impl<E: Synthesiser> Phrases<E> {
         Some(phrase.audio.clone())
     }
 
+    /// The engine itself, which keeps nothing.
+    pub fn engine(&self) -> &E {
+        &self.engine
+    }
+
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
@@ -93,6 +98,10 @@ impl<E: Synthesiser> Phrases<E> {
 impl<E: Synthesiser> Synthesiser for Phrases<E> {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         Box::pin(self.speak(utterance))
+    }
+
+    fn impaired(&self) -> Option<String> {
+        self.engine.impaired()
     }
 }
 

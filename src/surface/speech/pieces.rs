@@ -63,8 +63,9 @@ pub struct Pieces {
     /// Words that are in no piece yet, and how many of them may have sounded by the end of the last piece, in characters that were not dealt.
     words: String,
     owed: usize,
-    /// How long the next piece is to be (samples).
+    /// How long the next piece is to be, and how much is in pieces already (samples).
     length: usize,
+    cut: usize,
     /// How long a piece that follows another one is at most (samples).
     longest: usize,
     /// Whether the next piece goes on from the last one.
@@ -121,6 +122,7 @@ impl Pieces {
             words: String::new(),
             owed: 0,
             length: first,
+            cut: 0,
             longest,
             continues: false,
             lags: false,
@@ -157,7 +159,8 @@ impl Pieces {
             if self.octets.len() < length {
                 return pieces;
             }
-            self.length = (length * 2).min(self.longest);
+            self.cut += length;
+            self.length = self.cut.min(self.longest);
             let octets = self.octets.drain(..length).collect::<Vec<u8>>();
             // In silence nothing is said.
             self.owed += self.sounded.add(&octets, self.codec()) * CHARACTERS_PER_S / SAMPLES_PER_S;
@@ -226,8 +229,8 @@ const WORDS_BYTES_MAX: usize = 32 << 10;
 /// 20 ms.
 const FRAME_SAMPLES: usize = 160;
 
-/// 100 ms: the sooner the first can sound, the sooner the caller hears an answer. Each further one is twice as long as the one before: speech that
-/// comes at twice the pace at which it sounds is there in time.
+/// 100 ms: the sooner the first can sound, the sooner the caller hears an answer. Each further one is as long as all before it: speech that
+/// comes at twice the pace at which it sounds is there in time, with 50 ms to spare.
 const FIRST_SAMPLES: usize = 800;
 
 /// 400 ms: a few to the second, for what was heard is known to the word only within a piece.
@@ -268,7 +271,7 @@ mod tests {
             assert_eq!(cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), octets, "{step}");
             assert_eq!(texts(&cut).concat(), TEXT, "{step}");
             let lengths: Vec<usize> = cut.iter().map(|piece| piece.audio.octets.len()).collect();
-            assert_eq!(lengths[..4], [800, 1_600, 3_200, 3_200]);
+            assert_eq!(lengths[..5], [800, 800, 1_600, 3_200, 3_200]);
             let goes_on: Vec<bool> = cut.iter().map(|piece| piece.audio.continues).collect();
             assert!(!goes_on[0] && goes_on[1..].iter().all(|goes_on| *goes_on), "{goes_on:?}");
         }
@@ -294,8 +297,8 @@ mod tests {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         pieces.words(TEXT);
         let cut = pieces.audio(&[SOUND; 8 * 4_500]);
-        // After 100 ms, after 300 ms, and then every 400 ms: whole words.
-        assert_eq!(texts(&cut)[..4], ["", "Su ", "reserva ", "está "]);
+        // After 100, 200 and 400 ms, and then every 400 ms: whole words.
+        assert_eq!(texts(&cut)[..5], ["", "", "Su ", "reserva ", "está "]);
         let mut said = 0;
         for (number, piece) in cut.iter().enumerate() {
             said += piece.text.chars().count();
@@ -310,7 +313,7 @@ mod tests {
         let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         assert_eq!(texts(&pieces.audio(&[SOUND; 800])), [""]);
         pieces.words("Hola, bue");
-        assert_eq!(texts(&pieces.audio(&[SOUND; 1_600 + 3_200])), ["", "Hola, "]);
+        assert_eq!(texts(&pieces.audio(&[SOUND; 800 + 1_600 + 3_200])), ["", "", "Hola, "]);
         pieces.words("nas");
         assert_eq!(pieces.audio(&[SOUND; 100]), []);
         let last = pieces.end().unwrap();

@@ -1,4 +1,4 @@
-//! The port that every speech engine on the device implements, and what it gives.
+//! The port that every speech engine implements, and what it gives.
 
 use std::future::Future;
 use std::ops::Range;
@@ -8,12 +8,37 @@ use std::sync::Arc;
 use recado_core::policy::Language;
 
 use super::error::SpeechError;
+use super::process::SECONDS_MAX;
 use super::{level, timing};
 
-/// A speech engine: text in, telephone audio out.
+/// A speech engine, on the device or in a network: text in, telephone audio out.
 pub trait Synthesiser: Send + Sync {
     /// Speaks one utterance, best a clause. Dropping the future stops the work.
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a>;
+
+    /// The engine for what is asked for as one reply, which is spoken in one voice as far as possible; none where it has but one.
+    fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
+        None
+    }
+
+    /// What is wrong though what is asked for is spoken: another engine stands in for the one that was meant.
+    fn impaired(&self) -> Option<String> {
+        None
+    }
+}
+
+impl<E: Synthesiser + ?Sized> Synthesiser for Arc<E> {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        (**self).synthesise(utterance)
+    }
+
+    fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
+        (**self).for_a_reply()
+    }
+
+    fn impaired(&self) -> Option<String> {
+        (**self).impaired()
+    }
 }
 
 /// The answer of a [`Synthesiser`] in the making.
@@ -87,6 +112,17 @@ impl SpeechAudio {
         Ok(Self::from_recording(text, samples.into()))
     }
 
+    /// The same of an engine that is asked only for what has words: silence is a fault of its own.
+    pub(super) fn of_words(text: Arc<str>, samples: Vec<i16>) -> Result<Self, SpeechError> {
+        if samples.len() > SAMPLES_MAX {
+            return Err(SpeechError::AudioTooLong { seconds_max: SECONDS_MAX });
+        }
+        Self::from_engine(text, samples).map_err(|error| match error {
+            SpeechError::NothingToSay => SpeechError::Silent,
+            error => error,
+        })
+    }
+
     /// Audio that is played as it is, such as a recorded prompt, with the words that are said in it.
     pub fn from_recording(text: Arc<str>, samples_8khz: Arc<[i16]>) -> Self {
         let text_to_time = timing::word_marks(&text, &samples_8khz).into();
@@ -115,6 +151,9 @@ impl SpeechAudio {
 
 /// At 8 kHz.
 const SAMPLES_PER_MS: usize = 8;
+
+/// As much as a playback holds.
+const SAMPLES_MAX: usize = SECONDS_MAX as usize * 1_000 * SAMPLES_PER_MS;
 
 #[cfg(test)]
 mod tests {

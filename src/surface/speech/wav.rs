@@ -43,6 +43,11 @@ pub fn read(mut source: impl Read) -> Result<Vec<i16>, WavFault> {
     Err(WavFault::NoData)
 }
 
+/// Reads 16-bit little-endian mono samples at `rate_hz` from `source`, up to its end.
+pub fn read_raw(source: impl Read, rate_hz: u32) -> Result<Vec<i16>, WavFault> {
+    samples(source, Format { encoding: Encoding::Signed16, channels: 1, rate: rate_hz }, 0, 0)
+}
+
 /// What is wrong in a WAV file, where, and how to mend it.
 #[derive(Debug, thiserror::Error)]
 pub enum WavFault {
@@ -285,6 +290,18 @@ mod tests {
             let off = error(&samples, if channels == 2 { 0.75 } else { 1.0 });
             assert!(off <= allowed, "{rate} Hz, {bits} bits, {channels} channels: off by {off}");
         }
+    }
+
+    #[test]
+    fn samples_without_a_header_are_read_up_to_their_end_at_the_rate_that_is_said() {
+        for (rate, allowed) in [(8_000, 2), (22_050, 30), (24_000, 30), (48_000, 30)] {
+            let bytes: Vec<u8> = tone(rate).flat_map(|value| ((value * 32_767.0) as i16).to_le_bytes()).collect();
+            let samples = read_raw(&bytes[..], rate).unwrap();
+            assert_eq!(samples.len(), TONE_SAMPLES, "{rate}");
+            assert!(error(&samples, 1.0) <= allowed, "{rate}: off by {}", error(&samples, 1.0));
+        }
+        assert!(read_raw(&[1, 0, 1][..], 8_000).is_ok_and(|samples| samples == [1]), "half a sample is none");
+        assert!(matches!(read_raw(&[0; 8][..], 4_000), Err(WavFault::Rate(_))));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use super::acoustic::Movement;
 use super::effect::{Cause, Doubt, Edge, Effect, HeardText, Measure, MeasureName, Purpose, Standing};
 use super::input::{Acoustic, AcousticEdge, Evidence, SegmentRef};
+use super::latency::Latency;
 use super::playback::{Of, Piece, Playback, PlaybackState, Segment, Stage};
 use super::{Conversation, Cx};
 use crate::faults::{Fault, fault};
@@ -94,16 +95,18 @@ impl Conversation {
                     self.turn_began(cx);
                 }
                 self.window_since = None;
+                self.stop_measuring();
                 if let Some(playback) = &mut self.current {
                     playback.told_to_resume = None;
                 }
             }
             Movement::Retracted => self.retracted(cx),
             Movement::TurnBegan => self.turn_began(cx),
-            Movement::TurnEnded => self.turn_ended(cx),
+            // Only a pause before it says when the caller stopped.
+            Movement::TurnEnded => self.turn_ended(cx, from == Acoustic::Trailing),
             Movement::TurnPassed => {
                 self.turn_began(cx);
-                self.turn_ended(cx);
+                self.turn_ended(cx, false);
             }
         }
     }
@@ -140,7 +143,8 @@ impl Conversation {
         self.settle_told(cx);
     }
 
-    fn turn_ended(&mut self, cx: &mut Cx) {
+    /// `paused`: when the caller was last heard is known.
+    fn turn_ended(&mut self, cx: &mut Cx, paused: bool) {
         self.speech_stopped_at = Some(self.acoustic.last_sound);
         let turn = self.turn;
         // An urgent announcement that was let through over the caller goes on; the reply follows it.
@@ -149,7 +153,16 @@ impl Conversation {
         }
         if !fault(Fault::TurnUnanswered) {
             self.request(cx, Cause::Turn { turn });
+            let delayed = self.current.is_some() || self.on_hold() || !self.acoustic.quiet();
+            if let (Some(reply), true, false) = (self.reply.as_mut(), paused, delayed) {
+                reply.latency = Some(Latency::new(self.acoustic.last_sound, cx.now));
+            }
         }
+    }
+
+    /// Something else than the answer's own stages delays it.
+    pub(super) fn stop_measuring(&mut self) {
+        self.reply.iter_mut().for_each(|reply| reply.latency = None);
     }
 
     /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
@@ -161,6 +174,7 @@ impl Conversation {
         self.deferred.extend(rest);
         if let Some(reply) = self.reply.as_mut() {
             reply.to_noise = true;
+            reply.latency = None;
         }
     }
 
@@ -271,7 +285,7 @@ impl Conversation {
 
     /// The model's memory of a response is cut to what was heard of it, over all its playbacks. What the box said itself in
     /// them, acceptances and closings, is none of the model's.
-    fn truncate(&self, cx: &mut Cx, response: ResponseId) {
+    pub(super) fn truncate(&self, cx: &mut Cx, response: ResponseId) {
         let heard = self.heard_of.iter().find(|(of, _)| *of == response).map(|(_, heard)| heard);
         let (heard_ms, heard_text) = heard.map(|heard| (heard.ms, heard.text.clone())).unwrap_or_default();
         cx.out.push(Effect::Truncate { response, heard_ms, heard_text });
@@ -288,7 +302,8 @@ impl Conversation {
 }
 
 fn append(text: &mut String, more: &str) {
-    if !text.is_empty() && !more.is_empty() {
+    // Clauses bring the white space with them that stood between them.
+    if !text.is_empty() && !more.is_empty() && !text.ends_with(char::is_whitespace) && !more.starts_with(char::is_whitespace) {
         text.push(' ');
     }
     text.push_str(more);

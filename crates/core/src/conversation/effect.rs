@@ -227,6 +227,16 @@ pub enum MeasureName {
     GeneratedToPlayedGapMs,
     /// Generated audio that was kept out of the history, rightly.
     CancelledResponseUnheardMs,
+    /// End of the caller's speech → their turn is over, and a response is asked for.
+    SpeechStopToTurnEndMs,
+    /// A response asked for → the first thing that there is to say.
+    TurnEndToFirstPieceMs,
+    /// The first thing to say → its audio is there.
+    FirstPieceToReadyMs,
+    /// Its audio is there → its first frame released.
+    ReadyToFirstAudioMs,
+    /// End of the caller's speech → first frame of the answer: the four stages before.
+    SpeechStopToFirstAudioMs,
 }
 
 /// A piece of history: what the caller heard of a segment. A later one about the same segment takes its place.
@@ -326,6 +336,11 @@ impl MeasureName {
             Self::DeliveryReadyToFirstAudioMs => "delivery_ready_to_first_audio_ms",
             Self::GeneratedToPlayedGapMs => "generated_to_played_gap_ms",
             Self::CancelledResponseUnheardMs => "cancelled_response_unheard_ms",
+            Self::SpeechStopToTurnEndMs => "speech_stop_to_turn_end_ms",
+            Self::TurnEndToFirstPieceMs => "turn_end_to_first_piece_ms",
+            Self::FirstPieceToReadyMs => "first_piece_to_ready_ms",
+            Self::ReadyToFirstAudioMs => "ready_to_first_audio_ms",
+            Self::SpeechStopToFirstAudioMs => "speech_stop_to_first_audio_ms",
         }
     }
 }

@@ -307,6 +307,22 @@ pub enum ModelEvent {
     WantsToSpeak,
 }
 
+impl ModelEvent {
+    /// The response that it belongs to; none where it is about the caller's turn.
+    pub fn response(&self) -> Option<ResponseId> {
+        match self {
+            Self::Clause { response, .. }
+            | Self::ToolCall { response, .. }
+            | Self::Complete { response }
+            | Self::Failed { response, .. }
+            | Self::CancelIntent { response, .. }
+            | Self::CollectDigits { response, .. }
+            | Self::HangUp { response } => Some(*response),
+            Self::TurnWasNoise { .. } | Self::WantsToSpeak => None,
+        }
+    }
+}
+
 /// What a segment says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Content {

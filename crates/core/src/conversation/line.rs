@@ -29,6 +29,7 @@ impl Conversation {
     pub(super) fn hold(&mut self, cx: &mut Cx, on: bool) {
         if on && !self.on_hold() {
             self.cut_current(cx, Why::Hold);
+            self.stop_measuring();
             self.nothing_is_heard_from(cx.now);
         }
         self.held_since = on.then(|| self.held_since.unwrap_or(cx.now));

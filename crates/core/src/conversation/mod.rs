@@ -8,7 +8,7 @@
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
 //! * [`floor`]: the floor held, keys being collected
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
-//! * [`settling`], [`evidence`], [`history`]: what counts as heard
+//! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for
 
 mod acoustic;
 mod barge_in;
@@ -17,6 +17,7 @@ mod evidence;
 mod floor;
 mod history;
 pub mod input;
+mod latency;
 mod line;
 mod model;
 mod offers;
@@ -383,6 +384,10 @@ impl Conversation {
         }
         if reply.hang_up && self.hang_up.is_none() {
             self.hang_up = Some(cx.now);
+        }
+        // The model may have made more of it than was taken.
+        if reply.state == reply::GenerationState::Failed && reply.answers {
+            self.truncate(cx, reply.response);
         }
         self.late = self.reply.take().filter(|reply| reply.answers_given_up);
     }

@@ -67,6 +67,7 @@ impl Conversation {
 
     /// The reply takes what the model says; one that says more than anybody would listen to has failed.
     fn takes(&mut self, cx: &mut Cx, response: ResponseId, queued: Queued) -> Option<&mut Reply> {
+        let now = cx.now;
         let full = self.reply_to(cx, response)?.queue.len() >= reply::QUEUE_MAX;
         if full {
             self.generation_failed(cx);
@@ -74,6 +75,9 @@ impl Conversation {
         }
         let reply = self.reply.as_mut()?;
         reply.answers = true;
+        if matches!(queued, Queued::Piece(_)) {
+            reply.has_words(now);
+        }
         reply.queue.push_back(queued);
         Some(reply)
     }
@@ -101,6 +105,8 @@ impl Conversation {
         let response = reply.response;
         if !reply.answers && !reply.greeting {
             reply.queue.extend(reply.no_answer.take().map(Queued::Piece));
+            // An excuse is no answer.
+            reply.latency = None;
         }
         let seal = std::mem::take(&mut reply.asked_operations);
         cx.out.push(Effect::CancelResponse { response });
@@ -126,6 +132,7 @@ impl Conversation {
         }
         let Some(reply) = self.reply_being_answered(response) else { return };
         let first = reply.accepted.insert(batch);
+        reply.has_words(cx.now);
         reply.resolve(&Asked::Accept(call_id), first.then_some(piece));
         self.say_late();
     }
@@ -158,6 +165,7 @@ impl Conversation {
         let content = Content::Text { text: say, language: self.channel.language };
         let Some(reply) = self.reply_being_answered(response) else { return };
         let first = !std::mem::replace(&mut reply.refused, true);
+        reply.has_words(cx.now);
         reply.resolve(&Asked::Accept(call_id), first.then_some(Piece { purpose: Purpose::Refusal, content }));
         self.say_late();
     }
@@ -172,7 +180,10 @@ impl Conversation {
         let content = Content::Text { text, language: self.channel.language };
         let piece = Some(Piece { purpose: Purpose::Cancellation, content }).filter(|piece| !piece.content.text().is_empty());
         match self.reply.as_mut() {
-            Some(reply) => reply.resolve(&Asked::Cancel, piece),
+            Some(reply) => {
+                reply.has_words(cx.now);
+                reply.resolve(&Asked::Cancel, piece);
+            }
             None => self.deferred.extend(piece),
         }
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::effect::{Cause, Edge, Purpose};
+use super::latency::Latency;
 use super::playback::Piece;
 use crate::ids::{BatchId, DeliveryId, ResponseId};
 use crate::time::Time;
@@ -47,6 +48,8 @@ pub(super) struct Reply {
     pub(super) queue: VecDeque<Queued>,
     /// What is said after everything else of it.
     pub(super) tail: VecDeque<Piece>,
+    /// What the caller has waited for so far, while that can be measured.
+    pub(super) latency: Option<Latency>,
     /// Whether any of its audio has been released: until then its turn is open.
     pub(super) audio_released: bool,
     /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
@@ -118,6 +121,7 @@ impl Reply {
             last_event: now,
             queue: VecDeque::new(),
             tail: VecDeque::new(),
+            latency: None,
             audio_released: false,
             answers: false,
             asked_operations: false,
@@ -135,6 +139,11 @@ impl Reply {
         if from != to {
             edges.push(Edge::Generation { response: self.response, from, to });
         }
+    }
+
+    /// There is something to say.
+    pub(super) fn has_words(&mut self, now: Time) {
+        self.latency.iter_mut().for_each(|latency| latency.piece(now));
     }
 
     /// The model has been heard of.
@@ -229,5 +238,6 @@ impl Reply {
     }
 }
 
-/// Pieces of one reply that may wait for the voice: some ten minutes of speech. A model that says more is out of hand.
-pub(super) const QUEUE_MAX: usize = 256;
+/// Pieces of one reply that may wait for the voice: four minutes of a model's own speech, which comes in pieces of 400 ms, and services make up
+/// to three and a half at a time. A model that says more is out of hand.
+pub(super) const QUEUE_MAX: usize = 640;

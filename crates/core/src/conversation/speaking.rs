@@ -133,6 +133,7 @@ impl Conversation {
         let ready_at = known.audio.as_ref().map(|audio| audio.ready_at);
         if let Some(reply) = self.reply.as_mut().filter(|reply| of == Of::Response(reply.response)) {
             reply.audio_released = true;
+            cx.out.extend(reply.latency.take().into_iter().flat_map(|latency| latency.measured(purpose, ready_at, start.at)));
         }
         if let Some(ready_at) = ready_at {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::GeneratedToPlayedGapMs, value: start.at.since(ready_at) }));

@@ -1,5 +1,6 @@
 //! A dialogue, read from TOML and checked: against itself, and against the tools that it calls.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +14,7 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::error::DialogueError;
-use super::step::{Call, Cancel, Collect, Facts, Say, Step, placeholders};
+use super::step::{Call, Cancel, Collect, Facts, Say, Step, TakeMessage, placeholders};
 use crate::cognition::tools::Schemas;
 
 /// A dialogue that can be held: every name in it exists, every constant fits its tool.
@@ -27,6 +28,7 @@ pub struct Dialogue {
     /// How long nobody may have said anything (ms), and what follows: in order, the first silence first.
     pub(super) silences: Vec<(u64, Step)>,
     prompts: BTreeMap<String, Prompt>,
+    takes_messages: bool,
 }
 
 /// A recorded prompt.
@@ -60,12 +62,17 @@ impl Dialogue {
             line: error.span().map_or(1, |span| line(text, &span)),
             message: error.message().to_owned(),
         })?;
-        Check { text, schemas, prompts: &document.prompts }.document(&document)
+        Check { text, schemas, prompts: &document.prompts, takes_messages: Cell::new(false) }.document(&document)
     }
 
     /// The recorded prompts, by name.
     pub fn prompts(&self) -> &BTreeMap<String, Prompt> {
         &self.prompts
+    }
+
+    /// Whether any of its steps takes a message.
+    pub fn takes_messages(&self) -> bool {
+        self.takes_messages
     }
 
     /// How long nobody may say anything before this dialogue has something to say about it (ms); never, where none.
@@ -104,8 +111,18 @@ struct RawStep {
     #[serde(default)]
     call: OneOrMany<RawCall>,
     collect: Option<Box<Spanned<RawCollect>>>,
+    message: Option<Box<Spanned<RawMessage>>>,
     #[serde(default)]
     hang_up: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawMessage {
+    seconds: Option<u32>,
+    pause_ms: Option<u64>,
+    kept: Spanned<RawStep>,
+    not_kept: Spanned<RawStep>,
 }
 
 #[derive(Deserialize)]
@@ -152,6 +169,8 @@ struct Check<'a> {
     text: &'a str,
     schemas: &'a Schemas,
     prompts: &'a BTreeMap<String, Prompt>,
+    /// Whether a step that was checked takes a message.
+    takes_messages: Cell<bool>,
 }
 
 impl Check<'_> {
@@ -174,6 +193,7 @@ impl Check<'_> {
             digits,
             silences: document.silence.iter().map(|step| self.silence(step)).collect::<Result<_, _>>()?,
             prompts: self.prompts.clone(),
+            takes_messages: self.takes_messages.get(),
         })
     }
 
@@ -207,7 +227,8 @@ impl Check<'_> {
             let message = "`after_s` belongs to `[[silence]]`: remove it here".to_owned();
             return Err(DialogueError::Toml { line: self.line(&after_s.span()), message });
         }
-        if step.say.0.is_empty() && step.call.0.is_empty() && step.cancel.is_none() && step.collect.is_none() && !step.hang_up {
+        let asks = step.collect.is_some() || step.message.is_some();
+        if step.say.0.is_empty() && step.call.0.is_empty() && step.cancel.is_none() && !asks && !step.hang_up {
             return Err(DialogueError::EmptyStep { line });
         }
         if step.say.0.len() > SAY_MAX {
@@ -221,8 +242,30 @@ impl Check<'_> {
             say: step.say.0.iter().map(|say| self.say(say, line)).collect::<Result<_, _>>()?,
             calls: step.call.0.iter().map(|call| self.call(call, place)).collect::<Result<_, _>>()?,
             collect: step.collect.as_ref().map(|collect| self.collect(collect)).transpose()?,
+            message: step.message.as_ref().map(|message| self.message(message, step)).transpose()?,
             hang_up: step.hang_up,
         })
+    }
+
+    fn message(&self, message: &Spanned<RawMessage>, step: &RawStep) -> Result<Box<TakeMessage>, DialogueError> {
+        let line = self.line(&message.span());
+        let message = message.get_ref();
+        let fault = |reason: String| Err(DialogueError::Message { line, reason });
+        if step.collect.is_some() || step.hang_up {
+            return fault("`message` takes what the caller says next: remove `collect` and `hang_up` from its step".to_owned());
+        }
+        let seconds = message.seconds.unwrap_or(MESSAGE_S);
+        if !(MESSAGE_S_MIN..=MESSAGE_S_MAX).contains(&seconds) {
+            return fault(format!("`seconds` must be between {MESSAGE_S_MIN} and {MESSAGE_S_MAX}"));
+        }
+        let pause_ms = message.pause_ms.unwrap_or(MESSAGE_PAUSE_MS);
+        if !(MESSAGE_PAUSE_MS_MIN..=MESSAGE_PAUSE_MS_MAX).contains(&pause_ms) {
+            return fault(format!("`pause_ms` must be between {MESSAGE_PAUSE_MS_MIN} and {MESSAGE_PAUSE_MS_MAX}"));
+        }
+        self.takes_messages.set(true);
+        let kept = self.step(&message.kept, Place::default())?;
+        let not_kept = self.step(&message.not_kept, Place::default())?;
+        Ok(Box::new(TakeMessage { seconds, pause_ms, kept, not_kept }))
     }
 
     fn collect(&self, collect: &Spanned<RawCollect>) -> Result<Box<Collect>, DialogueError> {
@@ -415,6 +458,16 @@ const WAIT_S: u32 = 6;
 const WAIT_S_MIN: u32 = 2;
 const WAIT_S_MAX: u32 = 30;
 
+/// How long a message may be, where nothing is written; what may be written (s).
+const MESSAGE_S: u32 = 120;
+const MESSAGE_S_MIN: u32 = 5;
+const MESSAGE_S_MAX: u32 = 600;
+
+/// The pause that ends a message, after the one that ends a turn; what may be written (ms): the message has to be kept in five seconds.
+const MESSAGE_PAUSE_MS: u64 = 1_500;
+const MESSAGE_PAUSE_MS_MIN: u64 = 200;
+const MESSAGE_PAUSE_MS_MAX: u64 = 2_500;
+
 /// A shorter silence is a pause in somebody's thoughts (s).
 const SILENCE_S_MIN: u32 = 2;
 
@@ -465,6 +518,18 @@ mod tests {
                 "`{{digit}}` can't be filled in here",
             ),
             ("[otherwise]\ncall = { tool = 'book_table', arguments = { people = nan } }", 2, "`nan`"),
+            ("[otherwise]\nmessage = { seconds = 1, kept = { hang_up = true }, not_kept = { hang_up = true } }", 2, "between 5 and 600"),
+            (
+                "[otherwise]\nmessage = { pause_ms = 9000, kept = { hang_up = true }, not_kept = { hang_up = true } }",
+                2,
+                "between 200 and 2500",
+            ),
+            ("[otherwise]\nmessage = { kept = { hang_up = true } }", 2, "missing field `not_kept`"),
+            (
+                "[otherwise]\nhang_up = true\nmessage = { kept = { hang_up = true }, not_kept = { hang_up = true } }",
+                3,
+                "remove `collect` and `hang_up`",
+            ),
             ("[otherwise]\ncollect = { digits = 0, then = { hang_up = true } }", 2, "between 1 and 32"),
             ("[otherwise]\ncollect = { digits = 4, end = '7', then = { hang_up = true } }", 2, "can't end the keys"),
             ("[otherwise]\ncollect = { digits = 4, wait_s = 90, then = { hang_up = true } }", 2, "between 2 and 30 seconds"),

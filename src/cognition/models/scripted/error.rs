@@ -20,7 +20,7 @@ pub enum DialogueError {
         message: String,
     },
     /// A step does nothing: give it something to do, or remove it.
-    #[error("line {line}: this step does nothing: give it `say`, `call`, `cancel`, `collect` or `hang_up`, or remove it")]
+    #[error("line {line}: this step does nothing: give it `say`, `call`, `cancel`, `collect`, `message` or `hang_up`, or remove it")]
     EmptyStep {
         /// The line.
         line: usize,
@@ -72,6 +72,14 @@ pub enum DialogueError {
     /// Keys can't be collected like this: correct it.
     #[error("line {line}: {reason}")]
     Collect {
+        /// The line.
+        line: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A message can't be taken like this: correct it.
+    #[error("line {line}: {reason}")]
+    Message {
         /// The line.
         line: usize,
         /// What is wrong with it.

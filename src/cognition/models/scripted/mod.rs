@@ -7,6 +7,7 @@ mod dialogue;
 mod error;
 mod session;
 mod step;
+mod taking;
 
 pub use dialogue::{Dialogue, Prompt};
 pub use error::DialogueError;

@@ -2,26 +2,35 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use recado_core::conversation::effect::Cause;
-use recado_core::conversation::input::{ModelEvent, ToolCall};
+use recado_core::conversation::input::{Acoustic, Content, ModelEvent, ToolCall};
+use recado_core::policy::Language;
 use recado_core::{ResponseId, TurnId};
 use tokio::sync::mpsc;
+use tokio::time::{Instant, timeout};
+use tracing::{Instrument, Span};
 
 use super::dialogue::{AfterTurns, Dialogue};
-use super::step::{Cancel, Collect, Facts, Step};
+use super::step::{Cancel, Collect, Facts, Step, TakeMessage};
+use super::taking::Taking;
+use crate::cognition::models::audio::{CallerAudio, CallerFrame, caller_audio};
+use crate::cognition::models::message::{Keeping, Message, Messages, NotKept};
 use crate::cognition::models::port::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::sleep_until;
 
 /// The built-in model: holds the same dialogue with every caller.
 #[derive(Debug, Clone)]
 pub struct Scripted {
     dialogue: Arc<Dialogue>,
+    messages: Option<Arc<dyn Messages>>,
 }
 
 impl Scripted {
-    /// A model that holds `dialogue`.
-    pub fn new(dialogue: Dialogue) -> Self {
-        Self { dialogue: Arc::new(dialogue) }
+    /// A model that holds `dialogue`. Messages are kept by `messages`; without it, none is.
+    pub fn new(dialogue: Dialogue, messages: Option<Arc<dyn Messages>>) -> Self {
+        Self { dialogue: Arc::new(dialogue), messages }
     }
 }
 
@@ -29,7 +38,8 @@ impl Model for Scripted {
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             output: OutputKind::Text,
-            hears_audio: false,
+            // It understands nothing, and keeps what it is told.
+            hears_audio: self.dialogue.takes_messages(),
             owns_turns: false,
             cancel: true,
             // It has no memory of words that could be cut.
@@ -39,27 +49,103 @@ impl Model for Scripted {
     }
 
     fn open(&self, opening: Opening) -> ModelSession {
-        let (session, commands, said) = ModelSession::new(None);
-        tokio::spawn(hold(Held::new(self.dialogue.clone(), opening), commands, said));
+        let (heard, hears) = caller_audio();
+        let (session, commands, said) = ModelSession::new(self.dialogue.takes_messages().then_some(heard));
+        let holding = Holding {
+            held: Held::new(self.dialogue.clone(), opening),
+            messages: self.messages.clone(),
+            ends: None,
+            keeping: None,
+            pending: VecDeque::new(),
+        };
+        tokio::spawn(holding.hold(commands, hears, said).instrument(Span::current()));
         session
     }
 }
 
-async fn hold(mut held: Held, mut commands: mpsc::Receiver<Command>, said: mpsc::Sender<Output>) {
-    let mut pending = VecDeque::new();
-    loop {
-        tokio::select! {
-            // Commands first, so that a cancel comes before what it cancels.
-            biased;
-            command = commands.recv(), if pending.len() < PENDING_MAX => match command {
-                Some(command) => held.take(command, &mut pending),
-                None => return,
-            },
-            place = said.reserve(), if !pending.is_empty() => match (place, pending.pop_front()) {
-                (Ok(place), Some(event)) => place.send(Output::Event(event)),
-                _ => return,
-            },
+/// The task's own.
+struct Holding {
+    held: Held,
+    messages: Option<Arc<dyn Messages>>,
+    /// When the response that waits for the message's end was asked for, and when that end has come, unless the caller goes on.
+    ends: Option<(Instant, Instant)>,
+    /// The message that is on its way to the disk.
+    keeping: Option<Keeping>,
+    pending: VecDeque<Output>,
+}
+
+impl Holding {
+    async fn hold(mut self, mut commands: mpsc::Receiver<Command>, mut hears: CallerAudio, said: mpsc::Sender<Output>) {
+        loop {
+            tokio::select! {
+                // Commands first, so that a cancel comes before what it cancels.
+                biased;
+                command = commands.recv(), if self.pending.len() < PENDING_MAX => match command {
+                    Some(command) => self.take(command),
+                    None => break,
+                },
+                place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
+                    (Ok(place), Some(output)) => place.send(output),
+                    _ => break,
+                },
+                () = sleep_until(self.ends.map(|(_, ends)| ends)) => self.keep(),
+                result = kept(&mut self.keeping), if self.keeping.is_some() => {
+                    self.keeping = None;
+                    self.held.kept(result.is_ok(), &mut self.pending);
+                }
+                Some(frame) = hears.next() => self.held.hear(&frame),
+            }
         }
+        self.end(hears).await;
+    }
+
+    fn take(&mut self, command: Command) {
+        self.held.take(command, &mut self.pending);
+        self.ends = self.held.message_ends_after().map(|pause| {
+            let now = Instant::now();
+            let asked = self.ends.map_or(now, |(asked, _)| asked);
+            (asked, (now + pause).min(asked + ENDS_WITHIN))
+        });
+    }
+
+    /// The caller has paused for long enough: the message is whole.
+    fn keep(&mut self) {
+        self.ends = None;
+        if let Some(message) = self.held.end_message() {
+            let keeping = keeping(self.messages.as_ref(), message);
+            self.keeping = Some(Box::pin(async move {
+                let late = |_| Err(NotKept::Failed("the disk takes too long".to_owned()));
+                timeout(KEPT_WITHIN, keeping).await.unwrap_or_else(late)
+            }));
+        }
+    }
+
+    /// The call is over. What the caller has said by then for a message is one: many hang up after their last word.
+    async fn end(mut self, mut hears: CallerAudio) {
+        // What of it has been heard is there.
+        while let Some(frame) = hears.next().await {
+            self.held.hear(&frame);
+        }
+        if let Some(keeping) = self.keeping.take() {
+            let _ = keeping.await;
+        }
+        if let Some(message) = self.held.end_message() {
+            let _ = keeping(self.messages.as_ref(), message).await;
+        }
+    }
+}
+
+fn keeping(messages: Option<&Arc<dyn Messages>>, message: Message) -> Keeping {
+    match messages {
+        Some(messages) => messages.keep(message),
+        None => Box::pin(std::future::ready(Err(NotKept::Nobody))),
+    }
+}
+
+async fn kept(keeping: &mut Option<Keeping>) -> Result<(), NotKept> {
+    match keeping {
+        Some(keeping) => keeping.await,
+        None => std::future::pending().await,
     }
 }
 
@@ -75,18 +161,54 @@ struct Held {
     silences: usize,
     /// The keys that were asked for last.
     collecting: Option<Box<Collect>>,
+    /// What the caller does.
+    acoustic: Acoustic,
+    /// The message that is being taken.
+    taking: Option<Taking>,
+    /// The message that is on its way to the disk: what follows, and the response that waits for that, unless it was cancelled.
+    keeping: Option<(Kept, Option<ResponseId>)>,
     calls: u64,
+}
+
+/// What follows a message that was taken.
+#[derive(Debug)]
+struct Kept {
+    step: Box<TakeMessage>,
+    is_cut: bool,
+    /// Whether it is kept, once that is known.
+    is_kept: Option<bool>,
 }
 
 impl Held {
     fn new(dialogue: Arc<Dialogue>, opening: Opening) -> Self {
-        Self { dialogue, opening, turns: 0, last_turn: None, silences: 0, collecting: None, calls: 0 }
+        Self {
+            dialogue,
+            opening,
+            turns: 0,
+            last_turn: None,
+            silences: 0,
+            collecting: None,
+            acoustic: Acoustic::Quiet,
+            taking: None,
+            keeping: None,
+            calls: 0,
+        }
     }
 
-    fn take(&mut self, command: Command, events: &mut VecDeque<ModelEvent>) {
+    fn take(&mut self, command: Command, outputs: &mut VecDeque<Output>) {
         match command {
-            Command::Respond { response, cause } => self.respond(response, &cause, events),
-            Command::CancelResponse { response } => events.retain(|event| response_of(event) != Some(response)),
+            Command::Respond { response, cause } => self.respond(response, &cause, outputs),
+            Command::CancelResponse { response } => {
+                outputs.retain(|output| !matches!(output, Output::Event(event) if event.response() == Some(response)));
+                // The caller goes on.
+                for due in [self.taking.as_mut().map(|taking| &mut taking.due), self.keeping.as_mut().map(|(_, due)| due)] {
+                    due.and_then(|due| due.take_if(|due| *due == response));
+                }
+            }
+            Command::Acoustic(edge) => {
+                self.acoustic = edge.to;
+                self.taking.iter_mut().for_each(|taking| taking.edge(edge.to));
+            }
             // What a dialogue says next depends on turns alone.
             Command::Truncate { .. }
             | Command::ToolOutput { .. }
@@ -94,11 +216,66 @@ impl Held {
             | Command::Update { .. }
             | Command::Cancelling(_)
             | Command::Heard(_)
-            | Command::Acoustic(_) => {}
+            | Command::AnsweredElsewhere
+            | Command::Reconnect => {}
         }
     }
 
-    fn respond(&mut self, response: ResponseId, cause: &Cause, events: &mut VecDeque<ModelEvent>) {
+    fn hear(&mut self, frame: &CallerFrame) {
+        self.taking.iter_mut().for_each(|taking| taking.hear(frame));
+    }
+
+    /// How long from now the message that is being taken is whole, where the caller may have come to its end.
+    fn message_ends_after(&self) -> Option<Duration> {
+        let taking = self.taking.as_ref().filter(|taking| taking.due.is_some())?;
+        // A sound may be the caller, who goes on.
+        Some(if self.acoustic == Acoustic::Quiet { Duration::from_millis(taking.step.pause_ms) } else { ENDS_WITHIN })
+    }
+
+    /// The message that was taken, if anything was said for one.
+    fn end_message(&mut self) -> Option<Message> {
+        let taking = self.taking.take().filter(Taking::has_begun)?;
+        let (step, due, is_cut) = (taking.step.clone(), taking.due, taking.is_cut());
+        self.keeping = Some((Kept { step, is_cut, is_kept: None }, due));
+        let Opening { session, party, .. } = self.opening.clone();
+        Some(Message { session, party, samples: taking.into_samples(), is_cut })
+    }
+
+    /// Whether the message is kept is known: the caller is told, now or with the next response.
+    fn kept(&mut self, is_kept: bool, outputs: &mut VecDeque<Output>) {
+        let Some((kept, due)) = &mut self.keeping else { return };
+        kept.is_kept = Some(is_kept);
+        if let Some(response) = due.take() {
+            self.tell_kept(response, outputs);
+        }
+    }
+
+    fn tell_kept(&mut self, response: ResponseId, outputs: &mut VecDeque<Output>) {
+        let Some((Kept { step, is_cut, is_kept }, _)) = self.keeping.take() else { return };
+        outputs.push_back(Output::TakesMessage(false));
+        if is_kept == Some(true) && is_cut {
+            let language = self.opening.language;
+            let text = cut(language, step.seconds);
+            outputs.push_back(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } }));
+        }
+        let step = if is_kept == Some(true) { &step.kept } else { &step.not_kept };
+        self.perform(step, response, Keys::default(), outputs);
+        outputs.push_back(Output::Event(ModelEvent::Complete { response }));
+    }
+
+    fn respond(&mut self, response: ResponseId, cause: &Cause, outputs: &mut VecDeque<Output>) {
+        if let Some((kept, due)) = &mut self.keeping {
+            // What became of the message comes first.
+            *due = Some(response);
+            if kept.is_kept.is_some() {
+                self.tell_kept(response, outputs);
+            }
+            return;
+        }
+        if let Some(taking) = self.taking.as_mut().filter(|taking| taking.has_begun()) {
+            taking.due = Some(response);
+            return;
+        }
         let dialogue = self.dialogue.clone();
         let collecting;
         let mut keys = Keys::default();
@@ -127,10 +304,15 @@ impl Held {
             // It never wants to.
             Cause::OwnAccord => None,
         };
+        // Whoever says nothing may still say their message.
+        let waiting = matches!(cause, Cause::Silence { .. }).then(|| self.taking.take()).flatten();
         if let Some(step) = step {
-            self.perform(step, response, keys, events);
+            self.perform(step, response, keys, outputs);
         }
-        events.push_back(ModelEvent::Complete { response });
+        if self.taking.is_none() {
+            self.taking = waiting;
+        }
+        outputs.push_back(Output::Event(ModelEvent::Complete { response }));
     }
 
     /// The first silence in a row gets the first step, the next one the second, and any further one the last.
@@ -143,13 +325,14 @@ impl Held {
         Some(step)
     }
 
-    fn perform(&mut self, step: &Step, response: ResponseId, keys: Keys<'_>, events: &mut VecDeque<ModelEvent>) {
+    fn perform(&mut self, step: &Step, response: ResponseId, keys: Keys<'_>, outputs: &mut VecDeque<Output>) {
+        let mut events = Vec::new();
         if let Some(cancel) = &step.cancel {
             let tool = match cancel {
                 Cancel::All => None,
                 Cancel::Tool(tool) => Some(tool.clone()),
             };
-            events.push_back(ModelEvent::CancelIntent { response, tool });
+            events.push(ModelEvent::CancelIntent { response, tool });
         }
         let said = step.say.iter().filter_map(|say| say.content(self.opening.language));
         events.extend(said.map(|content| ModelEvent::Clause { response, content }));
@@ -160,16 +343,23 @@ impl Held {
             let caller = party.split_once('/').map_or(party, |(_, number)| number);
             let arguments = call.arguments(Facts { caller, turn: self.turns, digit: keys.digit, digits: keys.digits });
             let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments, confirmed: false };
-            events.push_back(ModelEvent::ToolCall { response, call });
+            events.push(ModelEvent::ToolCall { response, call });
         }
         if let Some(collect) = &step.collect {
             let Collect { digits_max, end, wait_ms, .. } = **collect;
-            events.push_back(ModelEvent::CollectDigits { response, digits_max, end, wait_ms });
+            events.push(ModelEvent::CollectDigits { response, digits_max, end, wait_ms });
             self.collecting = Some(collect.clone());
         }
         if step.hang_up {
-            events.push_back(ModelEvent::HangUp { response });
+            events.push(ModelEvent::HangUp { response });
         }
+        let took = self.taking.is_some();
+        self.taking = step.message.clone().map(|message| Taking::new(message, self.acoustic));
+        // It is known before the caller can begin.
+        if took != self.taking.is_some() {
+            outputs.push_back(Output::TakesMessage(!took));
+        }
+        outputs.extend(events.into_iter().map(Output::Event));
     }
 }
 
@@ -189,16 +379,17 @@ fn turn_step(dialogue: &Dialogue, turn: u64) -> &Step {
     dialogue.turns.get(place).unwrap_or(&dialogue.otherwise)
 }
 
-fn response_of(event: &ModelEvent) -> Option<ResponseId> {
-    match event {
-        ModelEvent::Clause { response, .. }
-        | ModelEvent::ToolCall { response, .. }
-        | ModelEvent::Complete { response }
-        | ModelEvent::Failed { response, .. }
-        | ModelEvent::CancelIntent { response, .. }
-        | ModelEvent::CollectDigits { response, .. }
-        | ModelEvent::HangUp { response } => Some(*response),
-        ModelEvent::TurnWasNoise { .. } | ModelEvent::WantsToSpeak => None,
+/// However often something sounds like the caller going on, a message has ended after that; with what follows, it is within the time that a
+/// response may take to begin.
+const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
+/// The caller waits no longer to be told what became of a message.
+const KEPT_WITHIN: Duration = Duration::from_secs(2);
+
+/// What is said of a message that was too long.
+fn cut(language: Language, seconds: u32) -> String {
+    match language {
+        Language::Es => format!("Su recado era largo: se guardan los primeros {seconds} segundos."),
+        Language::En => format!("Your message was long: its first {seconds} seconds are kept."),
     }
 }
 
@@ -206,209 +397,4 @@ fn response_of(event: &ModelEvent) -> Option<ResponseId> {
 const PENDING_MAX: usize = 64;
 
 #[cfg(test)]
-mod tests {
-    use recado_core::conversation::input::Content;
-    use recado_core::policy::Language;
-    use recado_core::{PartyId, SessionId};
-    use serde_json::json;
-
-    use super::*;
-    use crate::cognition::tools::Schemas;
-    use crate::config::Tool;
-
-    #[test]
-    fn the_nth_turn_gets_the_nth_answer_and_further_ones_the_one_for_all_others() {
-        let mut held = held("");
-        let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
-        assert_eq!(said, ["uno", "dos|dos bis", "otro", "otro", "otro"]);
-    }
-
-    #[test]
-    fn a_dialogue_that_cycles_begins_again_from_its_first_turn() {
-        let mut held = held("after_turns = 'cycle'\n");
-        let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
-        assert_eq!(said, ["uno", "dos|dos bis", "uno", "dos|dos bis", "uno"]);
-    }
-
-    #[test]
-    fn a_turn_that_is_answered_again_is_counted_once() {
-        let mut held = held("");
-        assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
-        assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
-        assert_eq!(words(&respond(&mut held, turn_of(2))), "dos|dos bis");
-    }
-
-    #[test]
-    fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
-        let mut held = held("");
-        let events = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '7' });
-        let expected = ToolCall {
-            call_id: "call_1".into(),
-            tool: "order".into(),
-            arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
-            confirmed: false,
-        };
-        assert_eq!(events[0], ModelEvent::CancelIntent { response: R, tool: Some("order".into()) });
-        assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
-        assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
-        assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");
-    }
-
-    #[test]
-    fn keys_that_a_step_wants_are_collected_and_their_step_is_told_them() {
-        let mut held = held("");
-        let asks = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '9' });
-        assert_eq!(asks[1], ModelEvent::CollectDigits { response: R, digits_max: 4, end: Some('#'), wait_ms: 5_000 });
-        let digits = |digits: &str, complete| Cause::Digits { turn: TurnId(2), digits: digits.into(), complete };
-        let events = respond(&mut held, digits("1234", true));
-        assert!(matches!(&events[0], ModelEvent::ToolCall { call, .. } if call.arguments == json!({ "item": "1234" })), "{events:?}");
-        respond(&mut held, Cause::Digit { turn: TurnId(3), digit: '9' });
-        assert_eq!(words(&respond(&mut held, digits("12", false))), "faltan");
-        assert_eq!(respond(&mut held, digits("12", true)), [ModelEvent::Complete { response: R }], "nobody asked for any");
-    }
-
-    #[test]
-    fn silences_in_a_row_get_on_and_anything_from_the_caller_begins_them_anew() {
-        let mut held = held("");
-        let silence = |quiet_ms| Cause::Silence { quiet_ms };
-        assert_eq!(words(&respond(&mut held, silence(4_999))), "");
-        assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
-        assert_eq!(words(&respond(&mut held, silence(9_000))), "", "the second one takes longer");
-        let last = respond(&mut held, silence(10_000));
-        assert_eq!(words(&last), "adiós");
-        assert_eq!(last[last.len() - 2..], [ModelEvent::HangUp { response: R }, ModelEvent::Complete { response: R }]);
-        assert_eq!(words(&respond(&mut held, silence(10_000))), "adiós", "the last one stands for all further ones");
-        respond(&mut held, turn_of(1));
-        assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
-    }
-
-    #[test]
-    fn every_response_ends_also_one_that_has_nothing_to_say() {
-        let mut held = held("");
-        assert_eq!(respond(&mut held, Cause::Greeting), [ModelEvent::Complete { response: R }]);
-    }
-
-    #[test]
-    fn the_same_commands_give_the_same_events() {
-        let run = || {
-            let mut held = held("");
-            (1..20)
-                .flat_map(|n| respond(&mut held, if n % 3 == 0 { Cause::Digit { turn: TurnId(n), digit: '7' } } else { turn_of(n) }))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(run(), run());
-    }
-
-    #[tokio::test]
-    async fn a_session_says_its_events_in_order() {
-        let mut session = Scripted::new(dialogue("")).open(opening());
-        session.handle.tell(Command::Respond { response: R, cause: turn_of(2) }).unwrap();
-        let mut said = Vec::new();
-        while said.last() != Some(&ModelEvent::Complete { response: R }) {
-            match session.outputs.recv().await {
-                Some(Output::Event(event)) => said.push(event),
-                other => panic!("{other:?}"),
-            }
-        }
-        assert_eq!(words(&said), "uno");
-    }
-
-    #[tokio::test]
-    async fn a_session_that_is_dropped_ends_also_in_the_middle_of_a_response() {
-        let (session, commands, said) = ModelSession::new(None);
-        let holding = tokio::spawn(hold(Held::new(Arc::new(dialogue("")), opening()), commands, said));
-        for turn in 1..100 {
-            session.handle.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
-        }
-        tokio::task::yield_now().await;
-        assert!(!holding.is_finished(), "more is to be said than anybody takes");
-        drop(session);
-        holding.await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn nothing_more_of_a_cancelled_response_is_said() {
-        let mut session = Scripted::new(dialogue("")).open(opening());
-        let other = ResponseId(2);
-        // The session's task runs only when this test waits: the cancel is there before the first event goes out.
-        session.handle.tell(Command::Respond { response: R, cause: turn_of(1) }).unwrap();
-        session.handle.tell(Command::CancelResponse { response: R }).unwrap();
-        session.handle.tell(Command::Respond { response: other, cause: turn_of(2) }).unwrap();
-        loop {
-            match session.outputs.recv().await {
-                Some(Output::Event(event)) => {
-                    assert_eq!(response_of(&event), Some(other), "{event:?}");
-                    if event == (ModelEvent::Complete { response: other }) {
-                        return;
-                    }
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-    }
-
-    const R: ResponseId = ResponseId(1);
-
-    fn turn_of(turn: u128) -> Cause {
-        Cause::Turn { turn: TurnId(turn) }
-    }
-
-    fn respond(held: &mut Held, cause: Cause) -> Vec<ModelEvent> {
-        let mut events = VecDeque::new();
-        held.take(Command::Respond { response: R, cause }, &mut events);
-        events.into()
-    }
-
-    fn words(events: &[ModelEvent]) -> String {
-        let texts: Vec<&str> = events
-            .iter()
-            .filter_map(|event| match event {
-                ModelEvent::Clause { content: Content::Text { text, language: Language::Es }, .. } => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
-        texts.join("|")
-    }
-
-    fn held(head: &str) -> Held {
-        Held::new(Arc::new(dialogue(head)), opening())
-    }
-
-    fn opening() -> Opening {
-        Opening { session: SessionId(1), party: Some(PartyId("+34600".into())), language: Language::Es }
-    }
-
-    fn dialogue(head: &str) -> Dialogue {
-        let order: Tool = serde_json::from_value(json!({ "name": "order", "url": "http://127.0.0.1:1/" })).unwrap();
-        let text = format!("{head}{DIALOGUE}");
-        Dialogue::parse(&text, &Schemas::compile(&[order]).unwrap()).unwrap()
-    }
-
-    const DIALOGUE: &str = r#"
-[[turn]]
-say = { es = "uno", en = "one" }
-[[turn]]
-say = [{ es = "dos" }, { es = "dos bis" }]
-[otherwise]
-say = { es = "otro" }
-[digit.7]
-cancel = "order"
-say = { es = "siete" }
-call = { tool = "order", arguments = { item = "{{digit}}", by = "{{caller}}", turn = "{{turn}}" } }
-[digit.9]
-say = { es = "su clave" }
-[digit.9.collect]
-digits = 4
-end = '#'
-wait_s = 5
-then = { call = { tool = "order", arguments = { item = "{{digits}}" } } }
-missing = { say = { es = "faltan" } }
-[[silence]]
-after_s = 5
-say = { es = "¿hola?" }
-[[silence]]
-after_s = 10
-say = { es = "adiós" }
-hang_up = true
-"#;
-}
+mod tests;

@@ -15,8 +15,23 @@ pub(super) struct Step {
     pub(super) calls: Vec<Call>,
     /// Keys that are collected after what is said.
     pub(super) collect: Option<Box<Collect>>,
+    /// A message that is taken after what is said.
+    pub(super) message: Option<Box<TakeMessage>>,
     /// Whether the call ends after this.
     pub(super) hang_up: bool,
+}
+
+/// A message that is taken: what the caller says next, until they pause for long enough.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct TakeMessage {
+    /// How long it may be (s).
+    pub(super) seconds: u32,
+    /// How long a pause ends it, from where the caller's turn is over (ms).
+    pub(super) pause_ms: u64,
+    /// What follows when it is kept.
+    pub(super) kept: Step,
+    /// What follows when it can't be kept.
+    pub(super) not_kept: Step,
 }
 
 /// Keys that are collected: a PIN, an account number. Nothing else is told meanwhile.

@@ -260,6 +260,16 @@ impl Session {
             Command::Cancelling(cancellation) => self.note(now, notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(now, &heard),
             Command::Acoustic(edge) => self.caller_is_quiet = edge.to == Acoustic::Quiet,
+            Command::AnsweredElsewhere => {
+                // What was not sent yet was part of it.
+                self.caller.clear();
+                self.note(now, notes::ANSWERED_ELSEWHERE.to_owned());
+            }
+            Command::Reconnect => {
+                if !matches!(self.state, State::Down | State::Gone { .. }) {
+                    self.reconnect("the service did not answer in time");
+                }
+            }
         }
     }
 

@@ -457,6 +457,19 @@ fn a_service_that_does_not_take_the_session_is_not_asked_again_and_one_that_is_o
 }
 
 #[test]
+fn what_another_model_answered_is_not_sent_and_a_session_that_is_to_be_replaced_is() {
+    let mut stage = Stage::new();
+    stage.give(Told::Caller(vec![0; 160]));
+    assert_eq!(stage.tell(Command::Reconnect), [], "there is no connection");
+    stage.tell(Command::AnsweredElsewhere);
+    let (session, ready) = stage.connect();
+    assert_eq!(types(&ready), [""; 0]);
+    assert!(session["input"][0]["content"][0]["text"].as_str().unwrap().contains("has answered in your place"), "{session}");
+    assert_eq!(thought(&stage.tell(Command::AnsweredElsewhere)).len(), 1);
+    assert!(matches!(&stage.tell(Command::Reconnect)[..], [Action::Reconnect { .. }]));
+}
+
+#[test]
 fn what_the_service_does_not_acknowledge_is_said_once() {
     let mut stage = Stage::ready();
     let told = stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() });

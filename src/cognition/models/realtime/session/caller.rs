@@ -71,11 +71,7 @@ impl Caller {
                 self.uncommitted.append(&mut self.before);
                 false
             }
-            Acoustic::Quiet if retracted => {
-                let sent = self.sent > 0;
-                self.committed();
-                sent
-            }
+            Acoustic::Quiet if retracted => self.forget_turn(),
             Acoustic::Quiet => false,
         }
     }
@@ -97,6 +93,13 @@ impl Caller {
         self.uncommitted.clear();
         self.sent = 0;
         self.spoke = false;
+    }
+
+    /// What was said is answered by somebody else. Says whether the service has any of it that it is to forget.
+    pub fn forget_turn(&mut self) -> bool {
+        let sent = self.sent > 0;
+        self.committed();
+        sent
     }
 
     /// The service says where speech begins, or that it has made an item of it.

@@ -273,6 +273,17 @@ impl Session {
                     self.outbox.send(About::Other, ClientBody::AudioClear);
                 }
             }
+            Command::AnsweredElsewhere => {
+                if self.caller.forget_turn() && self.ready() {
+                    self.outbox.send(About::Other, ClientBody::AudioClear);
+                }
+                self.note(notes::ANSWERED_ELSEWHERE.to_owned());
+            }
+            Command::Reconnect => {
+                if !matches!(self.state, State::Down | State::Gone { .. }) {
+                    self.reconnect("the service did not answer in time");
+                }
+            }
         }
     }
 
@@ -372,8 +383,9 @@ impl Session {
     }
 
     fn reconnect(&mut self, reason: &str) {
-        self.lost(reason);
+        // Said first: what fails with it is known to have failed for it.
         self.outbox.reconnect(reason);
+        self.lost(reason);
     }
 
     fn wake(&mut self, now: Time) {

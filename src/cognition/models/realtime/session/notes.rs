@@ -3,8 +3,10 @@
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use serde_json::json;
 
+pub(super) use crate::cognition::models::notes::{
+    ANSWERED_ELSEWHERE, being_said, cancelling, cut_off, later, perhaps_heard, told, under_way, update,
+};
 use crate::cognition::models::notes::{Reason, reason, status_words};
-pub(super) use crate::cognition::models::notes::{being_said, cancelling, cut_off, later, perhaps_heard, told, under_way, update};
 use crate::cognition::models::realtime::wire::{Item, Role};
 
 /// What a response is asked for with, where that is not what the caller said.

@@ -751,7 +751,7 @@ fn an_expired_session_gets_a_new_connection_at_once() {
     stage.begins("resp_1", A);
     let expired = stage.server(fault("session_expired", None));
     assert!(failure(&expired).contains("too old"));
-    assert!(matches!(expired.last(), Some(Action::Reconnect { .. })));
+    assert!(matches!(expired.first(), Some(Action::Reconnect { .. })), "before what fails with the connection: {expired:?}");
 }
 
 #[test]

@@ -1,0 +1,64 @@
+//! `recado messages`: what callers have left, listed, found and deleted beside a running box.
+
+use std::fmt::Write as _;
+
+use recado_trace::plain;
+
+use super::UNDER_SYSTEMD;
+use super::message_keeper::shelf;
+use crate::config::Config;
+use crate::messages::{Kept, MessageId, ShelfError};
+use crate::telemetry::utc;
+
+/// What is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MessagesAsked {
+    /// Which there are.
+    List,
+    /// Where this one's file is.
+    Path(MessageId),
+    /// That this one is deleted.
+    Delete(MessageId),
+}
+
+/// Why messages can't be shown or deleted: it says what to do.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct MessagesError(#[from] ShelfError);
+
+/// Does what is asked, and says what came of it.
+///
+/// # Errors
+/// Where the messages can't be read, or there is no such one.
+pub fn messages(config: &Config, asked: MessagesAsked) -> Result<String, MessagesError> {
+    let shelf = shelf(config);
+    Ok(match asked {
+        MessagesAsked::Path(id) => format!("{}\n", shelf.find(id)?.display()),
+        MessagesAsked::Delete(id) => {
+            shelf.delete(id)?;
+            format!("{id} is deleted.\n")
+        }
+        MessagesAsked::List => {
+            let all = shelf.all()?;
+            let directory = config.this_box.messages();
+            let shown = std::path::absolute(&directory).unwrap_or(directory);
+            let mut text = format!("In {}:\n", shown.display());
+            if all.is_empty() {
+                let _ = writeln!(text, "No messages. A box that runs under systemd keeps them elsewhere: {UNDER_SYSTEMD}.");
+            }
+            all.iter().for_each(|kept| line(&mut text, kept));
+            plain(&text)
+        }
+    })
+}
+
+fn line(text: &mut String, kept: &Kept) {
+    let _ = match &kept.label {
+        Ok((label, ms)) => {
+            let party = label.party.as_ref().map_or("an anonymous caller", |party| party.0.as_str());
+            let at = label.unix_ms.map_or_else(|| "at a time that is not known".to_owned(), utc);
+            writeln!(text, "{} {at}, {} s, from {party}, {}", kept.id, ms.div_ceil(1_000), label.session)
+        }
+        Err(error) => writeln!(text, "{} can't be read: {error}", kept.id),
+    };
+}

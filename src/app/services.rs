@@ -1,0 +1,168 @@
+//! How the service that leads calls stands, as its calls and a light watch between them know it: what health and measures show.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch as watch_channel;
+use tracing::info;
+
+use crate::admin::{HealthState, Impact};
+use crate::cognition::models::Availability;
+use crate::telemetry::{Measures, ServiceMeasures};
+
+/// The service that leads calls: what is known of it, and how it is looked at.
+pub struct Service {
+    /// The table of the configuration that it stands in, by which health calls it.
+    pub table: &'static str,
+    /// What is known of it.
+    pub services: Services,
+    /// Looks whether it can be reached; why not, in words.
+    pub look: Box<dyn Fn() -> Look + Send + Sync>,
+}
+
+/// A look at a service.
+pub type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+impl Service {
+    /// The service of `table`.
+    pub fn new<F>(table: &'static str, services: Services, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = Result<(), String>> + Send + 'static,
+    {
+        Self { table, services, look: Box::new(move || Box::pin(look())) }
+    }
+}
+
+/// What is known of the service that leads calls. Clones share it; nothing here waits.
+#[derive(Debug, Clone)]
+pub struct Services(Arc<watch_channel::Sender<Facts>>);
+
+#[derive(Debug, Clone, Default)]
+struct Facts {
+    /// Why it can't be reached, where it can't.
+    away: Option<String>,
+    measures: ServiceMeasures,
+}
+
+impl Services {
+    /// A service of which nothing is known yet.
+    pub fn new() -> Self {
+        Self(Arc::new(watch_channel::Sender::new(Facts::default())))
+    }
+
+    /// A call, or whoever looks, has found how it stands.
+    pub fn stands(&self, availability: &Availability) {
+        self.0.send_if_modified(|facts| {
+            let away = match availability {
+                Availability::Connecting => return false,
+                Availability::Ready => None,
+                Availability::Away { reason } => Some(reason.clone()),
+            };
+            facts.measures.away = Some(away.is_some());
+            let changed = facts.away != away;
+            facts.away = away;
+            changed
+        });
+    }
+
+    /// A connection that stood is replaced by another one.
+    pub fn reconnected(&self) {
+        self.0.send_modify(|facts| facts.measures.reconnects += 1);
+    }
+
+    /// The dialogue that stands by has given a response in its place.
+    pub fn taken_over(&self) {
+        self.0.send_modify(|facts| facts.measures.takeovers += 1);
+    }
+
+    /// Shows in health and measures what is known. `instead` says what happens to calls while it is away. Runs until it is dropped.
+    pub async fn show(self, part: &'static str, instead: &'static str, health: HealthState, measures: Measures) {
+        let mut facts = self.0.subscribe();
+        loop {
+            let now = facts.borrow_and_update().clone();
+            match now.away {
+                Some(reason) => health.raise(part, Impact::Degrades, format!("cannot be reached: {reason}: {instead}")),
+                None => health.clear(part),
+            }
+            measures.service(&now.measures);
+            if facts.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Looks whether it can be reached: at the start, and again and again while it can't be, with pauses that double from `pause` on. Runs
+    /// until it is dropped.
+    pub async fn watch<F: Future<Output = Result<(), String>>>(self, look: impl Fn() -> F, pause: Duration) {
+        let mut facts = self.0.subscribe();
+        loop {
+            let mut wait = pause;
+            while let Err(reason) = look().await {
+                self.stands(&Availability::Away { reason });
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(pause * PAUSE_GROWS_MAX);
+            }
+            self.stands(&Availability::Ready);
+            // Then calls see how it is.
+            if facts.wait_for(|facts| facts.away.is_some()).await.is_err() {
+                return;
+            }
+            info!("the service that leads calls is looked at until it is back");
+            tokio::time::sleep(pause).await;
+        }
+    }
+}
+
+/// The first pause between two looks at a service that is away.
+pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// So much longer they become: some five minutes.
+const PAUSE_GROWS_MAX: u32 = 64;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Instant;
+
+    use super::*;
+
+    /// Waits until this holds; a test that waits for what never comes fails here.
+    async fn until(holds: impl Fn() -> bool) {
+        let waits = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it holds within a minute");
+    }
+
+    #[tokio::test]
+    async fn health_says_that_it_is_away_and_why_until_it_is_back_and_nobody_looks_while_it_is_there() {
+        let (services, health) = (Services::new(), HealthState::new(Instant::now()));
+        let measures = Measures::new().unwrap();
+        let looks = Arc::new(AtomicU32::new(0));
+        tokio::spawn(services.clone().show("cloud.realtime", "calls are answered by the local dialogue", health.clone(), measures.clone()));
+        let counted = looks.clone();
+        let (back, is_back) = watch_channel::channel(false);
+        let look = move || {
+            counted.fetch_add(1, Ordering::Relaxed);
+            let there = *is_back.borrow();
+            async move { if there { Ok(()) } else { Err("nobody is there".to_owned()) } }
+        };
+        tokio::spawn(services.clone().watch(look, Duration::from_millis(1)));
+        let problems = || health.report(Instant::now()).problems;
+        until(|| looks.load(Ordering::Relaxed) > 3).await;
+        assert_eq!(problems(), ["cloud.realtime: cannot be reached: nobody is there: calls are answered by the local dialogue"]);
+        back.send_replace(true);
+        until(|| problems().is_empty()).await;
+        let looked = looks.load(Ordering::Relaxed);
+        // A call finds it away.
+        services.taken_over();
+        services.stands(&Availability::Away { reason: "it has gone".to_owned() });
+        assert_eq!(looks.load(Ordering::Relaxed), looked, "nobody has looked meanwhile");
+        until(|| looks.load(Ordering::Relaxed) > looked).await;
+        until(|| problems().is_empty()).await;
+        until(|| measures.render().contains("recado_service_away 0")).await;
+        assert!(measures.render().contains("recado_service_takeovers_total 1"));
+    }
+}

@@ -1,0 +1,325 @@
+//! A dialogue that is held, by what it says.
+
+use recado_core::conversation::input::{AcousticEdge, AcousticEpoch};
+use recado_core::{PartyId, SessionId, Time};
+use serde_json::json;
+
+use super::*;
+use crate::cognition::tools::Schemas;
+use crate::config::Tool;
+
+#[test]
+fn the_nth_turn_gets_the_nth_answer_and_further_ones_the_one_for_all_others() {
+    let mut held = held("");
+    let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
+    assert_eq!(said, ["uno", "dos|dos bis", "otro", "otro", "otro"]);
+}
+
+#[test]
+fn a_dialogue_that_cycles_begins_again_from_its_first_turn() {
+    let mut held = held("after_turns = 'cycle'\n");
+    let said: Vec<String> = (1..=5).map(|turn| words(&respond(&mut held, turn_of(turn)))).collect();
+    assert_eq!(said, ["uno", "dos|dos bis", "uno", "dos|dos bis", "uno"]);
+}
+
+#[test]
+fn a_turn_that_is_answered_again_is_counted_once() {
+    let mut held = held("");
+    assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
+    assert_eq!(words(&respond(&mut held, turn_of(1))), "uno");
+    assert_eq!(words(&respond(&mut held, turn_of(2))), "dos|dos bis");
+}
+
+#[test]
+fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
+    let mut held = held("");
+    let events = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '7' });
+    let expected = ToolCall {
+        call_id: "call_1".into(),
+        tool: "order".into(),
+        arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
+        confirmed: false,
+    };
+    assert_eq!(events[0], ModelEvent::CancelIntent { response: R, tool: Some("order".into()) });
+    assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
+    assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
+    assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");
+}
+
+#[test]
+fn keys_that_a_step_wants_are_collected_and_their_step_is_told_them() {
+    let mut held = held("");
+    let asks = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '9' });
+    assert_eq!(asks[1], ModelEvent::CollectDigits { response: R, digits_max: 4, end: Some('#'), wait_ms: 5_000 });
+    let digits = |digits: &str, complete| Cause::Digits { turn: TurnId(2), digits: digits.into(), complete };
+    let events = respond(&mut held, digits("1234", true));
+    assert!(matches!(&events[0], ModelEvent::ToolCall { call, .. } if call.arguments == json!({ "item": "1234" })), "{events:?}");
+    respond(&mut held, Cause::Digit { turn: TurnId(3), digit: '9' });
+    assert_eq!(words(&respond(&mut held, digits("12", false))), "faltan");
+    assert_eq!(respond(&mut held, digits("12", true)), [ModelEvent::Complete { response: R }], "nobody asked for any");
+}
+
+#[test]
+fn silences_in_a_row_get_on_and_anything_from_the_caller_begins_them_anew() {
+    let mut held = held("");
+    let silence = |quiet_ms| Cause::Silence { quiet_ms };
+    assert_eq!(words(&respond(&mut held, silence(4_999))), "");
+    assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
+    assert_eq!(words(&respond(&mut held, silence(9_000))), "", "the second one takes longer");
+    let last = respond(&mut held, silence(10_000));
+    assert_eq!(words(&last), "adiós");
+    assert_eq!(last[last.len() - 2..], [ModelEvent::HangUp { response: R }, ModelEvent::Complete { response: R }]);
+    assert_eq!(words(&respond(&mut held, silence(10_000))), "adiós", "the last one stands for all further ones");
+    respond(&mut held, turn_of(1));
+    assert_eq!(words(&respond(&mut held, silence(5_000))), "¿hola?");
+}
+
+#[test]
+fn every_response_ends_also_one_that_has_nothing_to_say() {
+    let mut held = held("");
+    assert_eq!(respond(&mut held, Cause::Greeting), [ModelEvent::Complete { response: R }]);
+}
+
+#[test]
+fn the_same_commands_give_the_same_events() {
+    let run = || {
+        let mut held = held("");
+        (1..20)
+            .flat_map(|n| respond(&mut held, if n % 3 == 0 { Cause::Digit { turn: TurnId(n), digit: '7' } } else { turn_of(n) }))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(run(), run());
+}
+
+#[tokio::test]
+async fn a_session_says_its_events_in_order() {
+    let mut session = Scripted::new(dialogue(""), None).open(opening());
+    session.handle.tell(Command::Respond { response: R, cause: turn_of(2) }).unwrap();
+    let mut said = Vec::new();
+    while said.last() != Some(&ModelEvent::Complete { response: R }) {
+        match session.outputs.recv().await {
+            Some(Output::Event(event)) => said.push(event),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(words(&said), "uno");
+}
+
+#[tokio::test]
+async fn a_session_that_is_dropped_ends_also_in_the_middle_of_a_response() {
+    let (session, commands, said) = ModelSession::new(None);
+    let held = Held::new(Arc::new(dialogue("")), opening());
+    let holding = Holding { held, messages: None, ends: None, keeping: None, pending: VecDeque::new() };
+    let holding = tokio::spawn(holding.hold(commands, caller_audio().1, said));
+    for turn in 1..100 {
+        session.handle.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
+    }
+    tokio::task::yield_now().await;
+    assert!(!holding.is_finished(), "more is to be said than anybody takes");
+    drop(session);
+    holding.await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_more_of_a_cancelled_response_is_said() {
+    let mut session = Scripted::new(dialogue(""), None).open(opening());
+    let other = ResponseId(2);
+    // The session's task runs only when this test waits: the cancel is there before the first event goes out.
+    session.handle.tell(Command::Respond { response: R, cause: turn_of(1) }).unwrap();
+    session.handle.tell(Command::CancelResponse { response: R }).unwrap();
+    session.handle.tell(Command::Respond { response: other, cause: turn_of(2) }).unwrap();
+    loop {
+        match session.outputs.recv().await {
+            Some(Output::Event(event)) => {
+                assert_eq!(event.response(), Some(other), "{event:?}");
+                if event == (ModelEvent::Complete { response: other }) {
+                    return;
+                }
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+const LEAVES_A_MESSAGE: &str = "[greeting]\nsay = { es = 'diga' }\n[greeting.message]\nseconds = 5\n\
+    kept = { say = { es = 'guardado' } }\nnot_kept = { say = { es = 'perdido' } }\n";
+
+/// Where a test looks for messages.
+#[derive(Debug)]
+struct Kept(std::sync::Mutex<Vec<Message>>, Result<(), NotKept>);
+
+impl Messages for Kept {
+    fn keep(&self, message: Message) -> Keeping {
+        self.0.lock().unwrap().push(message);
+        Box::pin(std::future::ready(self.1.clone()))
+    }
+}
+
+/// A session that has asked for a message, and where messages go.
+async fn asked_for_a_message(result: Result<(), NotKept>) -> (ModelSession, Arc<Kept>) {
+    let kept = Arc::new(Kept(std::sync::Mutex::default(), result));
+    let mut session = Scripted::new(dialogue(LEAVES_A_MESSAGE), Some(kept.clone())).open(opening());
+    assert_eq!(ask(&mut session, Cause::Greeting).await, "+diga");
+    (session, kept)
+}
+
+/// What a response comes to: `+` and `-` where a message begins and ends to be taken, and the words.
+async fn ask(session: &mut ModelSession, cause: Cause) -> String {
+    session.handle.tell(Command::Respond { response: R, cause }).unwrap();
+    let mut said = String::new();
+    loop {
+        match tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute") {
+            Some(Output::TakesMessage(takes)) => said.push(if takes { '+' } else { '-' }),
+            Some(Output::Event(ModelEvent::Clause { content, .. })) => said.push_str(content.text()),
+            Some(Output::Event(ModelEvent::Complete { response: R })) => return said,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn speak(session: &ModelSession, frames: std::ops::Range<i16>) {
+    let edge = |to| Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(0), at: Time(0) });
+    session.handle.tell(edge(Acoustic::Suspected)).unwrap();
+    session.handle.tell(edge(Acoustic::Speaking)).unwrap();
+    for n in frames {
+        session.handle.audio.as_ref().expect("it hears").push(&[n; 160]);
+        // It takes one after the other.
+        tokio::task::yield_now().await;
+    }
+    session.handle.tell(edge(Acoustic::Trailing)).unwrap();
+    session.handle.tell(edge(Acoustic::Quiet)).unwrap();
+}
+
+#[tokio::test]
+async fn a_message_is_what_the_caller_says_with_its_pauses_and_they_are_told_that_it_is_kept_when_it_is() {
+    let (mut session, kept) = asked_for_a_message(Ok(())).await;
+    speak(&session, 0..40).await;
+    // A pause that sounds like its end: they are asked about it, and go on.
+    session.handle.tell(Command::Respond { response: ResponseId(9), cause: turn_of(1) }).unwrap();
+    session.handle.tell(Command::CancelResponse { response: ResponseId(9) }).unwrap();
+    speak(&session, 40..80).await;
+    assert_eq!(ask(&mut session, turn_of(2)).await, "-guardado");
+    let messages = kept.0.lock().unwrap().clone();
+    assert_eq!(messages.len(), 1);
+    let frames: Vec<i16> = messages[0].samples.chunks(160).map(|frame| frame[0]).collect();
+    assert_eq!(frames, (0..80).collect::<Vec<i16>>());
+    assert_eq!((messages[0].session, &messages[0].party, messages[0].is_cut), (SessionId(1), &opening().party, false));
+    assert_eq!(ask(&mut session, turn_of(3)).await, "uno", "the message was no turn of the dialogue");
+}
+
+#[tokio::test]
+async fn a_message_that_is_not_kept_or_is_cut_is_said_to_be_so() {
+    let (mut session, _) = asked_for_a_message(Err(NotKept::Full)).await;
+    speak(&session, 0..40).await;
+    assert_eq!(ask(&mut session, turn_of(1)).await, "-perdido");
+    let (mut session, kept) = asked_for_a_message(Ok(())).await;
+    speak(&session, 0..300).await;
+    let said = ask(&mut session, turn_of(1)).await;
+    assert_eq!(said, format!("-{}guardado", cut(Language::Es, 5)));
+    assert!(kept.0.lock().unwrap()[0].is_cut);
+    let mut alone = Scripted::new(dialogue(LEAVES_A_MESSAGE), None).open(opening());
+    ask(&mut alone, Cause::Greeting).await;
+    speak(&alone, 0..40).await;
+    assert_eq!(ask(&mut alone, turn_of(1)).await, "-perdido", "nobody keeps any");
+}
+
+#[tokio::test]
+async fn a_caller_who_hangs_up_after_the_last_word_has_left_a_message_and_one_who_says_nothing_has_not() {
+    for (frames, messages) in [(0..40, 1), (0..0, 0)] {
+        let (session, kept) = asked_for_a_message(Ok(())).await;
+        if !frames.is_empty() {
+            speak(&session, frames).await;
+        }
+        let ModelSession { handle, mut outputs } = session;
+        drop(handle);
+        while outputs.recv().await.is_some() {}
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kept.0.lock().unwrap().len(), messages);
+    }
+}
+
+#[tokio::test]
+async fn a_key_before_the_message_does_what_it_says_and_silence_does_not_end_the_waiting_for_it() {
+    let (mut session, kept) = asked_for_a_message(Ok(())).await;
+    assert_eq!(ask(&mut session, Cause::Silence { quiet_ms: 5_000 }).await, "¿hola?");
+    speak(&session, 0..40).await;
+    assert_eq!(ask(&mut session, turn_of(1)).await, "-guardado");
+    assert_eq!(ask(&mut session, Cause::Greeting).await, "+diga");
+    assert_eq!(ask(&mut session, Cause::Digit { turn: TurnId(3), digit: '8' }).await, "-otro");
+    assert_eq!(kept.0.lock().unwrap().len(), 1);
+}
+
+const R: ResponseId = ResponseId(1);
+
+fn turn_of(turn: u128) -> Cause {
+    Cause::Turn { turn: TurnId(turn) }
+}
+
+fn respond(held: &mut Held, cause: Cause) -> Vec<ModelEvent> {
+    let mut outputs = VecDeque::new();
+    held.take(Command::Respond { response: R, cause }, &mut outputs);
+    events(outputs)
+}
+
+fn events(outputs: VecDeque<Output>) -> Vec<ModelEvent> {
+    let events = outputs.into_iter().map(|output| match output {
+        Output::Event(event) => event,
+        other => panic!("{other:?}"),
+    });
+    events.collect()
+}
+
+fn words(events: &[ModelEvent]) -> String {
+    let texts: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match event {
+            ModelEvent::Clause { content: Content::Text { text, language: Language::Es }, .. } => Some(text.as_str()),
+            _ => None,
+        })
+        .collect();
+    texts.join("|")
+}
+
+fn held(head: &str) -> Held {
+    Held::new(Arc::new(dialogue(head)), opening())
+}
+
+fn opening() -> Opening {
+    Opening { session: SessionId(1), party: Some(PartyId("+34600".into())), language: Language::Es }
+}
+
+fn dialogue(head: &str) -> Dialogue {
+    let order: Tool = serde_json::from_value(json!({ "name": "order", "url": "http://127.0.0.1:1/" })).unwrap();
+    let text = format!("{head}{DIALOGUE}");
+    Dialogue::parse(&text, &Schemas::compile(&[order]).unwrap()).unwrap()
+}
+
+const DIALOGUE: &str = r#"
+[[turn]]
+say = { es = "uno", en = "one" }
+[[turn]]
+say = [{ es = "dos" }, { es = "dos bis" }]
+[otherwise]
+say = { es = "otro" }
+[digit.7]
+cancel = "order"
+say = { es = "siete" }
+call = { tool = "order", arguments = { item = "{{digit}}", by = "{{caller}}", turn = "{{turn}}" } }
+[digit.9]
+say = { es = "su clave" }
+[digit.9.collect]
+digits = 4
+end = '#'
+wait_s = 5
+then = { call = { tool = "order", arguments = { item = "{{digits}}" } } }
+missing = { say = { es = "faltan" } }
+[[silence]]
+after_s = 5
+say = { es = "¿hola?" }
+[[silence]]
+after_s = 10
+say = { es = "adiós" }
+hang_up = true
+"#;

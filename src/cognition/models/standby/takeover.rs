@@ -1,0 +1,348 @@
+//! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
+
+use recado_core::conversation::effect::Cause;
+use recado_core::conversation::input::{Content, ModelEvent};
+use recado_core::policy::Language;
+use recado_core::{ResponseId, Time};
+
+use super::{Bounds, Words};
+use crate::cognition::models::port::{Availability, Capabilities, Command, Output};
+
+/// What happens.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Input {
+    /// The conversation tells the model something.
+    Told(Command),
+    /// The first model says something.
+    First(Output),
+    /// The first model has ended its session.
+    FirstEnded,
+    /// The second model says something.
+    Second(Output),
+    /// The deadline may have come.
+    Wake,
+}
+
+/// What is done about it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Action {
+    /// Tell the first model.
+    First(Command),
+    /// Tell the second model.
+    Second(Command),
+    /// Say this to the conversation.
+    Say(Output),
+}
+
+/// Which of the two models gives a response.
+#[derive(Debug)]
+pub(super) struct Takeover {
+    bounds: Bounds,
+    words: Words,
+    language: Language,
+    /// How long nobody may speak before each of the two wants to be asked (ms).
+    silence_ms: (Option<u64>, Option<u64>),
+    availability: Availability,
+    giving: Option<Giving>,
+    /// Whose the keys are that are collected.
+    collects: Option<Who>,
+    /// Whether the second model has the caller's next words for a message.
+    takes_message: bool,
+    /// Whether the caller has been told that the assistant can be away.
+    introduced: bool,
+    actions: Vec<Action>,
+}
+
+/// One of the two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    First,
+    Second,
+}
+
+/// The response that is due.
+#[derive(Debug)]
+struct Giving {
+    response: ResponseId,
+    cause: Cause,
+    who: Who,
+    /// When its model was last heard of; when it was asked, before that.
+    since: Time,
+    /// Whether its model has said or done anything.
+    began: bool,
+    /// Whether its model has called a tool, or asked for a cancel.
+    acted: bool,
+}
+
+impl Takeover {
+    pub fn new(bounds: Bounds, words: Words, language: Language, first: Capabilities, second: Capabilities) -> Self {
+        Self {
+            bounds,
+            words,
+            language,
+            silence_ms: (first.silence_after_ms, second.silence_after_ms),
+            availability: Availability::Connecting,
+            giving: None,
+            collects: None,
+            takes_message: false,
+            introduced: false,
+            actions: Vec::new(),
+        }
+    }
+
+    /// Takes an input at `now`, and says what is to be done about it, in order.
+    pub fn handle(&mut self, now: Time, input: Input) -> Vec<Action> {
+        match input {
+            Input::Told(command) => self.told(now, command),
+            Input::First(Output::Availability(availability)) => self.stands(now, availability),
+            Input::First(output) => self.first(now, output),
+            Input::FirstEnded => self.stands(now, Availability::Away { reason: "the model has ended its session".to_owned() }),
+            Input::Second(output) => self.second(output),
+            Input::Wake => self.wake(now),
+        }
+        std::mem::take(&mut self.actions)
+    }
+
+    /// When the first model has had its time, if it is waited for.
+    pub fn deadline(&self) -> Option<Time> {
+        let giving = self.giving.as_ref().filter(|giving| giving.who == Who::First)?;
+        let ms = match self.availability {
+            Availability::Connecting => self.bounds.connecting_ms,
+            Availability::Ready => self.bounds.silent_ms,
+            Availability::Away { .. } => 0,
+        };
+        Some(giving.since.plus(ms))
+    }
+
+    /// Whether what the caller says is a message, which is nobody else's.
+    pub fn takes_message(&self) -> bool {
+        self.takes_message
+    }
+
+    fn told(&mut self, now: Time, command: Command) {
+        match command {
+            Command::Respond { response, cause } => self.respond(now, response, cause),
+            Command::CancelResponse { response } => {
+                self.giving.take_if(|giving| giving.response == response);
+                self.both(Command::CancelResponse { response });
+            }
+            Command::ToolOutput { call_id, operation, status } => match call_id.strip_prefix(CALLS_OF_SECOND) {
+                Some(call_id) => self.to_second(Command::ToolOutput { call_id: call_id.to_owned(), operation, status }),
+                None => self.to_first(Command::ToolOutput { call_id, operation, status }),
+            },
+            command => self.both(command),
+        }
+    }
+
+    fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
+        let leader = if matches!(self.availability, Availability::Away { .. }) { Who::Second } else { Who::First };
+        self.giving = Some(Giving { response, cause: cause.clone(), who: leader, since: now, began: false, acted: false });
+        match cause {
+            Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
+            Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
+            Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
+            _ => match self.availability.clone() {
+                Availability::Away { reason } => self.take_over(&reason),
+                Availability::Connecting | Availability::Ready => self.to_first(Command::Respond { response, cause }),
+            },
+        }
+        if matches!(self.giving.as_ref().map(|giving| &giving.cause), Some(Cause::Digits { .. })) {
+            self.collects = None;
+        }
+    }
+
+    fn waits_for_no_silence(&self, who: Who) -> bool {
+        let (first, second) = self.silence_ms;
+        match who {
+            Who::First => first.is_none(),
+            Who::Second => second.is_none(),
+        }
+    }
+
+    /// The second model goes on with what it has asked the caller for.
+    fn second_goes_on(&mut self) {
+        let Some(giving) = self.giving.as_mut() else { return };
+        giving.who = Who::Second;
+        let (response, cause) = (giving.response, giving.cause.clone());
+        self.answered_elsewhere(&cause);
+        self.to_second(Command::Respond { response, cause });
+    }
+
+    /// How the first model's service stands has changed.
+    fn stands(&mut self, now: Time, availability: Availability) {
+        if self.availability == availability {
+            return;
+        }
+        self.availability = availability.clone();
+        self.say(Output::Availability(availability.clone()));
+        if let Availability::Away { reason } = availability {
+            self.first_fails(&reason);
+        }
+        self.wake(now);
+    }
+
+    fn first(&mut self, now: Time, output: Output) {
+        let Some(response) = response_of(&output) else { return self.say(output) };
+        let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
+            return; // It comes too late, and leaves no trace.
+        };
+        giving.since = now;
+        match &output {
+            Output::Event(ModelEvent::Complete { .. }) => self.giving = None,
+            Output::Event(ModelEvent::Failed { reason, .. }) => {
+                if giving.began && self.availability == Availability::Ready {
+                    // The service ended it, and has not gone.
+                    self.giving = None;
+                } else {
+                    let reason = reason.clone();
+                    return self.first_fails(&reason);
+                }
+            }
+            output => {
+                giving.began = true;
+                giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
+                if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
+                    self.collects = Some(Who::First);
+                }
+            }
+        }
+        self.say(output);
+    }
+
+    fn second(&mut self, output: Output) {
+        match &output {
+            Output::TakesMessage(takes) => self.takes_message = *takes,
+            output => {
+                let of = response_of(output);
+                let theirs = |giving: &&mut Giving| giving.who == Who::Second && Some(giving.response) == of;
+                if self.giving.as_mut().filter(theirs).is_none() {
+                    return;
+                }
+            }
+        }
+        let output = match output {
+            Output::Event(ModelEvent::ToolCall { response, mut call }) => {
+                // The two name their calls without knowing of each other.
+                call.call_id.insert_str(0, CALLS_OF_SECOND);
+                Output::Event(ModelEvent::ToolCall { response, call })
+            }
+            Output::Event(event @ (ModelEvent::Complete { .. } | ModelEvent::Failed { .. })) => {
+                self.giving = None;
+                Output::Event(event)
+            }
+            Output::Event(event @ ModelEvent::CollectDigits { .. }) => {
+                self.collects = Some(Who::Second);
+                Output::Event(event)
+            }
+            output => output,
+        };
+        self.say(output);
+    }
+
+    fn wake(&mut self, now: Time) {
+        if self.deadline().is_none_or(|due| due > now) {
+            return;
+        }
+        match self.availability {
+            Availability::Ready => {
+                self.to_first(Command::Reconnect);
+                self.first_fails("the service did not answer in time");
+            }
+            _ => self.first_fails("the service could not be connected to in time"),
+        }
+    }
+
+    /// The first model does not give the response that is due, or no more of it.
+    fn first_fails(&mut self, reason: &str) {
+        let Some(giving) = self.giving.as_ref().filter(|giving| giving.who == Who::First) else { return };
+        let (response, began, acted) = (giving.response, giving.began, giving.acted);
+        self.to_first(Command::CancelResponse { response });
+        if !began {
+            return self.take_over(reason);
+        }
+        // What has been said and asked for stands. Of what the second model would do, nothing is done twice.
+        self.introduced = true;
+        self.say(Output::TakenOver { response, reason: reason.to_owned() });
+        let lost = self.words.lost.clone();
+        self.say_words(response, lost.text(self.language));
+        if acted {
+            self.giving = None;
+            self.say_event(ModelEvent::Complete { response });
+        } else {
+            self.ask_second();
+        }
+    }
+
+    /// The second model gives the response that is due.
+    fn take_over(&mut self, reason: &str) {
+        let Some(response) = self.giving.as_ref().map(|giving| giving.response) else { return };
+        self.say(Output::TakenOver { response, reason: reason.to_owned() });
+        if !std::mem::replace(&mut self.introduced, true) {
+            let away = self.words.away.clone();
+            self.say_words(response, away.text(self.language));
+        }
+        self.ask_second();
+    }
+
+    fn ask_second(&mut self) {
+        let Some(giving) = self.giving.as_mut() else { return };
+        giving.who = Who::Second;
+        let (response, mut cause) = (giving.response, giving.cause.clone());
+        self.answered_elsewhere(&cause);
+        if let Cause::Digits { turn, .. } = cause {
+            // The other one had asked for them.
+            cause = Cause::Turn { turn };
+        }
+        self.to_second(Command::Respond { response, cause });
+    }
+
+    /// What the caller said is not for the first model to answer, now or later.
+    fn answered_elsewhere(&mut self, cause: &Cause) {
+        if matches!(cause, Cause::Turn { .. }) {
+            self.to_first(Command::AnsweredElsewhere);
+        }
+    }
+
+    fn say_words(&mut self, response: ResponseId, text: Option<&str>) {
+        let language = self.language;
+        if let Some(text) = text.map(str::to_owned) {
+            self.say_event(ModelEvent::Clause { response, content: Content::Text { text, language } });
+        }
+    }
+
+    fn say_event(&mut self, event: ModelEvent) {
+        if matches!(event, ModelEvent::Complete { .. }) {
+            self.giving = None;
+        }
+        self.say(Output::Event(event));
+    }
+
+    fn say(&mut self, output: Output) {
+        self.actions.push(Action::Say(output));
+    }
+
+    fn to_first(&mut self, command: Command) {
+        self.actions.push(Action::First(command));
+    }
+
+    fn to_second(&mut self, command: Command) {
+        self.actions.push(Action::Second(command));
+    }
+
+    fn both(&mut self, command: Command) {
+        self.to_first(command.clone());
+        self.to_second(command);
+    }
+}
+
+/// The response that something belongs to, where it belongs to one.
+fn response_of(output: &Output) -> Option<ResponseId> {
+    match output {
+        Output::Event(event) => event.response(),
+        Output::Words { response, .. } | Output::Audio { response, .. } | Output::TakenOver { response, .. } => Some(*response),
+        Output::Availability(_) | Output::TakesMessage(_) => None,
+    }
+}
+
+/// What the names of the second model's calls begin with.
+const CALLS_OF_SECOND: &str = "standby_";

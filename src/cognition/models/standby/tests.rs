@@ -1,0 +1,314 @@
+//! Which of the two gives a response, step by step.
+
+use recado_core::conversation::effect::{Cause, ToolStatus};
+use recado_core::conversation::input::{Content, ModelEvent, ToolCall};
+use recado_core::policy::{Language, Localised};
+use recado_core::{ResponseId, Time, TurnId};
+use serde_json::json;
+
+use super::takeover::{Action, Input, Takeover};
+use super::{Bounds, Words};
+use crate::cognition::models::port::{Availability, Capabilities, Command, Output, OutputKind};
+use crate::config::Tool;
+
+const A: ResponseId = ResponseId(1);
+const B: ResponseId = ResponseId(2);
+
+fn turn(number: u128) -> Cause {
+    Cause::Turn { turn: TurnId(number) }
+}
+
+fn can(silence_after_ms: Option<u64>) -> Capabilities {
+    Capabilities { output: OutputKind::Text, hears_audio: true, owns_turns: false, cancel: true, truncate: true, silence_after_ms }
+}
+
+fn away() -> Availability {
+    Availability::Away { reason: "it is gone".to_owned() }
+}
+
+/// The machine, and what time it is.
+struct Stage {
+    takeover: Takeover,
+    now: Time,
+}
+
+/// What was done, in short: `1` and `2` for what the two are told, and what is said.
+fn short(actions: &[Action]) -> Vec<String> {
+    let told = |command: &Command| match command {
+        Command::Respond { cause, .. } => format!("respond {}", kind(cause)),
+        Command::CancelResponse { .. } => "cancel".to_owned(),
+        Command::AnsweredElsewhere => "answered elsewhere".to_owned(),
+        Command::Reconnect => "reconnect".to_owned(),
+        Command::ToolOutput { call_id, .. } => format!("output {call_id}"),
+        other => format!("{other:?}"),
+    };
+    let said = |output: &Output| match output {
+        Output::Event(ModelEvent::Clause { content, .. }) => format!("says {}", content.text()),
+        Output::Event(ModelEvent::ToolCall { call, .. }) => format!("calls {}", call.call_id),
+        Output::Event(ModelEvent::Complete { .. }) => "complete".to_owned(),
+        Output::Event(ModelEvent::Failed { .. }) => "failed".to_owned(),
+        Output::Words { text, .. } => format!("words {text}"),
+        Output::TakenOver { .. } => "taken over".to_owned(),
+        Output::Availability(_) => "availability".to_owned(),
+        other => format!("{other:?}"),
+    };
+    let all = actions.iter().map(|action| match action {
+        Action::First(command) => format!("1 {}", told(command)),
+        Action::Second(command) => format!("2 {}", told(command)),
+        Action::Say(output) => said(output),
+    });
+    all.filter(|action| action != "availability").collect()
+}
+
+fn kind(cause: &Cause) -> &'static str {
+    match cause {
+        Cause::Greeting => "greeting",
+        Cause::Turn { .. } => "turn",
+        Cause::Digit { .. } => "digit",
+        Cause::Digits { .. } => "digits",
+        Cause::Silence { .. } => "silence",
+        Cause::OwnAccord => "own accord",
+    }
+}
+
+fn words(response: ResponseId, text: &str) -> Output {
+    Output::Words { response, text: text.to_owned() }
+}
+
+fn clause(response: ResponseId, text: &str) -> Output {
+    Output::Event(ModelEvent::Clause { response, content: Content::Text { text: text.to_owned(), language: Language::En } })
+}
+
+fn complete(response: ResponseId) -> Output {
+    Output::Event(ModelEvent::Complete { response })
+}
+
+fn failed(response: ResponseId) -> Output {
+    Output::Event(ModelEvent::Failed { response, reason: "for a reason".to_owned() })
+}
+
+fn call(response: ResponseId, call_id: &str) -> Output {
+    let call = ToolCall { call_id: call_id.to_owned(), tool: "order".to_owned(), arguments: json!({}), confirmed: false };
+    Output::Event(ModelEvent::ToolCall { response, call })
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::waiting_for_silence(None, None)
+    }
+
+    fn waiting_for_silence(first: Option<u64>, second: Option<u64>) -> Self {
+        let text = |text: &str| Localised { en: Some(text.to_owned()), es: None };
+        let words = Words { away: text("AWAY"), lost: text("LOST") };
+        let bounds = Bounds { connecting_ms: 1_500, silent_ms: 4_000 };
+        Self { takeover: Takeover::new(bounds, words, Language::En, can(first), can(second)), now: Time(0) }
+    }
+
+    /// One whose first model can be asked.
+    fn ready() -> Self {
+        let mut stage = Self::new();
+        stage.stands(Availability::Ready);
+        stage
+    }
+
+    fn give(&mut self, input: Input) -> Vec<String> {
+        short(&self.takeover.handle(self.now, input))
+    }
+
+    fn stands(&mut self, availability: Availability) -> Vec<String> {
+        self.first(Output::Availability(availability))
+    }
+
+    fn respond(&mut self, response: ResponseId, cause: Cause) -> Vec<String> {
+        self.give(Input::Told(Command::Respond { response, cause }))
+    }
+
+    fn first(&mut self, output: Output) -> Vec<String> {
+        self.give(Input::First(output))
+    }
+
+    fn second(&mut self, output: Output) -> Vec<String> {
+        self.give(Input::Second(output))
+    }
+
+    /// Time goes on to the deadline, which must be this.
+    fn wake_at(&mut self, at: u64) -> Vec<String> {
+        assert_eq!(self.takeover.deadline(), Some(Time(at)));
+        self.now = Time(at - 1);
+        assert_eq!(self.give(Input::Wake), [""; 0], "it is not woken early");
+        self.now = Time(at);
+        self.give(Input::Wake)
+    }
+}
+
+#[test]
+fn the_first_answers_while_it_can() {
+    let mut stage = Stage::ready();
+    assert_eq!(stage.respond(A, Cause::Greeting), ["1 respond greeting"]);
+    assert_eq!(stage.first(words(A, "Hello.")), ["words Hello."]);
+    assert_eq!(stage.first(complete(A)), ["complete"]);
+    assert_eq!(stage.takeover.deadline(), None);
+    assert_eq!(stage.respond(B, turn(1)), ["1 respond turn"]);
+    assert_eq!(stage.give(Input::Told(Command::CancelResponse { response: B })), ["1 cancel", "2 cancel"]);
+    assert_eq!(stage.first(words(B, "Late.")), [""; 0]);
+}
+
+#[test]
+fn one_that_is_known_to_be_away_is_not_waited_for_and_the_caller_is_told_once() {
+    let mut stage = Stage::new();
+    stage.stands(away());
+    assert_eq!(stage.respond(A, Cause::Greeting), ["taken over", "says AWAY", "2 respond greeting"]);
+    assert_eq!(stage.second(clause(A, "Speak.")), ["says Speak."]);
+    assert_eq!(stage.second(complete(A)), ["complete"]);
+    assert_eq!(stage.respond(B, turn(1)), ["taken over", "1 answered elsewhere", "2 respond turn"]);
+}
+
+#[test]
+fn one_that_is_being_connected_to_is_waited_for_and_what_it_says_late_leaves_no_trace() {
+    let mut stage = Stage::new();
+    stage.now = Time(100);
+    assert_eq!(stage.respond(A, Cause::Greeting), ["1 respond greeting"]);
+    assert_eq!(stage.wake_at(1_600), ["1 cancel", "taken over", "says AWAY", "2 respond greeting"]);
+    stage.stands(Availability::Ready);
+    assert_eq!(stage.first(words(A, "Hello.")), [""; 0]);
+    assert_eq!(stage.first(complete(A)), [""; 0]);
+    assert_eq!(stage.second(clause(A, "Speak.")), ["says Speak."]);
+    assert_eq!(stage.second(complete(A)), ["complete"]);
+    assert_eq!(stage.respond(B, turn(1)), ["1 respond turn"], "it is taken up again at a turn's end");
+}
+
+#[test]
+fn one_that_turns_out_to_be_away_is_not_waited_for_any_longer() {
+    let mut stage = Stage::new();
+    stage.respond(A, turn(1));
+    assert_eq!(stage.stands(away()), ["1 cancel", "taken over", "says AWAY", "1 answered elsewhere", "2 respond turn"]);
+    let mut stage = Stage::new();
+    stage.respond(A, Cause::Greeting);
+    assert_eq!(stage.give(Input::FirstEnded), ["1 cancel", "taken over", "says AWAY", "2 respond greeting"]);
+}
+
+#[test]
+fn one_that_is_connected_and_says_nothing_gets_another_connection_and_its_response_is_given_in_its_place() {
+    let mut stage = Stage::new();
+    stage.respond(A, turn(1));
+    stage.now = Time(1_000);
+    stage.stands(Availability::Ready);
+    let gives_up = ["1 reconnect", "1 cancel", "taken over", "says AWAY", "1 answered elsewhere", "2 respond turn"];
+    assert_eq!(stage.wake_at(4_000), gives_up);
+    // A connection that is lost late leaves no time to wait for another one.
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    stage.now = Time(2_000);
+    assert_eq!(stage.stands(Availability::Connecting)[..2], ["1 cancel", "taken over"]);
+}
+
+#[test]
+fn a_response_that_the_service_can_not_give_is_given_in_its_place_unless_it_has_begun() {
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    assert_eq!(stage.first(failed(A)), ["1 cancel", "taken over", "says AWAY", "1 answered elsewhere", "2 respond turn"]);
+    stage.second(complete(A));
+    stage.respond(B, turn(2));
+    stage.first(words(B, "I think"));
+    assert_eq!(stage.first(failed(B)), ["failed"], "the service is there, and has cut itself off");
+}
+
+#[test]
+fn one_that_is_lost_while_it_speaks_is_said_to_be_and_what_it_has_said_is_not_said_again() {
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    stage.first(words(A, "I think"));
+    stage.first(Output::Audio { response: A, bytes: vec![1] });
+    assert_eq!(stage.stands(Availability::Connecting), [""; 0]);
+    let lost = ["1 cancel", "taken over", "says LOST", "1 answered elsewhere", "2 respond turn"];
+    assert_eq!(stage.first(failed(A)), lost);
+    assert_eq!(stage.second(clause(A, "Speak.")), ["says Speak."]);
+    assert_eq!(stage.second(complete(A)), ["complete"]);
+    assert_eq!(stage.first(failed(A)), [""; 0]);
+    stage.stands(away());
+    assert_eq!(stage.respond(B, turn(2)), ["taken over", "1 answered elsewhere", "2 respond turn"], "the caller knows");
+    // One that falls silent is lost too.
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    stage.now = Time(3_000);
+    stage.first(words(A, "I think"));
+    assert_eq!(stage.wake_at(7_000)[..4], ["1 reconnect", "1 cancel", "taken over", "says LOST"]);
+}
+
+#[test]
+fn a_tool_that_was_called_before_the_loss_stays_called_and_none_is_called_in_its_place() {
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    assert_eq!(stage.first(call(A, "call_1")), ["calls call_1"]);
+    stage.stands(Availability::Connecting);
+    assert_eq!(stage.first(failed(A)), ["1 cancel", "taken over", "says LOST", "complete"]);
+    assert_eq!(stage.takeover.deadline(), None);
+    let output =
+        |call_id: &str| Input::Told(Command::ToolOutput { call_id: call_id.to_owned(), operation: None, status: ToolStatus::Running });
+    assert_eq!(stage.give(output("call_1")), ["1 output call_1"]);
+    // The two may have calls of the same name.
+    stage.stands(away());
+    stage.respond(B, turn(2));
+    assert_eq!(stage.second(call(B, "call_1")), ["calls standby_call_1"]);
+    assert_eq!(stage.give(output("standby_call_1")), ["2 output call_1"]);
+}
+
+#[test]
+fn keys_go_to_whoever_has_asked_for_them_and_to_the_one_that_is_there() {
+    let keys = |turn| Cause::Digits { turn: TurnId(turn), digits: "12".to_owned(), complete: true };
+    let wants = |response| Output::Event(ModelEvent::CollectDigits { response, digits_max: 2, end: None, wait_ms: 5_000 });
+    let mut stage = Stage::new();
+    stage.stands(away());
+    stage.respond(A, turn(1));
+    stage.second(wants(A));
+    stage.second(complete(A));
+    stage.stands(Availability::Ready);
+    assert_eq!(stage.respond(B, keys(2)), ["2 respond digits"]);
+    stage.second(complete(B));
+    assert_eq!(stage.respond(A, keys(3)), ["1 respond digits"], "these are nobody's");
+    stage.first(wants(A));
+    stage.first(complete(A));
+    stage.stands(away());
+    assert_eq!(stage.respond(B, keys(4)), ["taken over", "2 respond turn"], "it does not know what they are for");
+}
+
+#[test]
+fn a_message_is_taken_to_its_end_though_the_service_is_back() {
+    let mut stage = Stage::new();
+    stage.stands(away());
+    stage.respond(A, Cause::Greeting);
+    stage.second(Output::TakesMessage(true));
+    stage.second(complete(A));
+    stage.stands(Availability::Ready);
+    assert!(stage.takeover.takes_message());
+    assert_eq!(stage.respond(B, turn(1)), ["1 answered elsewhere", "2 respond turn"]);
+    stage.second(Output::TakesMessage(false));
+    assert_eq!(stage.second(clause(B, "Kept.")), ["says Kept."]);
+    stage.second(complete(B));
+    assert_eq!(stage.respond(A, turn(2)), ["1 respond turn"]);
+}
+
+#[test]
+fn a_silence_is_for_the_one_that_leads_where_it_wants_to_be_asked() {
+    let silence = || Cause::Silence { quiet_ms: 5_000 };
+    let mut stage = Stage::waiting_for_silence(None, Some(5_000));
+    stage.stands(Availability::Ready);
+    assert_eq!(stage.respond(A, silence()), ["complete"]);
+    stage.stands(away());
+    assert_eq!(stage.respond(B, silence())[2..], ["2 respond silence"]);
+    let mut stage = Stage::waiting_for_silence(Some(5_000), None);
+    assert_eq!(stage.respond(A, silence()), ["1 respond silence"]);
+}
+
+#[test]
+fn what_concerns_no_response_reaches_both() {
+    let mut stage = Stage::ready();
+    let told = Command::Told { delivery: recado_core::DeliveryId(1), text: "It is done.".to_owned() };
+    assert_eq!(stage.takeover.handle(Time(0), Input::Told(told.clone())), [Action::First(told.clone()), Action::Second(told)]);
+}
+
+#[test]
+fn the_boxs_own_dialogue_can_be_held_and_takes_a_message() {
+    let schemas = crate::cognition::tools::Schemas::compile(&Vec::<Tool>::new()).unwrap();
+    assert!(crate::cognition::models::Dialogue::parse(super::DIALOGUE, &schemas).unwrap().takes_messages());
+}

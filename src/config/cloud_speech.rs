@@ -1,0 +1,158 @@
+//! `[cloud.speech]`: a speech service in a network.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use recado_core::policy::Language;
+use reqwest::Url;
+use serde::Deserialize;
+
+use super::check::Checker;
+use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::speech::Voices;
+use super::tree::Path;
+
+/// A service that speaks as OpenAI's `/audio/speech` does: OpenAI's, Azure's, or one of your own.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudSpeech {
+    /// Its base, `/audio/speech` left out: `https://` or `http://`.
+    pub url: String,
+    /// The model, by the service's name for it.
+    pub model: String,
+    /// The voice of each language, by the service's name for it.
+    #[serde(default)]
+    pub voices: Voices,
+    /// A file that holds the key; never logged. None where the service asks for none.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// How the key is sent.
+    #[serde(default)]
+    pub key_header: KeyHeader,
+    /// Further headers of each request.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// A file with further certificate authorities (PEM) to trust for this URL.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// What it is asked to send.
+    #[serde(default)]
+    pub response_format: ResponseFormat,
+    /// How fast it speaks; the service's own pace where none is given.
+    #[serde(default)]
+    pub speed: Option<f64>,
+    /// How it is to speak, for models that take that.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// How long nothing may come of a clause, or no more of it, the connection included (ms).
+    #[serde(default = "first_audio_timeout_ms")]
+    pub first_audio_timeout_ms: u64,
+    /// How long a whole clause may take (ms).
+    #[serde(default = "timeout_ms")]
+    pub timeout_ms: u64,
+}
+
+/// What a speech service is asked to send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ResponseFormat {
+    /// 16-bit little-endian samples at 24 kHz, without a header.
+    #[default]
+    Pcm,
+    /// A WAV file, which says its rate.
+    Wav,
+}
+
+impl CloudSpeech {
+    pub(super) fn check(&self, checker: &mut Checker<'_>, language: Language) {
+        let place = Path::of("cloud.speech");
+        let endpoint = Endpoint {
+            url: &self.url,
+            model: &self.model,
+            key_file: self.key_file.as_ref(),
+            headers: &self.headers,
+            ca_file: self.ca_file.as_ref(),
+        };
+        endpoint.check(checker, &place, &KIND);
+        let voices = place.join("voices");
+        for (code, spoken, voice) in [("es", Language::Es, &self.voices.es), ("en", Language::En, &self.voices.en)] {
+            match voice {
+                Some(voice) => check_name(checker, &voices, code, voice),
+                None if spoken == language => {
+                    let what = format!("there is no voice for the box's language, {code:?}");
+                    checker.error(&voices, what, format!("voices.{code} = \"coral\", by the service's own name"));
+                }
+                None => {}
+            }
+        }
+        if self.speed.is_some_and(|speed| !(SPEED_LEAST..=SPEED_MOST).contains(&speed)) {
+            checker.error(&place.join("speed"), format!("a speed is {SPEED_LEAST} to {SPEED_MOST}"), "speed = 1.0");
+        }
+        if self.instructions.as_ref().is_some_and(|text| text.len() > INSTRUCTIONS_BYTES_MAX) {
+            let what = format!("it is longer than {INSTRUCTIONS_BYTES_MAX} bytes");
+            checker.error(&place.join("instructions"), what, "a shorter text: it is sent, and charged for, with every clause");
+        }
+        checker.within_and_fit(
+            &place.join("first_audio_timeout_ms"),
+            self.first_audio_timeout_ms,
+            FIRST_AUDIO_TIMEOUT_MS_LEAST..=FIRST_AUDIO_TIMEOUT_MS_MOST,
+            self.timeout_ms,
+        );
+        checker.within(&place.join("timeout_ms"), self.timeout_ms, FIRST_AUDIO_TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        if self.first_audio_timeout_ms > self.timeout_ms && self.first_audio_timeout_ms <= FIRST_AUDIO_TIMEOUT_MS_MOST {
+            let what = format!("the whole clause may take no longer than timeout_ms = {}", self.timeout_ms);
+            let fits = self.timeout_ms.clamp(FIRST_AUDIO_TIMEOUT_MS_LEAST, FIRST_AUDIO_TIMEOUT_MS_MOST);
+            checker.error(&place.join("first_audio_timeout_ms"), what, format!("first_audio_timeout_ms = {fits}"));
+        }
+    }
+
+    /// Where a clause is asked for; none where the URL is none.
+    pub fn address(&self) -> Option<Url> {
+        let mut url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+        if !url.path().trim_end_matches('/').ends_with(PATH) {
+            let whole = format!("{}{PATH}", url.path().trim_end_matches('/'));
+            url.set_path(&whole);
+        }
+        Some(url)
+    }
+}
+
+fn first_audio_timeout_ms() -> u64 {
+    2_000
+}
+
+fn timeout_ms() -> u64 {
+    5_000
+}
+
+/// A speech service.
+const KIND: Kind =
+    Kind { reached_by: ReachedBy::Http, url: "https://api.openai.com/v1", key_file: "speech-key", carries: "what callers are told" };
+/// What services of this kind are asked at.
+const PATH: &str = "/audio/speech";
+/// OpenAI's limits.
+const SPEED_LEAST: f64 = 0.25;
+const SPEED_MOST: f64 = 4.0;
+/// As much as a clause: more would be charged for than is said.
+const INSTRUCTIONS_BYTES_MAX: usize = 4 * 1024;
+/// Below, no connection over a mobile network comes to be.
+const FIRST_AUDIO_TIMEOUT_MS_LEAST: u64 = 250;
+/// A caller who hears nothing for longer has been forgotten.
+const FIRST_AUDIO_TIMEOUT_MS_MOST: u64 = 10_000;
+const TIMEOUT_MS_MOST: u64 = 30_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clause_is_asked_for_below_the_base_and_a_query_stays() {
+        let service: CloudSpeech = toml::from_str("url = 'https://a.example/v1'\nmodel = 'm'").unwrap();
+        let at = |url: &str| CloudSpeech { url: url.into(), ..service.clone() }.address().map(String::from);
+        assert_eq!(at("https://a.example/v1").as_deref(), Some("https://a.example/v1/audio/speech"));
+        assert_eq!(at("http://127.0.0.1:8000").as_deref(), Some("http://127.0.0.1:8000/audio/speech"));
+        assert_eq!(at("https://a.example/v1/?api-version=2").as_deref(), Some("https://a.example/v1/audio/speech?api-version=2"));
+        assert_eq!(at("https://a.example/v1/audio/speech").as_deref(), Some("https://a.example/v1/audio/speech"));
+        assert_eq!(at("wss://a.example/v1"), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! A speech service in a network as a speech engine: OpenAI's `POST /audio/speech`, as many servers speak it.
+//!
+//! Each clause is a request. Its audio is read as it comes, within bounds of time and size, and given on as a whole: whoever says it must know its length
+//! and its words beforehand. Nothing is tried twice here: what a service does not speak in time, another engine does.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use recado_core::policy::Language;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Client, Response, Url};
+use serde::Serialize;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout_at};
+
+use super::error::SpeechError;
+use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance};
+use super::process::SECONDS_MAX;
+use super::text::{has_words, sayable};
+use super::wav;
+use crate::config::endpoint::request_headers;
+use crate::config::{CloudSpeech, ResponseFormat, Secret, SecretError, Voices};
+use crate::outward::{ClientFault, SystemAuthorities, bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
+
+/// The service of `[cloud.speech]`.
+#[derive(Debug)]
+pub struct SpeechService {
+    client: Client,
+    url: Url,
+    headers: HeaderMap,
+    key: Option<Secret>,
+    model: String,
+    voices: Voices,
+    format: ResponseFormat,
+    speed: Option<f64>,
+    instructions: Option<String>,
+    first_audio_timeout: Duration,
+    timeout: Duration,
+    asking: Semaphore,
+}
+
+/// Why a speech service can't be used as it is configured.
+#[derive(Debug, thiserror::Error)]
+pub enum SpeechServiceError {
+    /// The address can't be used: correct `cloud.speech.url`.
+    #[error("cloud.speech.url is not an http:// or https:// URL")]
+    Url,
+    /// A header can't be sent: correct or remove it.
+    #[error("cloud.speech.headers: {header} can't be sent: {reason}")]
+    Header {
+        /// The header's name. Its value may be a secret and is not repeated.
+        header: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The key can't be had: correct `cloud.speech.key_file`.
+    #[error("cloud.speech.key_file: {0}")]
+    Key(#[from] SecretError),
+    /// The file with certificate authorities can't be used: correct it, or its path.
+    #[error("cloud.speech.ca_file: {} {reason}", path.display())]
+    AuthoritiesFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// There is nobody to trust: install the authorities, or name a file of them.
+    #[error(
+        "this box has no certificate authorities to check `https` with{0}: install the package `ca-certificates`, or set cloud.speech.ca_file"
+    )]
+    NoAuthorities(String),
+    /// No client can be made.
+    #[error("no HTTP client can be made: {0}")]
+    Client(String),
+}
+
+/// What the service is asked: OpenAI's `SpeechCreateParams`.
+#[derive(Debug, Serialize)]
+struct Request<'a> {
+    model: &'a str,
+    input: &'a str,
+    voice: &'a str,
+    response_format: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    speed: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instructions: Option<&'a str>,
+}
+
+impl SpeechService {
+    /// The service that is configured. Reads its key, and the authorities that are trusted; nothing is connected to.
+    ///
+    /// # Errors
+    /// What of the configuration can't be used.
+    pub fn new(service: &CloudSpeech) -> Result<Self, SpeechServiceError> {
+        let url = service.address().ok_or(SpeechServiceError::Url)?;
+        let key = service.key_file.as_deref().map(Secret::read).transpose()?;
+        let headers = request_headers(&service.headers, service.key_header, key.as_ref())
+            .map_err(|(header, reason)| SpeechServiceError::Header { header, reason })?;
+        let tls = match url.scheme() {
+            "https" => SystemAuthorities::load().tls(service.ca_file.as_deref())?,
+            _ => crate::outward::tls(rustls::RootCertStore::empty()).map_err(SpeechServiceError::Client)?,
+        };
+        let client = Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .referer(false)
+            // A connection that stands saves the next clause two or three ways to the service and back.
+            .pool_idle_timeout(IDLE_CONNECTION_KEPT)
+            .pool_max_idle_per_host(REQUESTS_MAX)
+            .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map_err(|error| SpeechServiceError::Client(error.to_string()))?;
+        Ok(Self {
+            client,
+            url,
+            headers,
+            key,
+            model: service.model.clone(),
+            voices: service.voices.clone(),
+            format: service.response_format,
+            speed: service.speed,
+            instructions: service.instructions.clone(),
+            first_audio_timeout: Duration::from_millis(service.first_audio_timeout_ms),
+            timeout: Duration::from_millis(service.timeout_ms),
+            asking: Semaphore::new(REQUESTS_MAX),
+        })
+    }
+
+    async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let text = sayable(utterance)?;
+        // What of signs alone is made is the service's guess.
+        if !has_words(&text) {
+            return Err(SpeechError::NothingToSay);
+        }
+        let body = self.request(&text, utterance.language)?;
+        let began = Instant::now();
+        let deadline = began + self.timeout;
+        let first = deadline.min(began + self.first_audio_timeout);
+        let response = timeout_at(first, async {
+            // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
+            let place = self.asking.acquire().await.ok();
+            let sent = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send().await;
+            sent.map(|response| (response, place))
+        });
+        let (response, _place) = match response.await {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(error)) => return Err(self.unreachable(&error)),
+            Err(_) => return Err(SpeechError::TimedOut(self.first_audio_timeout)),
+        };
+        if !response.status().is_success() {
+            return Err(self.refused(response).await);
+        }
+        let rate_hz = rate_of_samples(response.headers())?;
+        let audio = self.read(response, first, deadline).await?;
+        let samples = match (self.format, audio.starts_with(RIFF)) {
+            (ResponseFormat::Pcm, false) => wav::read_raw(&audio[..], rate_hz),
+            // A server that knows no format but this sends it whatever it is asked for.
+            (ResponseFormat::Pcm, true) | (ResponseFormat::Wav, _) => wav::read(&audio[..]),
+        };
+        let samples = samples.map_err(|fault| SpeechError::ServiceAudio(fault.to_string()))?;
+        SpeechAudio::of_words(Arc::clone(&utterance.text), samples)
+    }
+
+    /// What is asked for `text`.
+    fn request(&self, text: &str, language: Language) -> Result<Vec<u8>, SpeechError> {
+        let missing = SpeechError::NoVoiceFor { engine: "http", language, setting: "cloud.speech.voices" };
+        let request = Request {
+            model: &self.model,
+            input: text,
+            voice: self.voices.of(language).ok_or(missing)?,
+            response_format: match self.format {
+                ResponseFormat::Pcm => "pcm",
+                ResponseFormat::Wav => "wav",
+            },
+            speed: self.speed,
+            instructions: self.instructions.as_deref(),
+        };
+        serde_json::to_vec(&request).map_err(|error| SpeechError::ServiceAudio(error.to_string()))
+    }
+
+    /// Reads the audio, the first of it until `first`; no pause may be longer than that, and all of it must be there at `deadline`.
+    async fn read(&self, mut response: Response, first: Instant, deadline: Instant) -> Result<Vec<u8>, SpeechError> {
+        let too_long = SpeechError::AudioTooLong { seconds_max: SECONDS_MAX };
+        if response.content_length().is_some_and(|bytes| bytes > AUDIO_BYTES_MAX as u64) {
+            return Err(too_long);
+        }
+        let (mut audio, mut until) = (Vec::new(), first);
+        loop {
+            let chunk: Option<Bytes> = match timeout_at(until, response.chunk()).await {
+                Ok(Ok(chunk)) => chunk,
+                Ok(Err(error)) => return Err(self.unreachable(&error)),
+                Err(_) if until == deadline => return Err(SpeechError::TimedOut(self.timeout)),
+                Err(_) => return Err(SpeechError::TimedOut(self.first_audio_timeout)),
+            };
+            let Some(chunk) = chunk else { break };
+            if audio.len() + chunk.len() > AUDIO_BYTES_MAX {
+                return Err(too_long);
+            }
+            audio.extend_from_slice(&chunk);
+            until = deadline.min(Instant::now() + self.first_audio_timeout);
+        }
+        if audio.is_empty() { Err(SpeechError::ServiceAudio("it is empty".to_owned())) } else { Ok(audio) }
+    }
+
+    async fn refused(&self, mut response: Response) -> SpeechError {
+        let status = status_words(response.status());
+        let retry_after = retry_after_ms(response.headers(), SystemTime::now()).map(Duration::from_millis);
+        let mut body = Vec::new();
+        let until = Instant::now() + REASON_WITHIN;
+        while let Ok(Ok(Some(chunk))) = timeout_at(until, response.chunk()).await {
+            body.extend_from_slice(&chunk);
+            if body.len() > REASON_BYTES_MAX {
+                break;
+            }
+        }
+        let reason = reason_given(&body).map(|reason| self.without_key(&reason));
+        SpeechError::ServiceRefused { status, detail: reason.map(|reason| format!(": {reason}")).unwrap_or_default(), retry_after }
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> SpeechError {
+        SpeechError::ServiceUnreachable(self.without_key(&transport_fault(error, "the speech service", &self.url)))
+    }
+
+    /// What a service says, for people: without the key, should it repeat it.
+    fn without_key(&self, text: &str) -> String {
+        match &self.key {
+            Some(key) => text.replace(key.expose(), "***"),
+            None => text.to_owned(),
+        }
+    }
+}
+
+impl Synthesiser for SpeechService {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(self.speak(utterance))
+    }
+}
+
+impl From<ClientFault> for SpeechServiceError {
+    fn from(fault: ClientFault) -> Self {
+        match fault {
+            ClientFault::File { path, reason } => Self::AuthoritiesFile { path, reason },
+            ClientFault::NoAuthorities { detail } => Self::NoAuthorities(detail),
+            ClientFault::Client(reason) => Self::Client(reason),
+        }
+    }
+}
+
+/// The rate of samples without a header, as far as the answer says one; an error where it says that it holds something else.
+fn rate_of_samples(headers: &HeaderMap) -> Result<u32, SpeechError> {
+    let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(RATE_HZ) };
+    let said = said.to_str().unwrap_or_default().to_lowercase();
+    let mut parts = said.split(';').map(str::trim);
+    let essence = parts.next().unwrap_or_default();
+    let samples = essence.strip_prefix("audio/").is_some_and(|kind| !COMPRESSED.contains(&kind));
+    if !samples && essence != "application/octet-stream" && essence != "binary/octet-stream" {
+        return Err(SpeechError::ServiceAudio(format!("it is {}", bounded_text(essence))));
+    }
+    let rate = parts.find_map(|part| part.strip_prefix("rate=")?.parse().ok());
+    Ok(rate.unwrap_or(RATE_HZ))
+}
+
+const JSON: &str = "application/json";
+/// How a WAV file begins.
+const RIFF: &[u8] = b"RIFF";
+/// The rate of OpenAI's samples without a header.
+const RATE_HZ: u32 = 24_000;
+/// What is never samples.
+const COMPRESSED: [&str; 10] = ["mpeg", "mp3", "mp4", "aac", "ogg", "opus", "flac", "x-flac", "webm", "mpeg3"];
+/// As many clauses as a reply has, over all calls; services count what is asked at a time.
+const REQUESTS_MAX: usize = 4;
+/// As much as a playback holds, at 48 kHz and 16 bits.
+const AUDIO_BYTES_MAX: usize = SECONDS_MAX as usize * 48_000 * 2;
+/// A refusal that takes longer is none that is waited for.
+const REASON_WITHIN: Duration = Duration::from_millis(300);
+/// A reason is a sentence.
+const REASON_BYTES_MAX: usize = 8 * 1_024;
+/// Services keep an idle connection for a minute and more; one that they have closed is noticed, and another one made.
+const IDLE_CONNECTION_KEPT: Duration = Duration::from_secs(50);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_be_something_else_is_no_audio_and_a_rate_that_is_said_counts() {
+        let said = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(CONTENT_TYPE, reqwest::header::HeaderValue::from_static(text))]);
+            rate_of_samples(&headers).ok()
+        };
+        assert_eq!(rate_of_samples(&HeaderMap::new()).ok(), Some(24_000));
+        for (text, rate) in [
+            ("audio/pcm", Some(24_000)),
+            ("audio/pcm; rate=16000", Some(16_000)),
+            ("Audio/WAV", Some(24_000)),
+            ("application/octet-stream", Some(24_000)),
+            ("application/json", None),
+            ("text/html; charset=utf-8", None),
+            ("audio/mpeg", None),
+            ("audio/ogg; codecs=opus", None),
+        ] {
+            assert_eq!(said(text), rate, "{text}");
+        }
+    }
+}
