@@ -1,6 +1,7 @@
 //! Calls that a Live service leads: the real binary, a telephone over real SIP and RTP, and the service that this test plays; and its sessions
 //! without a call around them.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base64::Engine;
@@ -61,7 +62,12 @@ async fn is_led(format: &str, sends_silence: bool) -> Tap {
     }
     let settings = &of(&sent, "session.start").next().expect("settings")["session"];
     assert!(settings["instructions"].as_str().is_some_and(|text| text.starts_with("You answer the telephone. ")), "{settings}");
-    assert_eq!(of(&sent, "session.start").count(), 1);
+    // Before the call, the box has looked whether there is a service.
+    let tap = service.seen.tap();
+    let lines = tap.iter().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let heard_on: BTreeSet<u64> =
+        lines.filter(|line| line["event"]["type"] == "session.input_audio.append").map(|line| line["conn"].as_u64().unwrap()).collect();
+    assert_eq!(heard_on.len(), 1, "one session for the whole call");
     boxed.log.seen("what the session took", |line| line["seconds"].as_f64().is_some_and(|seconds| seconds > 0.0)).await.unwrap();
     Tap::seen(&service.seen)
 }

@@ -1,4 +1,4 @@
-//! The clients of the Realtime and the Live protocol against services that keep to the protocol, and one that does everything else: over loopback, with a real
+//! The clients of the Realtime and the Live protocol against services that keep to it, and do everything else: over loopback, with a real
 //! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
 mod away;

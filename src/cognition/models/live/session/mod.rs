@@ -297,7 +297,12 @@ impl Session {
                 self.memory.caller_said(&delta);
                 self.transcript.caller(start_ms, delta);
             }
-            ServerEvent::DelegationCreated { delegation, offset_ms } => self.delegated(now, delegation.id, offset_ms),
+            ServerEvent::DelegationCreated { delegation, offset_ms } => {
+                // What another service does, by a setting that is not this box's, is none of its operations.
+                if delegation.target.as_deref().is_none_or(|target| target == "client") {
+                    self.delegated(now, delegation.id, offset_ms);
+                }
+            }
             ServerEvent::Appended { client_event_id } => {
                 client_event_id.and_then(|event_id| self.outbox.answered(&event_id));
             }

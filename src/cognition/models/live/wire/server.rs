@@ -106,6 +106,8 @@ pub struct DelegationFacts {
     /// Its name.
     #[serde(deserialize_with = "or_default")]
     pub id: String,
+    /// Who is to do it: `client`, where nothing else is said.
+    pub target: Option<String>,
 }
 
 /// What a session has taken, all in all.
