@@ -37,7 +37,7 @@ impl ModelSpeech {
     /// More speech of a response, and the pieces that are whole with that; where it pauses, with what there is.
     pub fn audio(&mut self, response: ResponseId, bytes: &[u8], codec: Codec) -> Vec<Piece> {
         let Some(pieces) = self.pieces(response, codec) else { return Vec::new() };
-        if bytes.is_empty() { pieces.end().into_iter().collect() } else { pieces.audio(bytes) }
+        if bytes.is_empty() { pieces.pause().into_iter().collect() } else { pieces.audio(bytes) }
     }
 
     /// Something else comes next: what there is of the response, as its last piece so far.

@@ -169,6 +169,21 @@ impl Pieces {
         }
     }
 
+    /// The model pauses: what there is, with all the words that there are. Should it go on, that goes on from this.
+    pub fn pause(&mut self) -> Option<Piece> {
+        // What the resampler still holds is shorter than anybody hears, and comes with what follows.
+        self.lags = false;
+        let octets = std::mem::take(&mut self.octets);
+        if octets.is_empty() {
+            return None;
+        }
+        self.owed = 0;
+        self.cut += octets.len();
+        self.sounded.add(&octets, self.codec());
+        let text = std::mem::take(&mut self.words);
+        Some(self.piece(&octets, text))
+    }
+
     /// The response is over, or something else is to be said next: what there is, with all the words that there are.
     pub fn end(&mut self) -> Option<Piece> {
         self.catch_up();
@@ -290,6 +305,29 @@ mod tests {
             }
         }
         assert_eq!(first_at, Some(2_400), "a third of a second");
+    }
+
+    #[test]
+    fn a_pause_in_what_comes_changes_no_sample_of_it() {
+        let linear: Vec<u8> = (0..24_000_i32).flat_map(|n| ((n * 37 % 8_000 - 4_000) as i16).to_le_bytes()).collect();
+        let cut = |pauses: bool| {
+            let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcmu).unwrap(), Pace::AsSpoken);
+            pieces.words(TEXT);
+            let mut cut = Vec::new();
+            for chunk in linear.chunks(1_700) {
+                cut.extend(pieces.audio(chunk));
+                if pauses {
+                    cut.extend(pieces.pause());
+                }
+            }
+            cut.extend(pieces.pause());
+            (cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), cut)
+        };
+        let (whole, pieces) = cut(true);
+        let (without, _) = cut(false);
+        assert_eq!(whole, without);
+        assert_eq!(texts(&pieces).concat(), TEXT);
+        assert!(pieces[1..].iter().all(|piece| piece.audio.continues));
     }
 
     #[test]
