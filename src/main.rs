@@ -43,6 +43,9 @@ enum Command {
         /// Mend what can be mended. The box must not run: a running one mends itself.
         #[arg(long)]
         mend: bool,
+        /// Ask the speech engine, and the one that stands in for it, for a word each: a service may charge for it.
+        #[arg(long)]
+        speech: bool,
         /// As one JSON object.
         #[arg(long)]
         json: bool,
@@ -137,7 +140,7 @@ fn main() -> ExitCode {
             Ok((config, _)) => ended(app::pending(&config, json).map(|text| print(&text))),
             Err(problems) => ended::<()>(Err(problems)),
         },
-        Command::Doctor { configured, mend, json } => doctor(configured, mend, json),
+        Command::Doctor { configured, mend, speech, json } => doctor(configured, mend, speech, json),
         Command::Messages { configured, path, delete } => {
             let asked = match (path, delete) {
                 (_, Some(id)) => MessagesAsked::Delete(id),
@@ -189,12 +192,12 @@ fn run(configured: Configured) -> ExitCode {
     ended(app::run(&config, &file))
 }
 
-fn doctor(configured: Configured, mend: bool, json: bool) -> ExitCode {
+fn doctor(configured: Configured, mend: bool, speech: bool, json: bool) -> ExitCode {
     let config = match Config::load(&sources(configured), Depth::Settings) {
         Ok((config, _)) => config,
         Err(problems) => return ended::<()>(Err(problems)),
     };
-    let diagnosis = app::doctor(&config, mend);
+    let diagnosis = app::doctor(&config, mend, speech);
     let text = if json { serde_json::to_string_pretty(&diagnosis).map(|text| text + "\n") } else { Ok(diagnosis.text()) };
     match text {
         Ok(text) => print(&text),

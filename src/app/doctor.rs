@@ -1,4 +1,4 @@
-//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it; and whether the speech engine answers.
+//! `recado doctor`: how the store is, in words; what is wrong with it, and what mends it; where it is wanted, whether the speech engine answers.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::UNDER_SYSTEMD;
 use super::clock::{random, wall};
 use super::engines::{self, Answer};
-use super::running::problems_of_the_store;
+use super::running::{self, is_of_the_store};
 use super::upkeep::{foreign_text, lost_text, unreadable_rows};
 use crate::config::Config;
 use crate::coordination::{
@@ -22,7 +22,8 @@ pub struct Diagnosis {
     /// What was found.
     #[serde(flatten)]
     pub examination: Examination,
-    /// Whether the speech engines answer.
+    /// Whether the speech engines answer, where they were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub speech: Vec<Answer>,
     /// Whether the clock is synchronised: ages are judged only then.
     pub clock_synchronised: bool,
@@ -34,8 +35,9 @@ pub struct Diagnosis {
     pub remarks: Vec<String>,
 }
 
-/// Looks at the store, and mends what can be mended where that is wanted and the box does not run.
-pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
+/// Looks at the store, and mends what can be mended where that is wanted and the box does not run. Asks the speech engines only where that is
+/// wanted.
+pub fn doctor(config: &Config, mends: bool, asks_engines: bool) -> Diagnosis {
     let path = std::path::absolute(config.this_box.store()).unwrap_or_else(|_| config.this_box.store());
     let (mut mended, mut problems, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
     if mends && (path.exists() || is_missing(&path)) {
@@ -61,7 +63,7 @@ pub fn doctor(config: &Config, mends: bool) -> Diagnosis {
     if examination.in_use_by.is_some() {
         ask_the_box(config, &mut problems, &mut remarks);
     }
-    let speech = ask_the_engines(config, &mut problems);
+    let speech = if asks_engines { ask_the_engines(config, &mut problems, &mut remarks) } else { Vec::new() };
     Diagnosis { examination, speech, clock_synchronised: now.synchronised, mended, problems, remarks }
 }
 
@@ -133,7 +135,7 @@ fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, prob
 }
 
 /// Adds what is wrong with the speech engines.
-fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
+fn ask_the_engines(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) -> Vec<Answer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answers = match runtime {
         Ok(runtime) => runtime.block_on(engines::ask(config)),
@@ -142,24 +144,30 @@ fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
             return Vec::new();
         }
     };
-    let silent = answers.iter().filter_map(|Answer { engine, problem, .. }| Some((engine, problem.as_ref()?)));
-    problems.extend(silent.map(|(engine, problem)| format!("The speech engine {engine} does not speak: {problem}.")));
+    for Answer { engine, problem, unasked, .. } in &answers {
+        problems.extend(problem.as_ref().map(|problem| format!("The speech engine {engine} does not speak: {problem}.")));
+        remarks.extend(
+            unasked.as_ref().map(|why| format!("The speech engine {engine} could not be asked ({why}): the box's /health says how it is.")),
+        );
+    }
     answers
 }
 
 /// Adds what only a running box knows.
 fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
     let listen = config.http.listen;
-    match problems_of_the_store(listen) {
+    match running::problems(listen) {
         Ok(said) => {
             for problem in said {
-                let sentence = problem.split_once(": ").map_or(problem.as_str(), |(_, sentence)| sentence);
-                if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
+                let (part, sentence) = problem.split_once(": ").unwrap_or(("", &problem));
+                if !is_of_the_store(part) {
+                    problems.push(format!("The box says of {part}: {sentence}."));
+                } else if !problems.iter().any(|known| sentence.starts_with(known.trim_end_matches('.'))) {
                     problems.push(format!("The box says: {sentence}."));
                 }
             }
         }
-        Err(why) => remarks.push(format!("The box could not be asked at {listen} how its store is ({why}): see its /health.")),
+        Err(why) => remarks.push(format!("The box could not be asked at {listen} how it is ({why}): see its /health.")),
     }
 }
 

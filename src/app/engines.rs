@@ -6,7 +6,7 @@ use std::time::Instant;
 use recado_core::policy::Language;
 use serde::Serialize;
 
-use crate::config::{Config, Engine, Speech};
+use crate::config::{Config, Engine, Fallback, SecretError, Speech};
 use crate::surface::speech::command::CommandEngine;
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::http::{SpeechService, SpeechServiceError};
@@ -69,6 +69,8 @@ pub struct Answer {
     pub ms: Option<u64>,
     /// Why it did not.
     pub problem: Option<String>,
+    /// Why it could not be asked, which says nothing about it.
+    pub unasked: Option<String>,
 }
 
 /// Asks the engine, and the one that stands in for it, for a word, each for itself.
@@ -78,20 +80,26 @@ pub(super) async fn ask(config: &Config) -> Vec<Answer> {
     let mut answers = Vec::new();
     for engine in engines {
         let began = Instant::now();
-        let spoken = speak_a_word(config, engine).await;
+        // Whoever asks has the time to wait for a voice to be loaded.
+        let patient = Config { speech: Speech { fallback: Some(Fallback::None), ..speech.clone() }, ..config.clone() };
+        let (mut problem, mut unasked) = (None, None);
+        match alone(&patient, engine) {
+            Ok(asked) => problem = speak_a_word(&*asked, config).await.err().map(|error| error.to_string()),
+            // It may be given to the box alone, as systemd gives it.
+            Err(error @ SpeechServiceError::Key(SecretError::Unreadable { .. })) => unasked = Some(error.to_string()),
+            Err(error) => problem = Some(error.to_string()),
+        }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        answers.push(Answer { engine: engine.name(), ms: spoken.is_ok().then_some(ms), problem: spoken.err() });
+        let spoke = problem.is_none() && unasked.is_none();
+        answers.push(Answer { engine: engine.name(), ms: spoke.then_some(ms), problem, unasked });
     }
     answers
 }
 
-async fn speak_a_word(config: &Config, engine: Engine) -> Result<(), String> {
-    // Whoever asks has the time to wait for a voice to be loaded.
-    let patient = Config { speech: Speech { fallback: Some(crate::config::Fallback::None), ..config.speech.clone() }, ..config.clone() };
-    let asked = alone(&patient, engine).map_err(|error| error.to_string())?;
+async fn speak_a_word(engine: &dyn Synthesiser, config: &Config) -> Result<(), SpeechError> {
     let language = config.this_box.language;
     let utterance = Utterance { voice: voice(config, language), ..Utterance::new(PROBE, language) };
-    asked.synthesise(&utterance).await.map(drop).map_err(|error: SpeechError| error.to_string())
+    engine.synthesise(&utterance).await.map(drop)
 }
 
 /// A word in any language: its audio is thrown away.

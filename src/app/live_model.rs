@@ -12,7 +12,7 @@ use super::wall;
 use crate::cognition::models::live::session::{Said, Session, Setup};
 use crate::cognition::models::live::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
 use crate::config::{Config, LiveAudio};
 
 /// The service of `[cloud.live]`, which leads calls.
@@ -42,7 +42,13 @@ impl LiveModel {
             LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
             LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
         };
-        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)?, services: Services::new() })
+        Ok(Self {
+            endpoint,
+            setup: Arc::new(setup),
+            speech,
+            coder: Coder::new(speech)?,
+            services: Services::priced(service.prices.clone()),
+        })
     }
 
     /// The service, as it stands.
@@ -100,6 +106,10 @@ impl SpeechSession for Session {
             Said::Unacknowledged { appends } => warn!(appends, "the speech model's service does not acknowledge what the model is told"),
         }
         None
+    }
+
+    fn charged(totals: &Totals) -> Usage {
+        Usage { audio_ms: (totals.seconds * 1_000.0) as u64, ..Usage::default() }
     }
 
     fn log_end(totals: &Totals, frames_lost: u64) {

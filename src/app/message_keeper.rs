@@ -77,7 +77,7 @@ pub(super) fn shelf(config: &Config) -> Shelf {
 }
 
 /// What health calls it.
-const PART: &str = "messages";
+pub(super) const PART: &str = "messages";
 /// Whoever deletes some sees health follow.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
 const SAMPLES_PER_MS: u64 = 8;

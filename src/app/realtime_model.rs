@@ -10,7 +10,7 @@ use super::speech_model::{self, SpeechModelError, SpeechSession, instructions};
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
 use crate::config::Config;
 
 /// The service of `[cloud.realtime]`, which leads calls.
@@ -35,7 +35,13 @@ impl RealtimeModel {
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, language, instructions, &config.tools)?;
         let speech = speech_format(service.format);
-        Ok(Self { endpoint, setup: Arc::new(setup), speech, coder: Coder::new(speech)?, services: Services::new() })
+        Ok(Self {
+            endpoint,
+            setup: Arc::new(setup),
+            speech,
+            coder: Coder::new(speech)?,
+            services: Services::priced(service.prices.clone()),
+        })
     }
 
     /// The service, as it stands.
@@ -91,6 +97,10 @@ impl SpeechSession for Session {
             Said::Rendered { .. } | Said::RenderEnded { .. } => {}
         }
         None
+    }
+
+    fn charged(totals: &Totals) -> Usage {
+        totals.charged()
     }
 
     fn log_end(totals: &Totals, frames_lost: u64) {

@@ -6,22 +6,31 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
+use super::message_keeper::PART;
 use super::upkeep::PARTS;
 use super::watch;
 
-/// Asks the box whose HTTP server is configured to listen at `listen` what is wrong with its store: the sentences of its health.
+/// Asks the box whose HTTP server is configured to listen at `listen` what is wrong with its store, with what callers leave, and with the
+/// service that leads calls: the sentences of its health.
 ///
 /// # Errors
 /// Why it could not be asked, in words.
-pub fn problems_of_the_store(listen: SocketAddr) -> Result<Vec<String>, String> {
+pub fn problems(listen: SocketAddr) -> Result<Vec<String>, String> {
     if listen.port() == 0 {
         return Err("its port is chosen by the system".to_owned());
     }
     let health = health(reachable(listen)).map_err(|error| error.to_string())?;
     let health: Health =
         health.split_once("\r\n\r\n").and_then(|(_, body)| serde_json::from_str(body).ok()).ok_or("no box answers there")?;
-    let ours = |problem: &String| problem.split_once(": ").is_some_and(|(part, _)| part == watch::STORE || PARTS.contains(&part));
+    let ours = |problem: &String| {
+        problem.split_once(": ").is_some_and(|(part, _)| is_of_the_store(part) || part == PART || part.starts_with(CLOUD))
+    };
     Ok(health.problems.into_iter().filter(ours).collect())
+}
+
+/// Whether health means the store by this.
+pub fn is_of_the_store(part: &str) -> bool {
+    part == watch::STORE || PARTS.contains(&part)
 }
 
 #[derive(Deserialize)]
@@ -58,6 +67,9 @@ fn health(at: SocketAddr) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
+/// What the tables of services begin with, by which health calls them.
+const CLOUD: &str = "cloud.";
+
 /// Somebody waits for the doctor's answer, and a box that is well answers at once.
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -91,19 +103,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_box_says_of_its_store_is_told_and_nothing_else() {
-        let said =
-            served(r#"{"status":"refusing","problems":["speech: espeak-ng is missing","store: the disk is full","backup: no room"]}"#);
-        assert_eq!(problems_of_the_store(said), Ok(vec!["store: the disk is full".to_owned(), "backup: no room".to_owned()]));
+    fn what_the_box_says_of_its_store_and_its_service_is_told_and_nothing_else() {
+        let said = served(
+            r#"{"status":"refusing","problems":["speech: espeak-ng is missing","store: the disk is full","backup: no room","cloud.live: away"]}"#,
+        );
+        let told = ["store: the disk is full", "backup: no room", "cloud.live: away"];
+        assert_eq!(problems(said), Ok(told.map(str::to_owned).to_vec()));
         let everywhere = SocketAddr::from(([0, 0, 0, 0], served(r#"{"problems":[]}"#).port()));
-        assert_eq!(problems_of_the_store(everywhere), Ok(Vec::new()));
+        assert_eq!(problems(everywhere), Ok(Vec::new()));
     }
 
     #[test]
     fn why_it_could_not_be_asked_is_said() {
-        assert_eq!(problems_of_the_store(served("hello")), Err("no box answers there".to_owned()));
-        assert_eq!(problems_of_the_store(([127, 0, 0, 1], 0).into()), Err("its port is chosen by the system".to_owned()));
+        assert_eq!(problems(served("hello")), Err("no box answers there".to_owned()));
+        assert_eq!(problems(([127, 0, 0, 1], 0).into()), Err("its port is chosen by the system".to_owned()));
         let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-        assert!(problems_of_the_store(closed).is_err_and(|why| why.contains("refused")));
+        assert!(problems(closed).is_err_and(|why| why.contains("refused")));
     }
 }

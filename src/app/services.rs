@@ -8,7 +8,8 @@ use tokio::sync::watch as watch_channel;
 use tracing::info;
 
 use crate::admin::{HealthState, Impact};
-use crate::cognition::models::Availability;
+use crate::cognition::models::{Availability, Usage};
+use crate::config::Prices;
 use crate::telemetry::{Measures, ServiceMeasures};
 
 /// The service that leads calls: what is known of it, and how it is looked at.
@@ -36,24 +37,51 @@ impl Service {
 
 /// What is known of the service that leads calls. Clones share it; nothing here waits.
 #[derive(Debug, Clone)]
-pub struct Services(Arc<watch_channel::Sender<Facts>>);
+pub struct Services {
+    facts: Arc<watch_channel::Sender<Facts>>,
+    prices: Option<Prices>,
+}
 
 #[derive(Debug, Clone, Default)]
 struct Facts {
     /// Why it can't be reached, where it can't.
     away: Option<String>,
+    usage: Usage,
     measures: ServiceMeasures,
 }
 
 impl Services {
     /// A service of which nothing is known yet.
     pub fn new() -> Self {
-        Self(Arc::new(watch_channel::Sender::new(Facts::default())))
+        Self::priced(None)
+    }
+
+    /// One that charges this.
+    pub fn priced(prices: Option<Prices>) -> Self {
+        Self { facts: Arc::new(watch_channel::Sender::new(Facts::default())), prices }
+    }
+
+    /// A call's session with it has ended, and took this. What it costs is logged, where that is known.
+    pub fn took(&self, usage: &Usage) {
+        let cost = self.prices.as_ref().map(|prices| (usage.cost_millionths(prices), &prices.currency));
+        if let Some((millionths, currency)) = cost {
+            info!(cost = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000), currency, "what the call's session costs");
+        }
+        self.facts.send_modify(|facts| {
+            facts.usage.add(usage);
+            facts.measures.tokens = facts.usage.tokens().to_vec();
+            facts.measures.audio_ms = facts.usage.audio_ms;
+            if let Some((millionths, currency)) = cost {
+                let (all, of) = facts.measures.cost.get_or_insert_with(|| (0, currency.clone()));
+                *all = all.saturating_add(millionths);
+                of.clone_from(currency);
+            }
+        });
     }
 
     /// A call, or whoever looks, has found how it stands.
     pub fn stands(&self, availability: &Availability) {
-        self.0.send_if_modified(|facts| {
+        self.facts.send_if_modified(|facts| {
             let away = match availability {
                 Availability::Connecting => return false,
                 Availability::Ready => None,
@@ -68,17 +96,17 @@ impl Services {
 
     /// A connection that stood is replaced by another one.
     pub fn reconnected(&self) {
-        self.0.send_modify(|facts| facts.measures.reconnects += 1);
+        self.facts.send_modify(|facts| facts.measures.reconnects += 1);
     }
 
     /// The dialogue that stands by has given a response in its place.
     pub fn taken_over(&self) {
-        self.0.send_modify(|facts| facts.measures.takeovers += 1);
+        self.facts.send_modify(|facts| facts.measures.takeovers += 1);
     }
 
     /// Shows in health and measures what is known. `instead` says what happens to calls while it is away. Runs until it is dropped.
     pub async fn show(self, part: &'static str, instead: &'static str, health: HealthState, measures: Measures) {
-        let mut facts = self.0.subscribe();
+        let mut facts = self.facts.subscribe();
         loop {
             let now = facts.borrow_and_update().clone();
             match now.away {
@@ -95,7 +123,7 @@ impl Services {
     /// Looks whether it can be reached: at the start, and again and again while it can't be, with pauses that double from `pause` on. Runs
     /// until it is dropped.
     pub async fn watch<F: Future<Output = Result<(), String>>>(self, look: impl Fn() -> F, pause: Duration) {
-        let mut facts = self.0.subscribe();
+        let mut facts = self.facts.subscribe();
         loop {
             let mut wait = pause;
             while let Err(reason) = look().await {
@@ -162,6 +190,13 @@ mod tests {
         assert_eq!(looks.load(Ordering::Relaxed), looked, "nobody has looked meanwhile");
         until(|| looks.load(Ordering::Relaxed) > looked).await;
         until(|| problems().is_empty()).await;
+        let prices = toml::from_str("currency = 'EUR'\noutput_audio = 64").unwrap();
+        let services = Services { prices: Some(prices), ..services };
+        for _ in 0..2 {
+            services.took(&Usage { output_audio: 500, ..Usage::default() });
+        }
+        until(|| measures.render().contains("recado_service_cost_millionths_total{currency=\"EUR\"} 64000")).await;
+        assert!(measures.render().contains("recado_service_tokens_total{kind=\"output_audio\"} 1000"));
         until(|| measures.render().contains("recado_service_away 0")).await;
         assert!(measures.render().contains("recado_service_takeovers_total 1"));
     }

@@ -13,7 +13,9 @@ use super::cloud_audio::Coder;
 use super::services::Services;
 use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session};
 use crate::cognition::models::transport::{Endpoint, TransportError};
-use crate::cognition::models::{Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, caller_audio};
+use crate::cognition::models::{
+    Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, Usage, caller_audio,
+};
 use crate::cognition::tools::ToolError;
 use crate::config::NoDelegate;
 use crate::surface::media::resample::ResampleError;
@@ -54,6 +56,9 @@ pub(super) trait SpeechSession: Session {
 
     /// What of this is for the call; the rest is logged.
     fn output(said: Self::Said) -> Option<Output>;
+
+    /// What it took, by the kinds that are charged for differently.
+    fn charged(totals: &Self::Totals) -> Usage;
 
     /// Logs what it took, and how many frames of the caller it never heard.
     fn log_end(totals: &Self::Totals, frames_lost: u64);
@@ -112,7 +117,9 @@ impl<S: SpeechSession> Passing<S> {
                 Some(frame) = hears.next() => self.hear(&frame),
                 // Where the call takes nothing, nothing more is taken of the session, which then reads no more.
                 what = news.recv(), if self.pending.len() < PENDING_MAX => match what {
-                    Some(News::Ended(totals)) => return S::log_end(&totals, self.frames_lost.saturating_add(hears.dropped())),
+                    Some(News::Ended(totals)) => {
+                        return ended::<S>(&totals, self.frames_lost.saturating_add(hears.dropped()), &self.services);
+                    }
                     Some(what) => self.news(what),
                     None => return,
                 },
@@ -120,11 +127,11 @@ impl<S: SpeechSession> Passing<S> {
         }
         // The call sees that the session has ended; what it took is still said.
         drop(said);
-        let Self { handle, frames_lost, .. } = self;
+        let Self { handle, frames_lost, services, .. } = self;
         drop(handle);
         while let Some(what) = news.recv().await {
             if let News::Ended(totals) = what {
-                S::log_end(&totals, frames_lost.saturating_add(hears.dropped()));
+                ended::<S>(&totals, frames_lost.saturating_add(hears.dropped()), &services);
             }
         }
     }
@@ -170,6 +177,11 @@ impl<S: SpeechSession> Passing<S> {
             self.frames_lost += 1;
         }
     }
+}
+
+fn ended<S: SpeechSession>(totals: &S::Totals, frames_lost: u64, services: &Services) {
+    S::log_end(totals, frames_lost);
+    services.took(&S::charged(totals));
 }
 
 /// Whether a session can be had of a service now: one is opened, and closed when it is set.

@@ -7,11 +7,11 @@ use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::Live;
 use super::check::Checker;
 use super::cloud_speech::CloudSpeech;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
+use super::{Live, Prices};
 
 /// The services that lend the box a voice.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -69,6 +69,9 @@ pub struct Realtime {
     /// After how long a connection is replaced by a new one, between two turns, before the service ends it (ms).
     #[serde(default = "renew_after_ms")]
     pub renew_after_ms: u64,
+    /// What it charges; costs are not counted where it is not known.
+    #[serde(default)]
+    pub prices: Option<Prices>,
 }
 
 /// A format of audio that the protocol knows.
@@ -116,6 +119,9 @@ impl Realtime {
         checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
     }
 
     /// Where it is reached, with the model that is asked for; none where the URL is none.

@@ -8,12 +8,12 @@ use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Tool;
 use super::check::Checker;
 use super::cloud::{RENEW_AFTER_MS_LEAST, RENEW_AFTER_MS_MOST, TIMEOUT_MS_LEAST, TIMEOUT_MS_MOST};
 use super::cloud::{answer_timeout_ms, connect_timeout_ms, renew_after_ms};
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
 use super::tree::Path;
+use super::{Prices, Tool};
 
 /// A service that speaks the OpenAI Live protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -64,6 +64,9 @@ pub struct Live {
     /// that it ends it sooner, and the box's clock is right, sooner.
     #[serde(default = "renew_after_ms")]
     pub renew_after_ms: u64,
+    /// What the service takes for what it does: a minute of audio. Costs are not counted where none is given.
+    #[serde(default)]
+    pub prices: Option<Prices>,
 }
 
 /// A format of audio that the Live protocol knows.
@@ -121,6 +124,9 @@ impl Live {
         checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
     }
 
     /// Checks that something does what the model delegates, where it leads calls.

@@ -103,6 +103,11 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
             "recado.toml:2:16: gate.min_quiet_ms: -1 is outside of 100 to 10000; write instead: min_quiet_ms = 100",
         ),
         (
+            "[standby]\ntakeover_ms = 10000\n",
+            "recado.toml:2:15: standby.takeover_ms: 10000 is outside of 200 to 4500; write instead: takeover_ms = 4500",
+        ),
+        ("[messages]\nfiles_max = 0\n", "recado.toml:2:13: messages.files_max: 0 is outside of 1 to 10000; write instead: files_max = 1"),
+        (
             "[media]\nrealtime = \"yes\"\n",
             "recado.toml:2:12: media.realtime: expected true or false, found the text \"yes\"; write instead: realtime = true",
         ),

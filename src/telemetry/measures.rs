@@ -68,6 +68,7 @@ impl From<LedgerMeasure> for Observation {
 pub struct Measures(Arc<Instruments>);
 
 struct Instruments {
+    recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     speech_stop_to_acceptance_audio: Histogram,
     barge_in_to_playback_stop: Histogram,
@@ -154,6 +155,7 @@ impl Measures {
                     (state, register.gauge("recado_deliveries", "Deliveries in the store, by state", &[("state", label)]))
                 })
                 .collect(),
+            recorder,
         })))
     }
 
@@ -177,7 +179,7 @@ impl Measures {
 
     /// Says what is known of the service that leads calls.
     pub fn service(&self, known: &ServiceMeasures) {
-        self.0.service.show(known);
+        self.0.service.show(known, &Register { recorder: &self.0.recorder });
     }
 
     /// Says how many deliveries the store holds in each state; none in those that are left out.
@@ -277,6 +279,11 @@ impl Register<'_> {
     pub(super) fn counter(&self, name: &'static str, what: &'static str) -> Counter {
         self.recorder.describe_counter(KeyName::from(name), None, what.into());
         self.recorder.register_counter(&Key::from_static_name(name), &METADATA)
+    }
+
+    pub(super) fn labelled(&self, name: &'static str, what: &'static str, labels: Vec<Label>) -> Counter {
+        self.recorder.describe_counter(KeyName::from(name), None, what.into());
+        self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
     }
 
     pub(super) fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {

@@ -18,7 +18,11 @@ const DIALOGUE: &str = "[greeting]\nsay = { en = 'This is the answering machine 
 
 /// A stage whose box follows the dialogue while its service is away, and looks at nothing by itself.
 async fn stage(service: &Service, more: &str) -> Stage {
-    let stage = Stage::set(&service.url(), &format!("[standby]\nwatch = false\ndialogue = 'standby.toml'\n{more}")).await;
+    let stage = Stage::set(
+        &service.url(),
+        &format!("prices = {{ currency = 'EUR', output_audio = 1_000_000 }}\n[standby]\nwatch = false\ndialogue = 'standby.toml'\n{more}"),
+    )
+    .await;
     std::fs::write(stage.folder.path().join("standby.toml"), DIALOGUE).unwrap();
     stage
 }
@@ -133,6 +137,21 @@ async fn a_service_that_comes_back_in_a_call_answers_the_next_turn_and_knows_wha
     let health = boxed.health().await.unwrap();
     assert!(!health["problems"].to_string().contains("cloud.realtime"), "{health}");
     let (_, ear) = caller.hang_up().await.unwrap();
+    // What it took is counted, and what the caller waited for.
+    let costs =
+        |line: &Value| line["message"] == "what the call's session costs" && line["cost"] == "15.000000" && line["currency"] == "EUR";
+    boxed.log.seen("what the call costs", costs).await.unwrap();
+    let text = measures(&boxed).await;
+    for line in [
+        "recado_service_tokens_total{kind=\"output_audio\"} 15",
+        "recado_service_cost_millionths_total{currency=\"EUR\"} 15000000",
+        "recado_speech_stop_to_first_audio_ms_count 1",
+    ] {
+        assert!(text.contains(&format!("\n{line}\n")), "{line} is not in {text}");
+    }
+    let waited = boxed.log.seen("how long the caller waited", |line| line["message"] == "turn answered").await.unwrap();
+    let stages = ["turn_end_ms", "first_piece_ms", "ready_ms", "first_audio_ms"].map(|stage| waited[stage].as_u64().expect("a number"));
+    assert_eq!(stages.iter().sum::<u64>(), waited["in_all_ms"].as_u64().expect("a number"));
     assert_eq!(times(&ear, AWAY).await, 1);
     assert_eq!(ear.find(&sound_of(ANSWER, 1_500)).len(), 1);
     assert_eq!(stage.tools.effects("order"), 0, "the dialogue's turn was not asked for");

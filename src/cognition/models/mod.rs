@@ -19,6 +19,7 @@ pub mod realtime;
 mod scripted;
 mod standby;
 pub mod transport;
+mod usage;
 mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
@@ -28,6 +29,7 @@ pub use port::{
 };
 pub use scripted::{Dialogue, DialogueError, Prompt, Scripted};
 pub use standby::{Bounds, DIALOGUE as STANDBY_DIALOGUE, Standby, Words as StandbyWords};
+pub use usage::Usage;
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

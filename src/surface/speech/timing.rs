@@ -1,6 +1,6 @@
 //! Where each word sounds, estimated from the audio and the text.
 //!
-//! The engine's command line reports no word events, so: every punctuation mark inside the text is matched with an audible
+//! No engine reports word events through what it is asked by, so: every punctuation mark inside the text is matched with an audible
 //! pause, and between pauses words share the time by their spoken length (letters, with digits and signs counted
 //! as long as they are read out). Exact at pauses, off by a part of a word between them.
 

@@ -31,9 +31,13 @@ impl Latency {
     pub(super) fn measured(&self, purpose: Purpose, ready: Option<Time>, started: Time) -> Vec<Effect> {
         let told_before = matches!(purpose, Purpose::Clause { .. } | Purpose::Progress { .. });
         let (Some(first), Some(ready), false) = (self.first_piece, ready, told_before) else { return Vec::new() };
+        // What the media path tells may come a moment later than what it tells of: no stage is longer for it, and together they are the whole.
+        let ready = ready.min(started);
+        let first = first.min(ready);
+        let asked = self.asked.min(first);
         let stages = [
-            (MeasureName::SpeechStopToTurnEndMs, self.asked.since(self.stopped)),
-            (MeasureName::TurnEndToFirstPieceMs, first.since(self.asked)),
+            (MeasureName::SpeechStopToTurnEndMs, asked.since(self.stopped)),
+            (MeasureName::TurnEndToFirstPieceMs, first.since(asked)),
             (MeasureName::FirstPieceToReadyMs, ready.since(first)),
             (MeasureName::ReadyToFirstAudioMs, started.since(ready)),
             (MeasureName::SpeechStopToFirstAudioMs, started.since(self.stopped)),

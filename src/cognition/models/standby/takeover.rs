@@ -127,8 +127,8 @@ impl Takeover {
                 self.both(Command::CancelResponse { response });
             }
             Command::ToolOutput { call_id, operation, status } => match call_id.strip_prefix(CALLS_OF_SECOND) {
-                Some(call_id) => self.to_second(Command::ToolOutput { call_id: call_id.to_owned(), operation, status }),
-                None => self.to_first(Command::ToolOutput { call_id, operation, status }),
+                Some(call_id) => self.tell_second(Command::ToolOutput { call_id: call_id.to_owned(), operation, status }),
+                None => self.tell_first(Command::ToolOutput { call_id, operation, status }),
             },
             command => self.both(command),
         }
@@ -143,7 +143,7 @@ impl Takeover {
             Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
             _ => match self.availability.clone() {
                 Availability::Away { reason } => self.take_over(&reason),
-                Availability::Connecting | Availability::Ready => self.to_first(Command::Respond { response, cause }),
+                Availability::Connecting | Availability::Ready => self.tell_first(Command::Respond { response, cause }),
             },
         }
         if matches!(self.giving.as_ref().map(|giving| &giving.cause), Some(Cause::Digits { .. })) {
@@ -165,7 +165,7 @@ impl Takeover {
         giving.who = Who::Second;
         let (response, cause) = (giving.response, giving.cause.clone());
         self.answered_elsewhere(&cause);
-        self.to_second(Command::Respond { response, cause });
+        self.tell_second(Command::Respond { response, cause });
     }
 
     /// How the first model's service stands has changed.
@@ -245,7 +245,7 @@ impl Takeover {
         }
         match self.availability {
             Availability::Ready => {
-                self.to_first(Command::Reconnect);
+                self.tell_first(Command::Reconnect);
                 self.first_fails("the service did not answer in time");
             }
             _ => self.first_fails("the service could not be connected to in time"),
@@ -256,7 +256,7 @@ impl Takeover {
     fn first_fails(&mut self, reason: &str) {
         let Some(giving) = self.giving.as_ref().filter(|giving| giving.who == Who::First) else { return };
         let (response, began, acted) = (giving.response, giving.began, giving.acted);
-        self.to_first(Command::CancelResponse { response });
+        self.tell_first(Command::CancelResponse { response });
         if !began {
             return self.take_over(reason);
         }
@@ -293,13 +293,13 @@ impl Takeover {
             // The other one had asked for them.
             cause = Cause::Turn { turn };
         }
-        self.to_second(Command::Respond { response, cause });
+        self.tell_second(Command::Respond { response, cause });
     }
 
     /// What the caller said is not for the first model to answer, now or later.
     fn answered_elsewhere(&mut self, cause: &Cause) {
         if matches!(cause, Cause::Turn { .. }) {
-            self.to_first(Command::AnsweredElsewhere);
+            self.tell_first(Command::AnsweredElsewhere);
         }
     }
 
@@ -321,17 +321,17 @@ impl Takeover {
         self.actions.push(Action::Say(output));
     }
 
-    fn to_first(&mut self, command: Command) {
+    fn tell_first(&mut self, command: Command) {
         self.actions.push(Action::First(command));
     }
 
-    fn to_second(&mut self, command: Command) {
+    fn tell_second(&mut self, command: Command) {
         self.actions.push(Action::Second(command));
     }
 
     fn both(&mut self, command: Command) {
-        self.to_first(command.clone());
-        self.to_second(command);
+        self.tell_first(command.clone());
+        self.tell_second(command);
     }
 }
 

@@ -1,7 +1,7 @@
 //! A model session, as a pure state machine: no I/O, no clock, no randomness.
 //!
 //! One input, then its actions, then the next input: [`Session::handle`] takes what the conversation, the caller and the service
-//! say, and gives what is to be sent and to be said, in order. [`Session::deadline`] names when it wants to be woken.
+//! say, and gives what is to be sent and to be said, in order. [`deadline`](link::Session::deadline) names when it wants to be woken.
 //!
 //! What it keeps to, whatever the service does:
 //! * one response at a time is asked for in the conversation; what comes late of a cancelled one is discarded by its name;
@@ -41,6 +41,7 @@ use self::render::Renders;
 pub use self::setup::Setup;
 use self::speech::Spoken;
 use super::wire::{ClientBody, ClientEvent, Item, RateLimit, Role, ServerEvent, ServerFault, Usage};
+use crate::cognition::models;
 use crate::cognition::models::link::{self, Line, Meaning};
 use crate::cognition::models::port::{Command, Output};
 
@@ -127,6 +128,28 @@ pub struct Totals {
     pub transcription_usage: Usage,
     /// How much more the service takes, as it last said.
     pub rate_limits: Vec<RateLimit>,
+}
+
+impl Totals {
+    /// By the kinds that are charged for differently. Of what the service tells no kind, audio is the dearer one, and taken.
+    pub fn charged(&self) -> models::Usage {
+        let Usage { input_tokens, output_tokens, input_token_details: input, output_token_details: output, audio_ms } = self.usage;
+        let untold = |all: u64, text: u64, audio: u64| all.saturating_sub(text.saturating_add(audio));
+        let cached = input.cached_tokens_details;
+        let cached_audio = cached.audio_tokens.saturating_add(untold(input.cached_tokens, cached.text_tokens, cached.audio_tokens));
+        let input_audio = input.audio_tokens.saturating_add(untold(input_tokens, input.text_tokens, input.audio_tokens));
+        let transcription = &self.transcription_usage;
+        models::Usage {
+            input_text: input.text_tokens.saturating_sub(cached.text_tokens),
+            input_audio: input_audio.saturating_sub(cached_audio),
+            cached_text: cached.text_tokens,
+            cached_audio,
+            output_text: output.text_tokens,
+            output_audio: output.audio_tokens.saturating_add(untold(output_tokens, output.text_tokens, output.audio_tokens)),
+            transcription: transcription.input_tokens.saturating_add(transcription.output_tokens),
+            audio_ms: audio_ms.saturating_add(transcription.audio_ms),
+        }
+    }
 }
 
 /// A text that is rendered.

@@ -1013,3 +1013,29 @@ impl Keeps {
         self.open.take_if(|open| *open == response.to_string());
     }
 }
+
+#[test]
+fn what_is_charged_is_told_apart_by_kind_and_what_has_none_is_taken_for_the_dearer_one() {
+    let totals = |usage: Value, transcription: Value| Totals {
+        usage: serde_json::from_value(usage).unwrap(),
+        transcription_usage: serde_json::from_value(transcription).unwrap(),
+        rate_limits: Vec::new(),
+    };
+    let cached = json!({ "text_tokens": 20, "audio_tokens": 10 });
+    let input = json!({ "text_tokens": 50, "audio_tokens": 45, "cached_tokens": 30, "cached_tokens_details": cached });
+    let output = json!({ "text_tokens": 7, "audio_tokens": 9 });
+    let usage = json!({ "input_tokens": 100, "output_tokens": 16, "input_token_details": input, "output_token_details": output });
+    let expected = models::Usage {
+        input_text: 30,
+        input_audio: 40,
+        cached_text: 20,
+        cached_audio: 10,
+        output_text: 7,
+        output_audio: 9,
+        transcription: 5,
+        audio_ms: 2_500,
+    };
+    assert_eq!(totals(usage, json!({ "input_tokens": 3, "output_tokens": 2, "seconds": 2.5 })).charged(), expected);
+    let untold = totals(json!({ "input_tokens": 10, "output_tokens": 6 }), json!({})).charged();
+    assert_eq!(untold, models::Usage { input_audio: 10, output_audio: 6, ..models::Usage::default() });
+}

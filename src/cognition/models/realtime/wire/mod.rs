@@ -10,7 +10,7 @@ mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
 pub use item::{Item, Part, Role};
-pub use server::{CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, Usage};
+pub use server::{CachedTokens, CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, Usage};
 pub use settings::{
     AudioSettings, Format, FunctionTool, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad,
 };

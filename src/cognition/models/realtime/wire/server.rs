@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
 use crate::cognition::models::transport::ServerMessage;
@@ -252,6 +252,9 @@ pub struct Usage {
     /// What came out, by kind.
     #[serde(deserialize_with = "or_default")]
     pub output_token_details: OutputTokens,
+    /// How much audio there was, where the service charges by its length (s, read to the millisecond).
+    #[serde(rename = "seconds", deserialize_with = "ms_of_seconds")]
+    pub audio_ms: u64,
 }
 
 /// Tokens that went in, by kind.
@@ -267,6 +270,21 @@ pub struct InputTokens {
     /// Of both: what the service knew already, and charges less for.
     #[serde(deserialize_with = "or_default")]
     pub cached_tokens: u64,
+    /// These, by kind.
+    #[serde(deserialize_with = "or_default")]
+    pub cached_tokens_details: CachedTokens,
+}
+
+/// Tokens that the service knew already, by kind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(default)]
+pub struct CachedTokens {
+    /// Text.
+    #[serde(deserialize_with = "or_default")]
+    pub text_tokens: u64,
+    /// Audio.
+    #[serde(deserialize_with = "or_default")]
+    pub audio_tokens: u64,
 }
 
 /// Tokens that came out, by kind.
@@ -323,6 +341,12 @@ impl ServerMessage for ServerEvent {
     }
 }
 
+/// Seconds as milliseconds.
+fn ms_of_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    // What is no length of time is none: a number that is too large or negative is brought to the nearest that is.
+    Ok((Option::<f64>::deserialize(deserializer)?.unwrap_or_default() * 1_000.0).round() as u64)
+}
+
 impl Usage {
     /// Counts that of another response.
     pub fn add(&mut self, other: Self) {
@@ -332,6 +356,10 @@ impl Usage {
         add(&mut self.input_token_details.text_tokens, other.input_token_details.text_tokens);
         add(&mut self.input_token_details.audio_tokens, other.input_token_details.audio_tokens);
         add(&mut self.input_token_details.cached_tokens, other.input_token_details.cached_tokens);
+        let (cached, more) = (&mut self.input_token_details.cached_tokens_details, other.input_token_details.cached_tokens_details);
+        add(&mut cached.text_tokens, more.text_tokens);
+        add(&mut cached.audio_tokens, more.audio_tokens);
+        add(&mut self.audio_ms, other.audio_ms);
         add(&mut self.output_token_details.text_tokens, other.output_token_details.text_tokens);
         add(&mut self.output_token_details.audio_tokens, other.output_token_details.audio_tokens);
     }
@@ -429,9 +457,15 @@ mod tests {
         let expected = Usage {
             input_tokens: 4,
             output_tokens: 6,
-            input_token_details: InputTokens { text_tokens: 2, audio_tokens: 2, cached_tokens: 1 },
+            input_token_details: InputTokens { text_tokens: 2, audio_tokens: 2, cached_tokens: 1, ..InputTokens::default() },
             output_token_details: OutputTokens { text_tokens: 1, audio_tokens: 5 },
+            audio_ms: 0,
         };
         assert_eq!(response.usage, Some(expected));
+        let transcribed = read(
+            r#"{"type":"conversation.item.input_audio_transcription.completed","item_id":"i","transcript":"a","usage":{"type":"duration","seconds":2.5}}"#,
+        );
+        let ServerEvent::Transcribed { usage, .. } = transcribed else { panic!("{transcribed:?}") };
+        assert_eq!(usage, Usage { audio_ms: 2_500, ..Usage::default() });
     }
 }
