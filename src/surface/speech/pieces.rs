@@ -72,6 +72,8 @@ pub struct Pieces {
     continues: bool,
     /// Whether the resampler still holds the end of what came.
     lags: bool,
+    /// How much of what the resampler holds sounded in a pause already (samples).
+    sounded_ahead: usize,
     sounded: Sounded,
 }
 
@@ -126,6 +128,7 @@ impl Pieces {
             longest,
             continues: false,
             lags: false,
+            sounded_ahead: 0,
             sounded: Sounded::default(),
         }
     }
@@ -150,7 +153,9 @@ impl Pieces {
                 let mut telephone = Vec::with_capacity(resampler.output_samples_max(samples.len()));
                 resampler.process(&samples, &mut telephone);
                 self.lags |= !samples.is_empty();
-                self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+                let ahead = self.sounded_ahead.min(telephone.len());
+                self.sounded_ahead -= ahead;
+                self.octets.extend(telephone.iter().skip(ahead).map(|sample| codec.encode_sample(*sample)));
             }
         }
         let mut pieces = Vec::new();
@@ -171,8 +176,12 @@ impl Pieces {
 
     /// The model pauses: what there is, with all the words that there are. Should it go on, that goes on from this.
     pub fn pause(&mut self) -> Option<Piece> {
-        // What the resampler still holds is shorter than anybody hears, and comes with what follows.
-        self.lags = false;
+        // What the resampler still holds sounds now, as if silence followed; should something else follow, it does not sound again.
+        if let (Source::Linear { resampler, codec }, true) = (&self.source, std::mem::take(&mut self.lags)) {
+            let telephone = rest_of(resampler.as_ref().clone());
+            self.sounded_ahead = telephone.len();
+            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+        }
         let octets = std::mem::take(&mut self.octets);
         if octets.is_empty() {
             return None;
@@ -202,11 +211,9 @@ impl Pieces {
     /// Takes the end of what came out of the resampler, which lags behind by a few milliseconds.
     fn catch_up(&mut self) {
         if let (Source::Linear { resampler, codec }, true) = (&mut self.source, std::mem::take(&mut self.lags)) {
-            let (mut telephone, wanted) = (Vec::new(), resampler.delay_samples());
-            while telephone.len() < wanted {
-                resampler.process(&[0], &mut telephone);
-            }
-            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+            let telephone = rest_of(resampler.as_ref().clone());
+            let ahead = std::mem::take(&mut self.sounded_ahead);
+            self.octets.extend(telephone.iter().skip(ahead).map(|sample| codec.encode_sample(*sample)));
         }
     }
 
@@ -261,6 +268,15 @@ const PACED_SAMPLES: usize = 1_280;
 /// Fast speech, in Spanish as in English.
 const CHARACTERS_PER_S: usize = 18;
 
+/// What a resampler still holds, as if silence followed.
+fn rest_of(mut resampler: Resampler) -> Vec<i16> {
+    let (mut telephone, wanted) = (Vec::new(), resampler.delay_samples());
+    while telephone.len() < wanted {
+        resampler.process(&[0], &mut telephone);
+    }
+    telephone
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_in_what_comes_changes_no_sample_of_it() {
+    fn a_pause_in_what_comes_adds_loses_and_moves_no_sample() {
         let linear: Vec<u8> = (0..24_000_i32).flat_map(|n| ((n * 37 % 8_000 - 4_000) as i16).to_le_bytes()).collect();
         let cut = |pauses: bool| {
             let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcmu).unwrap(), Pace::AsSpoken);
@@ -325,7 +341,11 @@ mod tests {
         };
         let (whole, pieces) = cut(true);
         let (without, _) = cut(false);
-        assert_eq!(whole, without);
+        assert_eq!(whole.len(), without.len());
+        // Next to a pause it sounds as if silence followed.
+        let differ = whole.iter().zip(&without).filter(|(a, b)| a != b).count();
+        let delay = Resampler::new(24_000, 8_000).unwrap().delay_samples();
+        assert!(differ <= pieces.len() * delay, "{differ} samples beside {} pauses", pieces.len());
         assert_eq!(texts(&pieces).concat(), TEXT);
         assert!(pieces[1..].iter().all(|piece| piece.audio.continues));
     }
