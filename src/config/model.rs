@@ -31,6 +31,8 @@ pub enum ModelKind {
     Realtime,
     /// The speech model of `[cloud.gemini]`, in a network.
     Gemini,
+    /// The speech model of `[cloud.live]`, in a network.
+    Live,
 }
 
 impl Default for Model {
@@ -44,6 +46,7 @@ impl Model {
         match self.kind {
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
             ModelKind::Realtime => check_service(checker, "cloud.realtime", cloud.realtime.is_some()),
+            ModelKind::Live => check_service(checker, "cloud.live", cloud.live.is_some()),
             ModelKind::Gemini => check_service(checker, "cloud.gemini", cloud.gemini.is_some()),
         }
         if let Some(instructions) = &self.instructions {

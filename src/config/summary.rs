@@ -35,19 +35,15 @@ impl Display for Summary<'_> {
         let leads = match config.model.kind {
             ModelKind::Scripted => None,
             ModelKind::Realtime => realtime.clone(),
+            ModelKind::Live => config.cloud.live.as_ref().map(|service| (&service.model, origin(&service.url))),
             ModelKind::Gemini => config.cloud.gemini.as_ref().map(|service| (&service.model, origin(&service.url))),
         };
         match (config.model.kind, leads) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
             (_, Some((model, url))) => {
                 writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
-                match (&config.standby.dialogue, config.standby.enabled) {
-                    (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
-                    (None, true) => {
-                        writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())?
-                    }
-                    (_, false) => writeln!(f, "While it is away, nothing takes its place.")?,
-                }
+                self.delegates(f)?;
+                self.away(f)?;
             }
             // That is an error, and no box starts with it.
             (_, None) => {}
@@ -91,6 +87,30 @@ impl Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// What becomes of what the service that leads calls delegates, where it is one that does.
+    fn delegates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let Some(live) = config.cloud.live.as_ref().filter(|_| config.model.kind == ModelKind::Live) else { return Ok(()) };
+        match live.delegate(&config.tools) {
+            Ok(Some(delegate)) => {
+                writeln!(f, "What it delegates is done by {}, which is given the task as {}.", delegate.tool, delegate.parameter)
+            }
+            _ => writeln!(f, "What it delegates is not done: there is no tool for it."),
+        }
+    }
+
+    /// What happens to calls while the service that leads them is away.
+    fn away(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        match (&config.standby.dialogue, config.standby.enabled) {
+            (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display()),
+            (None, true) => {
+                writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())
+            }
+            (_, false) => writeln!(f, "While it is away, nothing takes its place."),
+        }
+    }
+
     /// What speaks, where it is not the usual engine.
     fn speech(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(config) = self;
