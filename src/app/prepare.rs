@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::engines::engine;
 use super::gemini_model::GeminiModel;
+use super::live_model::LiveModel;
 use super::message_keeper::MessageKeeper;
 use super::realtime_model::RealtimeModel;
 use super::services::{Service, Services};
@@ -142,6 +143,11 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
         }
         ModelKind::Realtime => {
             let model = RealtimeModel::new(config).map_err(unusable)?;
+            let service = model.service();
+            led(config, &schemas, &messages, model, service)?
+        }
+        ModelKind::Live => {
+            let model = LiveModel::new(config).map_err(unusable)?;
             let service = model.service();
             led(config, &schemas, &messages, model, service)?
         }

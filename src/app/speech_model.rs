@@ -16,6 +16,7 @@ use crate::cognition::models::{
     Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, Usage, caller_audio,
 };
 use crate::cognition::tools::ToolError;
+use crate::config::NoDelegate;
 use crate::surface::media::resample::ResampleError;
 
 /// Why calls can't be led by the service that is configured.
@@ -33,6 +34,9 @@ pub enum SpeechModelError {
     /// A tool can't be offered to the model: correct what is named.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// No tool does what the model delegates: correct what is named.
+    #[error(transparent)]
+    Delegate(#[from] NoDelegate),
     /// The service's format is none that the telephone's audio can be brought to: set another one.
     #[error("the format of the service that leads calls: {0}; write instead: format = \"pcmu\"")]
     Format(#[from] ResampleError),

@@ -31,6 +31,8 @@ pub enum ModelKind {
     Realtime,
     /// The speech model of `[cloud.gemini]`, in a network.
     Gemini,
+    /// The speech model of `[cloud.live]`, in a network.
+    Live,
     /// What `[cloud.transcription]` writes down is answered by `[cloud.language]`, and spoken by the box.
     Cascade,
 }
@@ -46,6 +48,7 @@ impl Model {
         match self.kind {
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
             ModelKind::Realtime => check_service(checker, "cloud.realtime", cloud.realtime.is_some(), NO_SERVICE),
+            ModelKind::Live => check_service(checker, "cloud.live", cloud.live.is_some(), NO_SERVICE),
             ModelKind::Gemini => check_service(checker, "cloud.gemini", cloud.gemini.is_some(), NO_SERVICE),
             ModelKind::Cascade => {
                 let none = "the cascade has no part for transcription";

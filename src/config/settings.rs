@@ -11,7 +11,9 @@ use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
-use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, Sip, Speech, Standby, Store, ThisBox, Tool, Trace};
+use super::{
+    Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool, Trace,
+};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -88,6 +90,9 @@ impl Config {
         if let Some(gemini) = &mut self.cloud.gemini {
             endpoint::resolve(base, credential, &mut gemini.ca_file, &mut gemini.key_file);
         }
+        if let Some(live) = &mut self.cloud.live {
+            endpoint::resolve(base, credential, &mut live.ca_file, &mut live.key_file);
+        }
         if let Some(speech) = &mut self.cloud.speech {
             endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
         }
@@ -122,6 +127,12 @@ impl Config {
         }
         if let Some(gemini) = &self.cloud.gemini {
             gemini.check(checker);
+        }
+        if let Some(live) = &self.cloud.live {
+            live.check(checker);
+            if self.model.kind == ModelKind::Live {
+                live.check_delegate(checker, &self.tools);
+            }
         }
         if let Some(speech) = &self.cloud.speech {
             speech.check(checker, self.this_box.language);

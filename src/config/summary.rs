@@ -80,6 +80,7 @@ impl Summary<'_> {
         let leads = match config.model.kind {
             ModelKind::Scripted => return writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display()),
             ModelKind::Realtime => cloud.realtime.as_ref().map(|service| speech_model(&service.model, &service.url)),
+            ModelKind::Live => cloud.live.as_ref().map(|service| speech_model(&service.model, &service.url)),
             ModelKind::Gemini => cloud.gemini.as_ref().map(|service| speech_model(&service.model, &service.url)),
             ModelKind::Cascade => cloud.transcription.as_ref().zip(cloud.language.as_ref()).map(|(hears, answers)| {
                 let (from, at) = (origin(&hears.url), origin(&answers.url));
@@ -89,10 +90,23 @@ impl Summary<'_> {
         // That there is none is an error, and no box starts with it.
         let Some(leads) = leads else { return Ok(()) };
         writeln!(f, "Calls are led by {leads}.")?;
+        self.delegates(f)?;
         match (&config.standby.dialogue, config.standby.enabled) {
             (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display()),
             (None, true) => writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display()),
             (_, false) => writeln!(f, "While it is away, nothing takes its place."),
+        }
+    }
+
+    /// What becomes of what the service that leads calls delegates, where it is one that does.
+    fn delegates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let Some(live) = config.cloud.live.as_ref().filter(|_| config.model.kind == ModelKind::Live) else { return Ok(()) };
+        match live.delegate(&config.tools) {
+            Ok(Some(delegate)) => {
+                writeln!(f, "What it delegates is done by {}, which is given the task as {}.", delegate.tool, delegate.parameter)
+            }
+            _ => writeln!(f, "What it delegates is not done: there is no tool for it."),
         }
     }
 

@@ -21,7 +21,7 @@ async fn a_caller_is_greeted_heard_and_answered_and_what_is_asked_for_is_done_an
         _ => Conduct::events(&chat(ANSWER, &[("order", "{}")])),
     })
     .await;
-    let stage = Stage::with(&service.settings("", "")).await;
+    let stage = Stage::with_model(&service.settings("", ""), "").await;
     let boxed = stage.box_runs().await;
     let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
     hears_to_the_end(&caller).await;
@@ -75,7 +75,7 @@ async fn a_caller_who_breaks_in_is_listened_to_and_the_model_is_told_what_was_he
         return;
     }
     let service = HttpService::start(vec![Conduct::wrote("Wait a moment.")], vec![Conduct::says(LONG), Conduct::says(ANSWER)]).await;
-    let stage = Stage::with(&service.settings("", "")).await;
+    let stage = Stage::with_model(&service.settings("", ""), "").await;
     let boxed = stage.box_runs().await;
     let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
     patiently("the greeting", caller.line.hears_voice(3_000)).await.unwrap();

@@ -165,7 +165,7 @@ async fn a_whisper_writes_down_what_a_caller_says_over_real_sip() {
     let language = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says("Good morning to you.")]).await;
     let more = "answer_timeout_ms = 60000\nwhole_timeout_ms = 60000";
     let settings = settings(&whisper.url, &format!("http://{}", language.address), "");
-    let stage = Stage::with(&settings.replace("'whisper-1'", &format!("'whisper-1'\n{more}"))).await;
+    let stage = Stage::with_model(&settings.replace("'whisper-1'", &format!("'whisper-1'\n{more}")), "").await;
     let boxed = stage.box_runs().await;
     let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
     hears_to_the_end(&caller).await;

@@ -150,7 +150,10 @@ impl Seen {
     /// What the clients sent, in order.
     pub fn sent_by_clients(&self) -> Vec<Value> {
         let lines = self.tap();
-        let events = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(|line| line["side"] == "client");
+        let events = lines
+            .iter()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|line| line["side"].as_str().is_some_and(|side| side.ends_with("client")));
         events.map(|line| line["event"].clone()).collect()
     }
 
@@ -191,6 +194,13 @@ impl Seen {
             }
             changed.await;
         }
+    }
+
+    /// Another connection stands: its number.
+    pub fn another_connection(&self) -> u64 {
+        let mut connections = self.connections.lock().unwrap();
+        *connections += 1;
+        *connections
     }
 
     /// An event has gone over the wire.
@@ -239,11 +249,7 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
         }
     };
     let Ok(socket) = accept_hdr_async(stream, check).await else { return };
-    let connection = {
-        let mut connections = seen.connections.lock().unwrap();
-        *connections += 1;
-        *connections
-    };
+    let connection = seen.another_connection();
     let conversation = Conversation {
         socket,
         seen,

@@ -17,6 +17,7 @@ pub mod gemini;
 mod instructions;
 mod json;
 pub mod link;
+pub mod live;
 mod memory;
 mod message;
 mod notes;

@@ -16,7 +16,7 @@ use super::connection::ServerMessage;
 use super::error::TransportError;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
 use crate::config::endpoint::request_headers;
-use crate::config::{Gemini, KeyHeader, Realtime, Secret};
+use crate::config::{Gemini, KeyHeader, Live, Realtime, Secret};
 
 /// What the configuration says of a service.
 #[derive(Debug, Clone)]
@@ -142,6 +142,20 @@ impl<'a> From<&'a Gemini> for Destination<'a> {
             headers: &gemini.headers,
             ca_file: gemini.ca_file.as_deref(),
             connect_timeout_ms: gemini.connect_timeout_ms,
+        }
+    }
+}
+
+impl<'a> From<&'a Live> for Destination<'a> {
+    fn from(live: &'a Live) -> Self {
+        Self {
+            table: "cloud.live",
+            url: live.address(),
+            key_file: live.key_file.as_deref(),
+            key_header: live.key_header,
+            headers: &live.headers,
+            ca_file: live.ca_file.as_deref(),
+            connect_timeout_ms: live.connect_timeout_ms,
         }
     }
 }

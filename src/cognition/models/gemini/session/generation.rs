@@ -294,8 +294,7 @@ impl Session {
 
     fn ended(&mut self, mut active: Active, reason: Option<&str>) {
         let response = active.response;
-        let mut pieces = active.words.complete(None);
-        active.words.release(&mut pieces);
+        let pieces = active.words.finish();
         self.say_pieces(response, pieces);
         self.closes = 0;
         let refused = match reason {
@@ -320,8 +319,7 @@ impl Session {
     pub(super) fn fail_active(&mut self, now: Time, reason: &str) {
         let Some(mut active) = self.generation.active.take() else { return };
         self.generation.owe(now, active.came);
-        let mut pieces = active.words.complete(None);
-        active.words.release(&mut pieces);
+        let pieces = active.words.finish();
         self.say_pieces(active.response, pieces);
         self.failed(active.response, reason);
     }

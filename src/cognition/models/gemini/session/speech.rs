@@ -56,7 +56,7 @@ impl Session {
         // What another session said, or none, is known as `Heard`.
         if self.spoken.contains(&response) {
             let heard = heard_text.trim();
-            self.context.heard_only(response, if heard.is_empty() { notes::unheard() } else { notes::cut_off(heard) });
+            self.context.heard_only(response, notes::cut_off(heard));
         }
     }
 
