@@ -35,14 +35,14 @@ impl GeminiModel {
         let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
         let setup = Setup::new(service, instructions, &config.tools)?;
         let coder = Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })?;
-        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::priced(service.prices.clone()) })
+        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::new("cloud.gemini", service.prices.clone()) })
     }
 
     /// The service, as it stands.
     pub(super) fn service(&self) -> Service {
         let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
         let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
-        Service::new("cloud.gemini", self.services.clone(), look)
+        Service::new(self.services.clone(), look)
     }
 }
 

@@ -47,7 +47,7 @@ impl LiveModel {
             setup: Arc::new(setup),
             speech,
             coder: Coder::new(speech)?,
-            services: Services::priced(service.prices.clone()),
+            services: Services::new("cloud.live", service.prices.clone()),
         })
     }
 
@@ -55,7 +55,7 @@ impl LiveModel {
     pub(super) fn service(&self) -> Service {
         let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
         let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup), None));
-        Service::new("cloud.live", self.services.clone(), look)
+        Service::new(self.services.clone(), look)
     }
 }
 

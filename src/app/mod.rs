@@ -4,6 +4,7 @@
 //! stops them in the reverse one. Nothing is decided here.
 
 mod call;
+mod cascade_model;
 mod clock;
 mod cloud_audio;
 mod cloud_test;

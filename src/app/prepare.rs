@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::cascade_model::cascade;
 use super::engines::engine;
 use super::gemini_model::GeminiModel;
 use super::live_model::LiveModel;
@@ -15,8 +16,8 @@ use super::realtime_model::RealtimeModel;
 use super::services::{Service, Services};
 use super::speech_model::SpeechModelError;
 use crate::admin::HealthState;
-use crate::cognition::models::cascade::{Cascade, CascadeError};
-use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords, instructions};
+use crate::cognition::models::cascade::CascadeError;
+use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
 use crate::surface::speech::http::SpeechServiceError;
@@ -109,8 +110,8 @@ pub struct Prepared {
     pub prompts: BTreeMap<String, SpeechAudio>,
     /// How the service of the model stands; one that nobody knows, where it has none.
     pub services: Services,
-    /// The service that leads calls, to be looked at.
-    pub service: Option<Service>,
+    /// The services that lead calls, to be looked at.
+    pub looked_at: Vec<Service>,
     /// Who keeps callers' messages, where any are taken.
     pub messages: Option<MessageKeeper>,
 }
@@ -136,36 +137,34 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
     let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     let messages = MessageKeeper::new(config, health.clone());
     let unusable = |error| CheckError::Service { file: file.to_owned(), error: Box::new(error) };
-    let (model, service, dialogue): Led = match config.model.kind {
+    let (model, looked_at, dialogue): Led = match config.model.kind {
         ModelKind::Scripted => {
             let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
-            (Box::new(model), None, Some(dialogue))
+            (Box::new(model), Vec::new(), Some(dialogue))
         }
         ModelKind::Realtime => {
             let model = RealtimeModel::new(config).map_err(unusable)?;
             let service = model.service();
-            led(config, &schemas, &messages, model, service)?
+            led(config, &schemas, &messages, model, vec![service])?
         }
         ModelKind::Live => {
             let model = LiveModel::new(config).map_err(unusable)?;
             let service = model.service();
-            led(config, &schemas, &messages, model, service)?
+            led(config, &schemas, &messages, model, vec![service])?
         }
         ModelKind::Gemini => {
             let model = GeminiModel::new(config).map_err(unusable)?;
             let service = model.service();
-            led(config, &schemas, &messages, model, service)?
+            led(config, &schemas, &messages, model, vec![service])?
         }
         ModelKind::Cascade => {
-            let told = config.model.instructions.clone().unwrap_or_else(|| instructions(config.this_box.language).to_owned());
-            let model =
-                Cascade::new(config, told).map_err(|error| CheckError::Cascade { file: file.to_owned(), error: Box::new(error) })?;
-            (Box::new(model), None, None)
+            let parts = cascade(config).map_err(|error| CheckError::Cascade { file: file.to_owned(), error: Box::new(error) })?;
+            led(config, &schemas, &messages, parts.0, parts.1)?
         }
     };
-    let services = service.as_ref().map_or_else(Services::new, |service| service.services.clone());
+    let services = looked_at.first().map_or_else(Services::none, |service| service.services.clone());
     let (takes_messages, prompts) = dialogue.map_or((false, BTreeMap::new()), |found| (found.takes_messages, found.prompts));
-    Ok(Prepared { schemas, model, engine, prompts, services, service, messages: takes_messages.then_some(messages) })
+    Ok(Prepared { schemas, model, engine, prompts, services, looked_at, messages: takes_messages.then_some(messages) })
 }
 
 /// What there is of a dialogue beside its steps.
@@ -179,20 +178,20 @@ fn scripted((dialogue, prompts): (Dialogue, BTreeMap<String, SpeechAudio>), mess
     (Scripted::new(dialogue, Some(Arc::new(messages.clone()))), Found { prompts, takes_messages })
 }
 
-/// What leads calls, its service where it has one, and a dialogue where there is one.
-type Led = (Box<dyn Model>, Option<Service>, Option<Found>);
+/// What leads calls, its services where it has any, and a dialogue where there is one.
+type Led = (Box<dyn Model>, Vec<Service>, Option<Found>);
 
-/// A box whose calls a service leads, with what stands by for it.
+/// A box whose calls services lead, with what stands by for it.
 fn led(
     config: &Config,
     schemas: &Schemas,
     messages: &MessageKeeper,
     model: impl Model + 'static,
-    service: Service,
+    services: Vec<Service>,
 ) -> Result<Led, CheckError> {
     Ok(match stands_by(config, schemas, messages)? {
-        Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), Some(service), Some(dialogue)),
-        None => (Box::new(model), Some(service), None),
+        Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), services, Some(dialogue)),
+        None => (Box::new(model), services, None),
     })
 }
 

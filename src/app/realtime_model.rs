@@ -40,7 +40,7 @@ impl RealtimeModel {
             setup: Arc::new(setup),
             speech,
             coder: Coder::new(speech)?,
-            services: Services::priced(service.prices.clone()),
+            services: Services::new("cloud.realtime", service.prices.clone()),
         })
     }
 
@@ -48,7 +48,7 @@ impl RealtimeModel {
     pub(super) fn service(&self) -> Service {
         let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
         let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
-        Service::new("cloud.realtime", self.services.clone(), look)
+        Service::new(self.services.clone(), look)
     }
 }
 

@@ -110,7 +110,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
-    let Prepared { schemas, model, engine, prompts, services, service, messages } = prepare(config, file, &health)?;
+    let Prepared { schemas, model, engine, prompts, services, looked_at, messages } = prepare(config, file, &health)?;
     let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
     let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
 
@@ -241,11 +241,11 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     if let Some(messages) = messages {
         beside.spawn(messages.follow_room());
     }
-    if let Some(service) = service {
+    if !looked_at.is_empty() {
         let instead = if config.standby.enabled { BY_DIALOGUE } else { BY_NOBODY };
-        beside.spawn(services.clone().show(service.table, instead, health.clone(), measures.clone()));
-        if config.standby.watch {
-            beside.spawn(async move { services.watch(|| (service.look)(), LOOK_AGAIN).await });
+        beside.spawn(services.clone().show(instead, health.clone(), measures.clone()));
+        for service in looked_at.into_iter().filter(|_| config.standby.watch) {
+            beside.spawn(async move { service.services.watch(|| (service.look)(), LOOK_AGAIN).await });
         }
     }
     beside.spawn(async move { measures.keep_up().await });

@@ -1,5 +1,6 @@
 //! How the service that leads calls stands, as its calls and a light watch between them know it: what health and measures show.
 
+use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,8 +15,6 @@ use crate::telemetry::{Measures, ServiceMeasures};
 
 /// The service that leads calls: what is known of it, and how it is looked at.
 pub struct Service {
-    /// The table of the configuration that it stands in, by which health calls it.
-    pub table: &'static str,
     /// What is known of it.
     pub services: Services,
     /// Looks whether it can be reached; why not, in words.
@@ -26,46 +25,58 @@ pub struct Service {
 pub type Look = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
 
 impl Service {
-    /// The service of `table`.
-    pub fn new<F>(table: &'static str, services: Services, look: impl Fn() -> F + Send + Sync + 'static) -> Self
+    /// The service that `services` knows, and how it is looked at.
+    pub fn new<F>(services: Services, look: impl Fn() -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<(), String>> + Send + 'static,
     {
-        Self { table, services, look: Box::new(move || Box::pin(look())) }
+        Self { services, look: Box::new(move || Box::pin(look())) }
     }
 }
 
-/// What is known of the service that leads calls. Clones share it; nothing here waits.
+/// What is known of the service that leads calls, or of the services that do so together. Clones share it; nothing here waits.
 #[derive(Debug, Clone)]
 pub struct Services {
     facts: Arc<watch_channel::Sender<Facts>>,
+    /// The table of the configuration that it stands in, by which health calls it.
+    table: &'static str,
     prices: Option<Prices>,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Facts {
-    /// Why it can't be reached, where it can't.
-    away: Option<String>,
+    /// Why each that can't be reached can't, by its table.
+    away: BTreeMap<&'static str, String>,
     usage: Usage,
     measures: ServiceMeasures,
 }
 
 impl Services {
-    /// A service of which nothing is known yet.
-    pub fn new() -> Self {
-        Self::priced(None)
+    /// No service: nothing is known of any.
+    pub fn none() -> Self {
+        Self::new("", None)
     }
 
-    /// One that charges this.
-    pub fn priced(prices: Option<Prices>) -> Self {
-        Self { facts: Arc::new(watch_channel::Sender::new(Facts::default())), prices }
+    /// The service of `table`, of which nothing is known yet, and what it charges.
+    pub fn new(table: &'static str, prices: Option<Prices>) -> Self {
+        Self { facts: Arc::new(watch_channel::Sender::new(Facts::default())), table, prices }
+    }
+
+    /// The service of `table`, which leads calls together with this one.
+    pub fn beside(&self, table: &'static str, prices: Option<Prices>) -> Self {
+        Self { facts: Arc::clone(&self.facts), table, prices }
     }
 
     /// A call's session with it has ended, and took this. What it costs is logged, where that is known.
     pub fn took(&self, usage: &Usage) {
         let cost = self.prices.as_ref().map(|prices| (usage.cost_millionths(prices), &prices.currency));
         if let Some((millionths, currency)) = cost {
-            info!(cost = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000), currency, "what the call's session costs");
+            info!(
+                table = self.table,
+                cost = format!("{}.{:06}", millionths / 1_000_000, millionths % 1_000_000),
+                currency,
+                "what the call's session costs"
+            );
         }
         self.facts.send_modify(|facts| {
             facts.usage.add(usage);
@@ -87,10 +98,13 @@ impl Services {
                 Availability::Ready => None,
                 Availability::Away { reason } => Some(reason.clone()),
             };
-            facts.measures.away = Some(away.is_some());
-            let changed = facts.away != away;
-            facts.away = away;
-            changed
+            let changed = facts.away.get(self.table) != away.as_ref();
+            match away {
+                Some(reason) => facts.away.insert(self.table, reason),
+                None => facts.away.remove(self.table),
+            };
+            let was = facts.measures.away.replace(!facts.away.is_empty());
+            changed || was != facts.measures.away
         });
     }
 
@@ -105,13 +119,15 @@ impl Services {
     }
 
     /// Shows in health and measures what is known. `instead` says what happens to calls while it is away. Runs until it is dropped.
-    pub async fn show(self, part: &'static str, instead: &'static str, health: HealthState, measures: Measures) {
+    pub async fn show(self, instead: &'static str, health: HealthState, measures: Measures) {
         let mut facts = self.facts.subscribe();
+        let mut shown: Vec<&'static str> = Vec::new();
         loop {
             let now = facts.borrow_and_update().clone();
-            match now.away {
-                Some(reason) => health.raise(part, Impact::Degrades, format!("cannot be reached: {reason}: {instead}")),
-                None => health.clear(part),
+            shown.iter().filter(|table| !now.away.contains_key(*table)).for_each(|table| health.clear(table));
+            shown = now.away.keys().copied().collect();
+            for (table, reason) in &now.away {
+                health.raise(table, Impact::Degrades, format!("cannot be reached: {reason}: {instead}"));
             }
             measures.service(&now.measures);
             if facts.changed().await.is_err() {
@@ -133,10 +149,10 @@ impl Services {
             }
             self.stands(&Availability::Ready);
             // Then calls see how it is.
-            if facts.wait_for(|facts| facts.away.is_some()).await.is_err() {
+            if facts.wait_for(|facts| facts.away.contains_key(self.table)).await.is_err() {
                 return;
             }
-            info!("the service that leads calls is looked at until it is back");
+            info!(table = self.table, "the service that leads calls is looked at until it is back");
             tokio::time::sleep(pause).await;
         }
     }
@@ -166,10 +182,10 @@ mod tests {
 
     #[tokio::test]
     async fn health_says_that_it_is_away_and_why_until_it_is_back_and_nobody_looks_while_it_is_there() {
-        let (services, health) = (Services::new(), HealthState::new(Instant::now()));
+        let (services, health) = (Services::new("cloud.realtime", None), HealthState::new(Instant::now()));
         let measures = Measures::new().unwrap();
         let looks = Arc::new(AtomicU32::new(0));
-        tokio::spawn(services.clone().show("cloud.realtime", "calls are answered by the local dialogue", health.clone(), measures.clone()));
+        tokio::spawn(services.clone().show("calls are answered by the local dialogue", health.clone(), measures.clone()));
         let counted = looks.clone();
         let (back, is_back) = watch_channel::channel(false);
         let look = move || {
@@ -199,5 +215,24 @@ mod tests {
         assert!(measures.render().contains("recado_service_tokens_total{kind=\"output_audio\"} 1000"));
         until(|| measures.render().contains("recado_service_away 0")).await;
         assert!(measures.render().contains("recado_service_takeovers_total 1"));
+    }
+
+    #[tokio::test]
+    async fn of_services_that_lead_calls_together_health_names_those_that_are_away() {
+        let (language, health) = (Services::new("cloud.language", None), HealthState::new(Instant::now()));
+        let transcription = language.beside("cloud.transcription", None);
+        let measures = Measures::new().unwrap();
+        tokio::spawn(language.clone().show("oh", health.clone(), measures.clone()));
+        let problems = async |wanted: &[&str]| until(|| health.report(Instant::now()).problems == wanted).await;
+        let away = |reason: &str| Availability::Away { reason: reason.to_owned() };
+        transcription.stands(&away("it hears nothing"));
+        problems(&["cloud.transcription: cannot be reached: it hears nothing: oh"]).await;
+        language.stands(&away("it is gone"));
+        transcription.stands(&Availability::Ready);
+        problems(&["cloud.language: cannot be reached: it is gone: oh"]).await;
+        assert!(measures.render().contains("recado_service_away 1"));
+        language.stands(&Availability::Ready);
+        problems(&[]).await;
+        until(|| measures.render().contains("recado_service_away 0")).await;
     }
 }

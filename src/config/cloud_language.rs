@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::Deserialize;
 
+use super::Prices;
 use super::check::Checker;
 use super::endpoint::KeyHeader;
 use super::http_part::{self, HttpPart};
@@ -43,6 +44,9 @@ pub struct LanguageService {
     /// Whether an answer is begun as soon as the caller pauses, and dropped if the caller goes on: it is there earlier, and more tokens are used.
     #[serde(default = "speculate")]
     pub speculate: bool,
+    /// What the service charges; costs are not counted where that is not known.
+    #[serde(default)]
+    pub prices: Option<Prices>,
     /// How long a connection may take until it stands (ms).
     #[serde(default = "http_part::connect_timeout_ms")]
     pub connect_timeout_ms: u64,
@@ -72,6 +76,9 @@ impl LanguageService {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of(PLACE);
         self.part().check(checker);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
         if let Some(tokens) = self.tokens_max {
             checker.within(&place.join("tokens_max"), tokens, TOKENS_LEAST..=TOKENS_MOST);
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use recado_core::policy::Language;
 use serde::Deserialize;
 
+use super::Prices;
 use super::check::Checker;
 use super::endpoint::KeyHeader;
 use super::http_part::{self, HttpPart};
@@ -43,6 +44,9 @@ pub struct TranscriptionService {
     /// Whether the service is asked to send the words as they come. One that can't sends them whole all the same.
     #[serde(default)]
     pub stream: bool,
+    /// What the service charges; costs are not counted where that is not known.
+    #[serde(default)]
+    pub prices: Option<Prices>,
     /// How long a connection may take until it stands (ms).
     #[serde(default = "http_part::connect_timeout_ms")]
     pub connect_timeout_ms: u64,
@@ -61,6 +65,9 @@ impl TranscriptionService {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         let place = Path::of(PLACE);
         self.part().check(checker);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
         if self.prompt.as_ref().is_some_and(|prompt| prompt.trim().is_empty() || prompt.len() > PROMPT_BYTES_MAX) {
             let what = format!("a prompt has 1 to {PROMPT_BYTES_MAX} bytes: models read no more of it");
             checker.error(&place.join("prompt"), what, "a few words of the kind that callers say; or leave it out");

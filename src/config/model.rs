@@ -54,6 +54,13 @@ impl Model {
                 let none = "the cascade has no part for transcription";
                 check_service(checker, "cloud.transcription", cloud.transcription.is_some(), none);
                 check_service(checker, "cloud.language", cloud.language.is_some(), "the cascade has no part for language");
+                let hears = cloud.transcription.as_ref().and_then(|service| service.prices.as_ref());
+                let answers = cloud.language.as_ref().and_then(|service| service.prices.as_ref());
+                if let Some((hears, answers)) = hears.zip(answers).filter(|(hears, answers)| hears.currency != answers.currency) {
+                    let what = format!("what a call costs is one sum, and cloud.language has its prices in {:?}", answers.currency);
+                    let instead = format!("currency = {:?}, and the prices in it", answers.currency);
+                    checker.error(&Path::of("cloud.transcription.prices.currency"), format!("{:?}: {what}", hears.currency), instead);
+                }
             }
         }
         if let Some(instructions) = &self.instructions {

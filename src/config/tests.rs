@@ -552,6 +552,12 @@ fn a_cascade_needs_both_its_parts_and_says_who_they_are() {
     assert_eq!(said_of(&format!("{model}{language}")), missing("transcription"));
     let broken = said_of(&format!("{model}[cloud]\ntranscription = 7\n{language}"));
     assert!(broken.starts_with("recado.toml:5:17: cloud.transcription: expected a table") && broken.lines().count() == 1, "{broken}");
+    let priced = |currency: &str| {
+        let hears = cascade("transcription", &format!("prices = {{ currency = \"{currency}\", audio_minute = 1 }}"));
+        said_of(&format!("{model}{hears}prices = {{ currency = \"USD\", output_text = 1 }}\n"))
+    };
+    assert_eq!(priced("USD"), "");
+    assert!(priced("EUR").starts_with("recado.toml:7:23: cloud.transcription.prices.currency: \"EUR\": what a call costs is one sum"));
     let room = Room::with(&format!("{model}{}", cascade("language", "key_file = \"key\"")));
     room.write("credentials/key", "from-systemd");
     let sources = Sources { credentials_dir: Some(room.path("credentials")), ..room.sources() };

@@ -10,7 +10,7 @@ use super::stage::*;
 use super::validator::{self, Tap};
 
 /// A dialogue that orders in the first turn, and takes a message in the second.
-const DIALOGUE: &str = "[greeting]\nsay = { en = 'This is the answering machine of the kitchen.' }\n\
+pub const DIALOGUE: &str = "[greeting]\nsay = { en = 'This is the answering machine of the kitchen.' }\n\
     [[turn]]\nsay = { en = 'I pass that on.' }\ncall = { tool = 'order' }\n\
     [[turn]]\nsay = { en = 'Then say your message.' }\n\
     [turn.message]\nkept = { say = { en = 'It is written down.' } }\nnot_kept = { say = { en = 'There is no room for it.' } }\n\
@@ -32,12 +32,12 @@ fn refuses(status: u16) -> Conduct {
 }
 
 /// How often this was heard, in the box's own voice.
-async fn times(ear: &Ear, text: &str) -> usize {
+pub async fn times(ear: &Ear, text: &str) -> usize {
     ear.find(&spoken(text).await).len()
 }
 
 /// The caller says this to the end, and hears what follows to its end.
-async fn says(caller: &Caller, name: &str) -> Vec<i16> {
+pub async fn says(caller: &Caller, name: &str) -> Vec<i16> {
     let said = speech(name);
     caller.line.say(&said);
     patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
@@ -53,7 +53,7 @@ fn messages(stage: &Stage, more: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-async fn measures(boxed: &BoxProcess) -> String {
+pub async fn measures(boxed: &BoxProcess) -> String {
     let url = format!("http://{}/metrics", boxed.http);
     reqwest::get(url).await.unwrap().text().await.unwrap()
 }

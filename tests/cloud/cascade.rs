@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use recado::cognition::models::cascade::Cascade;
-use recado::cognition::models::{CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind};
+use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind};
 use recado::config::{Config, Depth, Sources};
 use recado_core::SessionId;
 use recado_core::conversation::effect::Cause;
@@ -25,7 +25,7 @@ pub fn model(settings: &str) -> Cascade {
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
     std::fs::write(&file, format!("{settings}{tool}")).unwrap();
     let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    Cascade::new(&config, "Sé breve.".to_owned()).unwrap()
+    Cascade::new(&config, "Sé breve.".to_owned(), None).unwrap()
 }
 
 pub fn open(model: &Cascade) -> ModelSession {
@@ -63,7 +63,11 @@ pub async fn all_of(session: &mut ModelSession, of: ResponseId) -> (String, Vec<
     let (mut words, mut events) = (String::new(), Vec::new());
     loop {
         let output = tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute");
-        let Output::Event(event) = output.expect("a session that goes on") else { panic!("it makes no sound") };
+        let event = match output.expect("a session that goes on") {
+            Output::Event(event) => event,
+            Output::Availability(_) => continue,
+            other => panic!("it makes no sound, and gives everything itself: {other:?}"),
+        };
         if let ModelEvent::Clause { response, content } = &event {
             assert_eq!(*response, of);
             words.push_str(content.text());
@@ -351,6 +355,7 @@ async fn a_response_that_is_cancelled_ends_its_request_and_the_next_one_is_asked
     let long = Conduct::events(&chat(&"Una frase muy larga sigue aquí. ".repeat(200), &[])).in_pieces(200, 50);
     let service = HttpService::start(vec![Conduct::wrote("")], vec![long, Conduct::says("Diga.")]).await;
     let mut session = open(&model(&service.settings("", "speculate = false")));
+    assert_eq!(session.outputs.recv().await, Some(Output::Availability(Availability::Ready)), "it says at once that it can be asked");
     respond(&session, A, Cause::Greeting);
     let first = session.outputs.recv().await;
     assert!(matches!(first, Some(Output::Event(ModelEvent::Clause { response: A, .. }))), "{first:?}");
@@ -368,6 +373,7 @@ async fn an_answer_is_begun_in_a_pause_said_when_it_is_asked_for_and_dropped_whe
     let service =
         HttpService::start(vec![Conduct::wrote("Una"), Conduct::wrote("Una mesa.")], vec![long, Conduct::says("Muy bien.")]).await;
     let mut session = open(&model(&service.settings("", "")));
+    assert_eq!(session.outputs.recv().await, Some(Output::Availability(Availability::Ready)));
     pauses(&session).await;
     service.seen.until(|seen| seen.asked().len() == 1).await;
     acoustic(&session, Acoustic::Speaking);

@@ -4,8 +4,9 @@ use recado::demo::{Caller, Ear, patiently};
 use recado_core::ledger::DeliveryState;
 use serde_json::{Value, json};
 
+use super::away;
 use super::http_service::{Conduct, HttpService, Received, chat};
-use super::stage::{ACCEPTED, CLOSING, NUMBER, Stage, hears_to_the_end, loud, speaks, speech, spoken, states};
+use super::stage::{ACCEPTED, AWAY, CLOSING, NUMBER, Stage, hears_to_the_end, loud, speaks, speech, spoken, states};
 use super::validator::{self, Tap};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -106,6 +107,69 @@ async fn a_caller_who_breaks_in_is_listened_to_and_the_model_is_told_what_was_he
     assert_eq!(told.last(), Some(&json!({ "role": "user", "content": "Wait a moment." })));
     let sent = service.seen.asked().iter().map(|request| json!({ "side": "chat-request", "event": request.json() }).to_string()).collect();
     validator::check(&[Tap::of_lines(sent)]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_part_that_answers_refuses_connections_the_dialogue_does_and_it_is_taken_up_again_at_the_next_turn() {
+    if !speaks() {
+        return;
+    }
+    let writes = HttpService::start(vec![Conduct::wrote("Please order it.")], vec![Conduct::says("Nobody asks this.")]).await;
+    let closed = HttpService::closed();
+    let prices = "prices = { currency = 'EUR', output_text = 1_000_000 }\n[standby]\nwatch = false\ndialogue = 'standby.toml'";
+    let stage = Stage::with_model(&writes.settings_beside("", closed.local_addr().unwrap(), prices), "").await;
+    std::fs::write(stage.folder.path().join("standby.toml"), away::DIALOGUE).unwrap();
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    let problems = boxed.health().await.unwrap()["problems"].to_string();
+    assert!(problems.contains("cloud.language: cannot be reached: no connection to the service's host"), "{problems}");
+    assert!(problems.contains(": calls are answered by the local dialogue") && !problems.contains("cloud.transcription"), "{problems}");
+    away::says(&caller, "request").await;
+    let waited = boxed.log.seen("how long the caller waited", |line| line["message"] == "turn answered").await.unwrap();
+    let since_turn_end = ["first_piece_ms", "ready_ms", "first_audio_ms"].map(|stage| waited[stage].as_u64().expect("a number"));
+    assert!(since_turn_end.iter().sum::<u64>() < 2_000, "{waited}");
+    stage.tools.asked("order", 1).await.unwrap();
+    assert_eq!(stage.tools.report("order", json!({ "number": NUMBER })).await.unwrap(), 200);
+    boxed.log.seen("the closing to be settled", |line| line["message"] == "delivery settled").await.unwrap();
+    patiently("the closing to be over", caller.line.hears_silence(900)).await.unwrap();
+
+    // It is back, and has been seen to be.
+    let answers = HttpService::serve(closed.listen(64).unwrap(), |_| Conduct::says(ANSWER));
+    patiently("it to be looked at", answers.seen.until(|seen| seen.looks() > 0)).await.unwrap();
+    let well = async {
+        while boxed.health().await.unwrap()["problems"].to_string().contains("cloud.language") {
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    };
+    patiently("the box to know that it is back", well).await.unwrap();
+    away::says(&caller, "small_talk").await;
+    let (_, ear) = caller.hang_up().await.unwrap();
+    boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await.unwrap();
+
+    let first = ear.find(&spoken(AWAY).await);
+    assert_eq!(first.len(), 1, "the caller is told once");
+    // On the media's clock: what a busy machine takes longer for is heard later.
+    assert!(first[0].at_ms < 2_000, "{} ms", first[0].at_ms);
+    for said in ["This is the answering machine of the kitchen.", "I pass that on.", ACCEPTED, CLOSING, ANSWER] {
+        assert_eq!(away::times(&ear, said).await, 1, "{said}");
+    }
+    assert_eq!((stage.tools.effects("order"), states(&stage.history())), (1, vec![DeliveryState::Spoken]));
+    // It is told what was said meanwhile, and by whom.
+    let asked = answers.seen.asked();
+    let told = String::from_utf8_lossy(&asked.last().expect("requests").body).into_owned();
+    for known in ["This is the answering machine of the kitchen.", "the telephone system has answered", CLOSING] {
+        assert!(told.contains(known), "{known} is not in {told}");
+    }
+    // What it took is counted as that of other services is.
+    let costs = |line: &Value| line["message"] == "what the call's session costs" && line["table"] == "cloud.language";
+    let cost = boxed.log.seen("what the call costs", costs).await.unwrap();
+    assert!(cost["currency"] == "EUR" && cost["cost"] != "0.000000", "{cost}");
+    let text = away::measures(&boxed).await;
+    for part in ["recado_service_away 0", "recado_service_takeovers_total 2", "recado_service_tokens_total{kind=\"output_text\"} "] {
+        assert!(text.contains(&format!("\n{part}")), "{part} is not in {text}");
+    }
+    assert!(!text.contains("recado_service_tokens_total{kind=\"output_text\"} 0\n") && text.contains("{currency=\"EUR\"}"), "{text}");
 }
 
 const GREETING: &str = "Good morning from the kitchen.";

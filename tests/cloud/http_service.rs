@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -123,6 +123,7 @@ pub struct HttpService {
 pub struct Seen {
     requests: Mutex<Vec<Received>>,
     left: Mutex<u64>,
+    looks: Mutex<u64>,
     changed: Notify,
 }
 
@@ -168,7 +169,18 @@ impl HttpService {
 
     /// Answers each request with what `conduct` says.
     pub async fn start_with(conduct: impl Fn(&Received) -> Conduct + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), conduct)
+    }
+
+    /// A socket at which nobody listens yet: connections to it are refused.
+    pub fn closed() -> TcpSocket {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        socket
+    }
+
+    /// Answers each request at this address with what `conduct` says.
+    pub fn serve(listener: TcpListener, conduct: impl Fn(&Received) -> Conduct + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let conduct: Arc<Conducts> = Arc::new(conduct);
@@ -186,10 +198,15 @@ impl HttpService {
 
     /// The settings of a cascade of both.
     pub fn settings(&self, transcription: &str, language: &str) -> String {
-        let url = format!("http://{}/v1", self.address);
+        self.settings_beside(transcription, self.address, language)
+    }
+
+    /// The settings of a cascade of which this writes down, and whoever is at `answers` answers.
+    pub fn settings_beside(&self, transcription: &str, answers: SocketAddr, language: &str) -> String {
+        let writes = self.address;
         format!(
-            "[model]\nkind = 'cascade'\n[cloud.transcription]\nurl = '{url}'\nmodel = 'hears'\n{transcription}\n\
-             [cloud.language]\nurl = '{url}/'\nmodel = 'answers'\n{language}\n"
+            "[model]\nkind = 'cascade'\n[cloud.transcription]\nurl = 'http://{writes}/v1'\nmodel = 'hears'\n{transcription}\n\
+             [cloud.language]\nurl = 'http://{answers}/v1/'\nmodel = 'answers'\n{language}\n"
         )
     }
 }
@@ -214,6 +231,11 @@ impl Seen {
     /// The requests to write something down.
     pub fn heard(&self) -> Vec<Received> {
         self.requests().into_iter().filter(Received::transcribes).collect()
+    }
+
+    /// How often its list of models was asked for, which is no request of a conversation.
+    pub fn looks(&self) -> u64 {
+        *self.looks.lock().unwrap()
     }
 
     /// How often a client has left in the middle of an answer.
@@ -241,8 +263,14 @@ type Conducts = dyn Fn(&Received) -> Conduct + Send + Sync;
 
 async fn serve(mut stream: TcpStream, connection: u64, seen: Arc<Seen>, conduct: Arc<Conducts>) {
     while let Some(request) = receive(&mut stream, connection).await {
-        let conduct = conduct(&request);
-        seen.requests.lock().unwrap().push(request);
+        let conduct = if request.path.ends_with("/models") {
+            *seen.looks.lock().unwrap() += 1;
+            Conduct::json(200, &json!({ "object": "list", "data": [] }))
+        } else {
+            let conduct = conduct(&request);
+            seen.requests.lock().unwrap().push(request);
+            conduct
+        };
         seen.changed.notify_waiters();
         if !answer(&mut stream, &conduct).await {
             *seen.left.lock().unwrap() += 1;
@@ -267,7 +295,7 @@ async fn receive(stream: &mut TcpStream, connection: u64) -> Option<Received> {
     };
     let path = String::from_utf8_lossy(&bytes[..end]).split(' ').nth(1)?.to_owned();
     let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
-    let length: usize = head.lines().find_map(|line| line.strip_prefix("content-length: "))?.parse().ok()?;
+    let length: usize = head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(Ok(0), str::parse).ok()?;
     let mut body = bytes.split_off(end + 4);
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {

@@ -203,10 +203,10 @@ impl Trouble {
     fn words(&self, step: Step, spanish: bool) -> String {
         let table = step.table();
         match (self, spanish) {
-            (Self::Request(Fault { reason, again: Again::Never }), true) => {
+            (Self::Request(Fault { reason, again: Again::Never, .. }), true) => {
                 format!("{reason}. Corrija en {table} lo que se nombra: url, model o key_file.")
             }
-            (Self::Request(Fault { reason, again: Again::Never }), false) => {
+            (Self::Request(Fault { reason, again: Again::Never, .. }), false) => {
                 format!("{reason}. Correct in {table} what is named: url, model or key_file.")
             }
             (Self::Request(Fault { reason, .. }), true) => {

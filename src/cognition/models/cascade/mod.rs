@@ -13,4 +13,4 @@ pub mod session;
 mod task;
 pub mod wire;
 
-pub use model::{Cascade, CascadeError};
+pub use model::{Cascade, CascadeError, Observer};

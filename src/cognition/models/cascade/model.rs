@@ -1,20 +1,31 @@
 //! A cascade as the model of calls.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use tracing::{Instrument, Span};
 
 use super::http::{EndpointError, Language, Transcription};
-use super::session::Setup;
+use super::session::{Part, Setup};
 use super::task::{Parts, Task};
+use crate::cognition::models::Usage;
 use crate::cognition::models::audio::caller_audio;
-use crate::cognition::models::port::{Capabilities, Model, ModelSession, Opening, OutputKind};
+use crate::cognition::models::port::{Availability, Capabilities, Model, ModelSession, Opening, OutputKind};
 use crate::cognition::tools::ToolError;
 use crate::config::Config;
 
 /// The services of `[cloud.transcription]` and `[cloud.language]`, which lead calls together.
 #[derive(Debug, Clone)]
 pub struct Cascade(Arc<Parts>);
+
+/// Who wants to know how the parts stand, and what calls take of them.
+pub trait Observer: Debug + Send + Sync {
+    /// A call has found how a part stands.
+    fn stands(&self, part: Part, availability: &Availability);
+
+    /// A call is over, and has taken this of a part.
+    fn took(&self, part: Part, usage: &Usage);
+}
 
 /// Why calls can't be led by the services that are configured.
 #[derive(Debug, thiserror::Error)]
@@ -32,10 +43,11 @@ pub enum CascadeError {
 
 impl Cascade {
     /// A model for the calls of a box with this configuration, which is told `instructions`. Nothing is connected to before there is a call.
+    /// What its calls find out of the parts, `observer` is told.
     ///
     /// # Errors
     /// What of the configuration can't be used.
-    pub fn new(config: &Config, instructions: String) -> Result<Self, CascadeError> {
+    pub fn new(config: &Config, instructions: String, observer: Option<Arc<dyn Observer>>) -> Result<Self, CascadeError> {
         let transcription = config.cloud.transcription.as_ref().ok_or(CascadeError::NotConfigured("transcription"))?;
         let service = config.cloud.language.as_ref().ok_or(CascadeError::NotConfigured("language"))?;
         let language = config.this_box.language;
@@ -43,7 +55,17 @@ impl Cascade {
             transcription: Transcription::new(transcription, language)?,
             language: Language::new(service)?,
             setup: Arc::new(Setup::new(language, instructions, &config.tools, service.speculate)?),
+            observer,
         })))
+    }
+
+    /// Whether a part can be asked, without asking for anything that is charged for.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    pub fn look(&self, part: Part) -> impl Future<Output = Result<(), String>> + Send + use<> {
+        let parts = Arc::clone(&self.0);
+        async move { parts.endpoint(part).look().await.map_err(|fault| fault.reason) }
     }
 }
 

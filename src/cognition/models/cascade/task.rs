@@ -11,11 +11,12 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, Span, info, warn};
 
-use super::http::{Language, Transcription};
+use super::http::{Endpoint, Language, Transcription};
+use super::model::Observer;
 use super::session::{Action, Input, JobId, Part, Session, Setup, Totals};
-use super::wire::Line;
+use super::wire::{AnswerEvent, Line};
 use crate::cognition::models::audio::CallerAudio;
-use crate::cognition::models::port::{Command, Output};
+use crate::cognition::models::port::{Availability, Command, Output};
 
 /// The parts, which all calls share.
 #[derive(Debug)]
@@ -23,6 +24,18 @@ pub(super) struct Parts {
     pub transcription: Transcription,
     pub language: Language,
     pub setup: Arc<Setup>,
+    /// Who is told how they stand, and what calls take.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+impl Parts {
+    /// Where a part is.
+    pub fn endpoint(&self, part: Part) -> &Endpoint {
+        match part {
+            Part::Transcription => self.transcription.endpoint(),
+            Part::Language => self.language.endpoint(),
+        }
+    }
 }
 
 /// The task's own.
@@ -35,7 +48,7 @@ pub(super) struct Task {
     /// Where requests say what comes of them.
     says: mpsc::Sender<Input>,
     /// What the call has not taken yet.
-    pending: VecDeque<ModelEvent>,
+    pending: VecDeque<Output>,
 }
 
 impl Task {
@@ -50,7 +63,8 @@ impl Task {
             requests: JoinSet::new(),
             handles: BTreeMap::new(),
             says,
-            pending: VecDeque::new(),
+            // Its requests need no connection that stands.
+            pending: VecDeque::from([Output::Availability(Availability::Ready)]),
         };
         (task, came)
     }
@@ -73,7 +87,7 @@ impl Task {
                     None => break,
                 },
                 place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
-                    (Ok(place), Some(event)) => place.send(Output::Event(event)),
+                    (Ok(place), Some(output)) => place.send(output),
                     _ => break,
                 },
                 Some(frame) = hears.next() => self.give(Input::Caller(frame.to_vec())),
@@ -84,27 +98,33 @@ impl Task {
             }
         }
         // What is under way ends with the task; what it would have taken, nobody knows.
-        let Totals { usage, transcription_usage, begun_ahead, dropped } = self.session.totals();
+        let Totals { language, transcription, begun_ahead, dropped } = self.session.totals();
         info!(
-            input_tokens = usage.input,
-            output_tokens = usage.output,
-            cached_tokens = usage.cached,
-            transcription_tokens = transcription_usage.input.saturating_add(transcription_usage.output),
+            input_tokens = language.input_text.saturating_add(language.cached_text),
+            output_tokens = language.output_text,
+            cached_tokens = language.cached_text,
+            transcription_tokens = transcription.transcription,
+            transcription_ms = transcription.audio_ms,
             begun_ahead,
             dropped,
             frames_lost = hears.dropped(),
             "the cascade's session has ended"
         );
+        if let Some(observer) = &self.parts.observer {
+            observer.took(Part::Transcription, &transcription);
+            observer.took(Part::Language, &language);
+        }
     }
 
     fn tell(&mut self, command: Command) {
         if let Command::CancelResponse { response } = command {
-            self.pending.retain(|event| clause_of(event) != Some(response));
+            self.pending.retain(|output| clause_of(output) != Some(response));
         }
         self.give(Input::Command(command));
     }
 
     fn give(&mut self, input: Input) {
+        self.tell_what_works(&input);
         let now = Time(u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX));
         for action in self.session.handle(now, input) {
             match action {
@@ -115,7 +135,14 @@ impl Task {
                         handle.abort();
                     }
                 }
-                Action::Say(event) => self.pending.push_back(event),
+                Action::Say(event) => self.pending.push_back(Output::Event(event)),
+                Action::Available(availability) => self.pending.push_back(Output::Availability(availability)),
+                Action::Stands { part, availability } => {
+                    if let Some(observer) = &self.parts.observer {
+                        observer.stands(part, &availability);
+                    }
+                }
+                Action::Look(part) => self.look(part),
                 Action::Trouble { part, reason, again_in_ms } => {
                     let part = match part {
                         Part::Transcription => "transcription",
@@ -127,6 +154,18 @@ impl Task {
         }
     }
 
+    /// What works in this call, another one may have found away.
+    fn tell_what_works(&self, input: &Input) {
+        let works = match input {
+            Input::WrittenDown { result: Ok(_), .. } => Part::Transcription,
+            Input::Answer { event: AnswerEvent::Ended { .. }, .. } => Part::Language,
+            _ => return,
+        };
+        if let Some(observer) = &self.parts.observer {
+            observer.stands(works, &Availability::Ready);
+        }
+    }
+
     fn write_down(&mut self, job: JobId, samples: Arc<[i16]>) {
         let (parts, says) = (Arc::clone(&self.parts), self.says.clone());
         let request = async move {
@@ -135,6 +174,15 @@ impl Task {
             let _ = says.send(Input::WrittenDown { job, result }).await;
         };
         self.handles.insert(job, self.requests.spawn(request.instrument(Span::current())));
+    }
+
+    fn look(&mut self, part: Part) {
+        let (parts, says) = (Arc::clone(&self.parts), self.says.clone());
+        let look = async move {
+            let result = parts.endpoint(part).look().await;
+            let _ = says.send(Input::Looked { part, result }).await;
+        };
+        self.requests.spawn(look.instrument(Span::current()));
     }
 
     fn ask(&mut self, job: JobId, lines: Vec<Line>) {
@@ -151,9 +199,9 @@ impl Task {
 }
 
 /// The response that a clause is of.
-fn clause_of(event: &ModelEvent) -> Option<ResponseId> {
-    match event {
-        ModelEvent::Clause { response, .. } => Some(*response),
+fn clause_of(output: &Output) -> Option<ResponseId> {
+    match output {
+        Output::Event(ModelEvent::Clause { response, .. }) => Some(*response),
         _ => None,
     }
 }

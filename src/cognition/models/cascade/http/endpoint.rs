@@ -2,12 +2,16 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::HeaderMap;
 use reqwest::{Client, Url};
 use rustls::RootCertStore;
+use tokio::sync::watch;
 
+use super::exchange::look;
+use super::fault::{Again, Fault, Reach};
 use crate::config::endpoint::request_headers;
 use crate::config::{HttpPart, Secret, SecretError};
 use crate::outward::{ClientFault, SystemAuthorities, tls};
@@ -16,10 +20,14 @@ use crate::outward::{ClientFault, SystemAuthorities, tls};
 #[derive(Clone)]
 pub struct Endpoint {
     pub(super) url: Url,
+    /// Its list of models.
+    pub(super) models: Url,
     pub(super) client: Client,
     pub(super) headers: HeaderMap,
     key: Option<Secret>,
     pub(super) timeouts: Timeouts,
+    /// Why it does nothing for this box, since it last said so for good. All calls share it.
+    refusal: Arc<watch::Sender<Option<Fault>>>,
 }
 
 /// How long an exchange may take.
@@ -97,7 +105,8 @@ impl Endpoint {
     /// What is wrong with the address, a header, the key or the authorities.
     pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, EndpointError> {
         let table = part.table;
-        let url = part.address(name).ok_or(EndpointError::Url { table })?;
+        let address = |name| part.address(name).ok_or(EndpointError::Url { table });
+        let (url, models) = (address(name)?, address("models")?);
         let key = part.key_file.map(|file| Secret::read(file)).transpose().map_err(|error| EndpointError::Key { table, error })?;
         let headers = request_headers(part.headers, part.key_header, key.as_ref()).map_err(|(header, reason)| EndpointError::Header {
             table,
@@ -128,7 +137,32 @@ impl Endpoint {
             .build()
             .map_err(|error| EndpointError::Client { table, reason: error.to_string() })?;
         let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
-        Ok(Self { url, client, headers, key, timeouts })
+        let refusal = Arc::new(watch::Sender::new(None));
+        Ok(Self { url, models, client, headers, key, timeouts, refusal })
+    }
+
+    /// Whether the service can be asked, without asking for anything that is charged for. What it refuses for good it is believed, until a
+    /// request comes to something.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self) -> Result<(), Fault> {
+        let refusal = self.refusal.borrow().clone();
+        match refusal {
+            Some(refusal) => Err(refusal),
+            None => look(self).await,
+        }
+    }
+
+    /// Remembers what a request says of the service.
+    pub(super) fn learnt<T>(&self, came_of_it: &Result<T, Fault>) {
+        match came_of_it {
+            Ok(_) => drop(self.refusal.send_replace(None)),
+            Err(fault) if (fault.reach, fault.again) == (Reach::Refuses, Again::Never) => {
+                self.refusal.send_replace(Some(fault.clone()));
+            }
+            Err(_) => {}
+        }
     }
 
     /// A text without the key, should the service repeat it in what it says.

@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::super::wire::{Sse, looks_like_events};
 use super::endpoint::{Endpoint, Timeouts};
-use super::fault::{Again, Fault};
+use super::fault::{Again, Fault, Reach};
 use crate::cognition::tools::{Body, read};
 use crate::outward::{reason_given, retry_after_ms, transport_fault};
 
@@ -43,14 +43,8 @@ pub(super) enum Piece {
 impl<'a> Exchange<'a> {
     /// Sends the request, and waits for the first of its answer.
     pub async fn begin(endpoint: &'a Endpoint, request: RequestBuilder) -> Result<Self, Fault> {
-        let Timeouts { answer, whole, .. } = endpoint.timeouts;
-        let now = Instant::now();
-        let response = match timeout_at(now + answer.min(whole), request.headers(endpoint.headers.clone()).send()).await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &endpoint.url))),
-            Err(_) => return Err(too_slow("did not answer", answer.min(whole))),
-        };
-        let until = now + whole;
+        let until = Instant::now() + endpoint.timeouts.whole;
+        let response = send(endpoint, request).await?;
         if !response.status().is_success() {
             return Err(refusal(endpoint, response, until).await);
         }
@@ -125,6 +119,31 @@ impl<'a> Exchange<'a> {
     }
 }
 
+/// Looks whether the service can be asked. Its list of models is asked for, which none charges for; nothing is read of it. Not every service
+/// has one, and not every key is for it: any answer but one that refuses the key or all requests will do.
+pub(super) async fn look(endpoint: &Endpoint) -> Result<(), Fault> {
+    let until = Instant::now() + endpoint.timeouts.whole;
+    let response = send(endpoint, endpoint.client.get(endpoint.models.clone())).await?;
+    match response.status().as_u16() {
+        401 | 408 | 425 | 429 | 500..=599 => Err(refusal(endpoint, response, until).await),
+        _ => Ok(()),
+    }
+}
+
+/// Sends a request, and waits for the head of its answer.
+async fn send(endpoint: &Endpoint, request: RequestBuilder) -> Result<Response, Fault> {
+    let Timeouts { answer, whole, .. } = endpoint.timeouts;
+    match timeout_at(Instant::now() + answer.min(whole), request.headers(endpoint.headers.clone()).send()).await {
+        Ok(Ok(response)) => Ok(response),
+        Ok(Err(error)) => {
+            let fault = Fault::passing(transport_fault(&error, "the service", &endpoint.url));
+            // A connection that was kept may have been closed meanwhile: that says nothing of the next one.
+            Err(if error.is_connect() { Fault { reach: Reach::Unreachable, ..fault } } else { fault })
+        }
+        Err(_) => Err(too_slow("did not answer", answer.min(whole))),
+    }
+}
+
 /// What an answer other than success means.
 async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fault {
     let status = response.status();
@@ -143,7 +162,12 @@ async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fau
         _ => format!("the service answers {number}{detail}"),
     };
     let no_more_credit = body.contains("insufficient_quota");
-    Fault { reason, again: if no_more_credit { Again::Never } else { again(status, after_ms) } }
+    let again = if no_more_credit { Again::Never } else { again(status, after_ms) };
+    let reach = match number {
+        401 | 403 | 404 | 429 | 500..=599 => Reach::Refuses,
+        _ => Reach::Answers,
+    };
+    Fault { reason, again, reach }
 }
 
 /// Whether a status is one that goes by (RFC 9110 15.5.9, 15.6; RFC 6585 4; RFC 8470 5.2).

@@ -9,6 +9,19 @@ pub struct Fault {
     pub reason: String,
     /// Whether to try again.
     pub again: Again,
+    /// What it says of the service.
+    pub reach: Reach,
+}
+
+/// What a fault says of the service that was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// It answers: the fault is of this request alone.
+    Answers,
+    /// There is no connection to it.
+    Unreachable,
+    /// It answers, and does what is asked for nobody who asks as this box does: now, or ever.
+    Refuses,
 }
 
 /// Whether to try again.
@@ -25,18 +38,18 @@ pub enum Again {
 impl Fault {
     /// One that may go by.
     pub fn passing(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), again: Again::Soon }
+        Self { reason: reason.into(), again: Again::Soon, reach: Reach::Answers }
     }
 
     /// One that stays.
     pub fn lasting(reason: impl Into<String>) -> Self {
-        Self { reason: reason.into(), again: Again::Never }
+        Self { reason: reason.into(), again: Again::Never, reach: Reach::Answers }
     }
 }
 
 impl From<Unusable> for Fault {
     fn from(unusable: Unusable) -> Self {
         let again = if unusable.passes() { Again::Soon } else { Again::Never };
-        Self { reason: unusable.to_string(), again }
+        Self { reason: unusable.to_string(), again, reach: Reach::Answers }
     }
 }

@@ -6,5 +6,5 @@ mod fault;
 mod part;
 
 pub use endpoint::{Endpoint, EndpointError};
-pub use fault::{Again, Fault};
+pub use fault::{Again, Fault, Reach};
 pub use part::{Language, Transcription};

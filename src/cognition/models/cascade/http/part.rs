@@ -49,6 +49,12 @@ impl Transcription {
     /// # Errors
     /// Why there are none.
     pub async fn write_down(&self, samples: &[i16]) -> Result<Transcript, Fault> {
+        let came_of_it = self.transcript(samples).await;
+        self.endpoint.learnt(&came_of_it);
+        came_of_it
+    }
+
+    async fn transcript(&self, samples: &[i16]) -> Result<Transcript, Fault> {
         let form = transcription_form(&self.service, self.language, samples);
         let request = self.endpoint.client.post(self.endpoint.url.clone()).header(CONTENT_TYPE, form.content_type).body(form.body);
         let mut exchange = Exchange::begin(&self.endpoint, request).await?;
@@ -90,6 +96,19 @@ impl Language {
     /// # Errors
     /// Why there is none, or no more of it.
     pub async fn answer<T>(
+        &self,
+        instructions: &str,
+        functions: &[FunctionTool],
+        lines: &[Line],
+        says: &mpsc::Sender<T>,
+        event: impl Fn(AnswerEvent) -> T,
+    ) -> Result<(), Fault> {
+        let came_of_it = self.events(instructions, functions, lines, says, event).await;
+        self.endpoint.learnt(&came_of_it);
+        came_of_it
+    }
+
+    async fn events<T>(
         &self,
         instructions: &str,
         functions: &[FunctionTool],

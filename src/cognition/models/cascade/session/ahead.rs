@@ -25,7 +25,8 @@ pub(super) struct Begun {
 
 impl Session {
     pub(super) fn begin_ahead(&mut self, now: Time) {
-        if !self.setup.speculates {
+        // While a part is away, somebody else answers.
+        if !self.setup.speculates || self.standing.is_away() {
             return;
         }
         self.drop_ahead();

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{JobId, Session};
+use super::{JobId, Part, Session};
 use crate::cognition::models::cascade::http::Fault;
 use crate::cognition::models::cascade::wire::{AnswerEvent, AskedCall};
 use crate::text::{Sentences, spoken};
@@ -49,9 +49,10 @@ impl Answer {
 
 impl Session {
     pub(super) fn answered(&mut self, job: JobId, event: AnswerEvent) {
-        if let AnswerEvent::Usage(usage) = event {
+        self.works(Part::Language);
+        if let AnswerEvent::Usage(tokens) = event {
             // Also of one that nobody wants any more: it costs the same.
-            return self.totals.usage.add(usage);
+            return self.totals.language.add(&tokens.answered());
         }
         if let Some(answer) = self.answer(job) {
             answer.take(event);

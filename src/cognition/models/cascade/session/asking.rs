@@ -176,6 +176,7 @@ impl Session {
 
     /// Goes on with what can be gone on with.
     pub(super) fn advance(&mut self, now: Time) {
+        self.advance_looks(now);
         self.advance_writings(now);
         loop {
             if self.active.is_none() {
@@ -276,7 +277,7 @@ impl Session {
     /// Says whether the response has ended with that: nothing may have been said of one that is asked for again.
     fn answer_has_failed(&mut self, now: Time, mut active: Active, fault: Fault) -> bool {
         let retry = if active.said.is_empty() { active.retries.next(now, &fault) } else { Retry::Never };
-        self.act(Action::Trouble { part: Part::Language, reason: fault.reason.clone(), again_in_ms: retry.in_ms() });
+        self.trouble(now, Part::Language, &fault, retry);
         if retry == Retry::Never {
             self.failed(active.request.response, fault.reason);
             return true;

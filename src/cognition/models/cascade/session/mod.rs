@@ -18,6 +18,7 @@ mod caller;
 mod calls;
 mod history;
 mod setup;
+mod standing;
 mod writing;
 
 #[cfg(test)]
@@ -36,12 +37,14 @@ use self::caller::{Caller, Moved};
 use self::calls::Calls;
 use self::history::Note;
 pub use self::setup::Setup;
+use self::standing::Standing;
 use self::writing::Writing;
 use super::http::Fault;
-use super::wire::{AnswerEvent, Line, Tokens, Transcript};
+use super::wire::{AnswerEvent, Line, Transcript};
 use crate::cognition::models::memory::Memory;
 use crate::cognition::models::notes::{self, Role};
-use crate::cognition::models::port::Command;
+use crate::cognition::models::port::{Availability, Command};
+use crate::cognition::models::usage::Usage;
 
 /// What a session is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -70,6 +73,13 @@ pub enum Input {
         job: JobId,
         /// Why.
         fault: Fault,
+    },
+    /// A part has been looked at.
+    Looked {
+        /// Which.
+        part: Part,
+        /// Whether it can be asked.
+        result: Result<(), Fault>,
     },
     /// The deadline may have come.
     Wake,
@@ -105,6 +115,17 @@ pub enum Action {
         /// When it is made again (ms); none where it is not.
         again_in_ms: Option<u64>,
     },
+    /// Look whether this part can be asked again.
+    Look(Part),
+    /// How a part stands, which has changed.
+    Stands {
+        /// Which.
+        part: Part,
+        /// How.
+        availability: Availability,
+    },
+    /// Whether all parts can be asked, which has changed.
+    Available(Availability),
 }
 
 /// A request, by its number.
@@ -123,10 +144,10 @@ pub enum Part {
 /// What a session took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Tokens of all answers, as far as services have counted them: one that is given up is not counted by any.
-    pub usage: Tokens,
-    /// Tokens of all that was written down.
-    pub transcription_usage: Tokens,
+    /// What all answers took, as far as services have counted it: one that is given up is not counted by any.
+    pub language: Usage,
+    /// What was written down: its tokens, and its length where the service counts none.
+    pub transcription: Usage,
     /// How often something was begun ahead.
     pub begun_ahead: u64,
     /// How often it was dropped.
@@ -155,6 +176,7 @@ pub struct Session {
     active: Option<Active>,
     /// Whether the caller has said something that nothing was said to yet.
     owed: bool,
+    standing: Standing,
     totals: Totals,
 }
 
@@ -175,6 +197,7 @@ impl Session {
             waiting: VecDeque::new(),
             active: None,
             owed: false,
+            standing: Standing::default(),
             totals: Totals::default(),
         }
     }
@@ -187,6 +210,7 @@ impl Session {
             Input::WrittenDown { job, result } => self.written_down(now, job, result),
             Input::Answer { job, event } => self.answered(job, event),
             Input::AnswerFailed { job, fault } => self.answer_failed(job, fault),
+            Input::Looked { part, result } => self.looked(now, part, result),
             Input::Wake => {}
         }
         self.advance(now);
@@ -196,7 +220,7 @@ impl Session {
     /// When it wants to be woken, if it does.
     pub fn deadline(&self) -> Option<Time> {
         let writings = self.writings.iter().chain(self.ahead.as_ref().map(|ahead| &ahead.writing)).filter_map(Writing::deadline);
-        writings.chain(self.active.as_ref().and_then(Active::deadline)).min()
+        writings.chain(self.active.as_ref().and_then(Active::deadline)).chain(self.standing.deadline()).min()
     }
 
     /// What it took so far.
@@ -226,8 +250,9 @@ impl Session {
             },
             Command::AnsweredElsewhere => {
                 self.drop_ahead();
-                // It was never written down, and is not to be.
+                // What of it is not written down is not to be.
                 let _ = self.caller.take();
+                self.drop_writings();
                 self.owed = false;
                 self.note(Role::System, notes::ANSWERED_ELSEWHERE.to_owned());
             }

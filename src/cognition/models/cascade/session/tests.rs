@@ -8,7 +8,7 @@ use recado_core::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, Time
 use serde_json::json;
 
 use super::*;
-use crate::cognition::models::cascade::wire::AskedCall;
+use crate::cognition::models::cascade::wire::{AskedCall, Tokens};
 
 /// A session and its services.
 struct Stage {
@@ -81,7 +81,7 @@ impl Stage {
     }
 
     fn fails(&mut self, job: JobId, again: Again) -> Vec<Action> {
-        self.give(Input::AnswerFailed { job, fault: Fault { reason: "oh".into(), again } })
+        self.give(Input::AnswerFailed { job, fault: Fault { reach: Reach::Answers, reason: "oh".into(), again } })
     }
 
     /// The caller hears a segment of a response.
@@ -98,7 +98,7 @@ impl Stage {
     }
 }
 
-use crate::cognition::models::cascade::http::Again;
+use crate::cognition::models::cascade::http::{Again, Reach};
 
 fn tokens(input: u64) -> Tokens {
     Tokens { input, ..Tokens::default() }
@@ -204,7 +204,7 @@ fn a_turn_is_written_down_and_answered_with_all_that_was_heard_before() {
         ]
     );
     stage.ends(job, &[("order", "{\"item\":\"mesa\"}")]);
-    assert_eq!(stage.session.totals().transcription_usage, tokens(10));
+    assert_eq!(stage.session.totals().transcription, tokens(10).written_down());
     stage.hears(1, A, "Aquí la cocina.", SETTLED);
     let (_, lines) = asked(&stage.caller_says(A, "¿Y bien?"));
     assert_eq!(lines[0], "model: buenos días. aquí la cocina.", "what is known now takes the place of what was not");
@@ -379,7 +379,7 @@ fn what_can_not_be_written_down_fails_and_it_is_remembered_that_something_was_sa
     let mut stage = Stage::new(false);
     stage.caller_pauses();
     let mut job = written(&stage.turn_ends(A));
-    let fails = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again }) };
+    let fails = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again, reach: Reach::Answers }) };
     for wait_ms in [500, 1_000] {
         let failed = stage.give(fails(job, Again::Soon));
         assert_eq!(failed, [Action::Trouble { part: Part::Transcription, reason: "deaf".into(), again_in_ms: Some(wait_ms) }]);
@@ -465,7 +465,7 @@ fn what_was_begun_in_a_pause_is_dropped_without_trace_when_the_caller_goes_on() 
     assert_eq!(events(&turn), []);
     let totals = stage.session.totals();
     assert_eq!((totals.begun_ahead, totals.dropped), (4, 3));
-    assert_eq!((totals.usage, totals.transcription_usage), (tokens(9), tokens(40)), "it costs all the same");
+    assert_eq!((totals.language, totals.transcription), (tokens(9).answered(), tokens(40).written_down()), "it costs all the same");
 }
 
 #[test]
@@ -539,4 +539,79 @@ fn what_the_box_says_itself_is_told_with_what_it_is() {
     stage.tell(heard(1, Purpose::Clause { delivery: DeliveryId(1), clause: Some(0) }, "Un resultado."));
     let (_, lines) = asked(&stage.respond(A, Cause::Greeting));
     assert_eq!(lines, ["system: whether the caller heard this is not known: \"lo miro.\"", GREET]);
+}
+
+/// How a part, and all of them, are found to stand.
+fn found(actions: &[Action]) -> Vec<(Option<Part>, bool)> {
+    let found = |action: &Action| match action {
+        Action::Stands { part, availability } => Some((Some(*part), *availability == Availability::Ready)),
+        Action::Available(availability) => Some((None, *availability == Availability::Ready)),
+        _ => None,
+    };
+    actions.iter().filter_map(found).collect()
+}
+
+fn looks(actions: &[Action]) -> usize {
+    actions.iter().filter(|action| **action == Action::Look(Part::Language)).count()
+}
+
+#[test]
+fn a_part_that_cannot_be_connected_to_is_away_at_once_and_looked_at_until_it_is_back() {
+    let mut stage = Stage::new(true);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    let fault = Fault { reason: "oh".into(), again: Again::Soon, reach: Reach::Unreachable };
+    let actions = stage.give(Input::AnswerFailed { job, fault: fault.clone() });
+    assert_eq!(found(&actions), [(Some(Part::Language), false), (None, false)]);
+    stage.tell(Command::CancelResponse { response: A });
+    assert!(stage.session.deadline().is_some());
+    assert!(asks_nothing(&stage.caller_pauses()), "somebody else answers");
+    stage.tell(Command::AnsweredElsewhere);
+    assert_eq!(looks(&stage.later(500)), 1);
+    assert_eq!(looks(&stage.later(500)), 0, "one at a time");
+    let looked = |result| Input::Looked { part: Part::Language, result };
+    assert_eq!(found(&stage.give(looked(Err(fault)))), []);
+    assert_eq!((looks(&stage.later(999)), looks(&stage.later(1))), (0, 1), "with longer pauses");
+    assert_eq!(found(&stage.give(looked(Ok(())))), [(Some(Part::Language), true), (None, true)]);
+    assert_eq!(stage.session.deadline(), None);
+    let (_, lines) = asked(&stage.caller_says(B, "¿Hola?"));
+    assert!(lines[0].contains("could not hear or answer"), "{lines:?}");
+}
+
+#[test]
+fn a_part_that_refuses_for_good_is_away_until_a_request_works_and_a_request_that_is_refused_says_nothing_of_it() {
+    let mut stage = Stage::new(false);
+    let fails = |stage: &mut Stage, response, again, reach| {
+        let (job, _) = asked(&stage.respond(response, Cause::Greeting));
+        stage.give(Input::AnswerFailed { job, fault: Fault { reason: "oh".into(), again, reach } })
+    };
+    assert_eq!(found(&fails(&mut stage, A, Again::Never, Reach::Answers)), []);
+    assert_eq!(found(&fails(&mut stage, B, Again::Soon, Reach::Refuses)), [], "it is asked again");
+    stage.tell(Command::CancelResponse { response: B });
+    let refused = fails(&mut stage, A, Again::Never, Reach::Refuses);
+    assert_eq!(found(&refused), [(Some(Part::Language), false), (None, false)]);
+    assert_eq!(stage.session.deadline(), None, "no look finds out");
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    assert_eq!(found(&stage.answers(job, "Buenos ")), [(Some(Part::Language), true), (None, true)]);
+}
+
+#[test]
+fn what_somebody_else_has_answered_is_not_written_down_any_more() {
+    let mut stage = Stage::new(false);
+    let mut actions = stage.caller_pauses();
+    actions.extend(stage.turn_ends(A));
+    let job = written(&actions);
+    stage.tell(Command::CancelResponse { response: A });
+    assert!(stage.tell(Command::AnsweredElsewhere).contains(&Action::Abort(job)));
+    let (_, lines) = asked(&stage.respond(B, Cause::Greeting));
+    assert!(lines.iter().any(|line| line.contains("could not hear or answer")), "{lines:?}");
+}
+
+#[test]
+fn what_is_written_down_without_counting_tokens_is_counted_by_its_length() {
+    let mut stage = Stage::new(false);
+    let mut actions = stage.caller_pauses();
+    actions.extend(stage.turn_ends(A));
+    let job = written(&actions);
+    stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
+    assert_eq!(stage.session.totals().transcription, Usage { audio_ms: 1_000, ..Usage::default() });
 }

@@ -7,7 +7,7 @@ use recado_core::Time;
 use super::asking::{Retries, Retry, Turn};
 use super::{Action, JobId, Part, Session};
 use crate::cognition::models::cascade::http::Fault;
-use crate::cognition::models::cascade::wire::Transcript;
+use crate::cognition::models::cascade::wire::{Tokens, Transcript};
 
 /// A turn that is being written down, or is.
 #[derive(Debug)]
@@ -76,19 +76,25 @@ impl Session {
 
     pub(super) fn written_down(&mut self, now: Time, job: JobId, result: Result<Transcript, Fault>) {
         if let Ok(transcript) = &result {
-            self.totals.transcription_usage.add(transcript.usage);
+            self.works(Part::Transcription);
+            self.totals.transcription.add(&transcript.usage.written_down());
         }
         let mut writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
         let Some(writing) = writings.find(|writing| writing.job == Some(job)) else { return };
         writing.job = None;
         match result {
-            Ok(transcript) => writing.result = Some(Ok(transcript.text.trim().to_owned())),
+            Ok(transcript) => {
+                if transcript.usage == Tokens::default() {
+                    self.totals.transcription.audio_ms += writing.samples.len() as u64 / SAMPLES_PER_MS;
+                }
+                writing.result = Some(Ok(transcript.text.trim().to_owned()));
+            }
             Err(fault) => {
                 let retry = writing.retries.next(now, &fault);
                 if retry == Retry::Never {
                     writing.result = Some(Err(fault.reason.clone()));
                 }
-                self.act(Action::Trouble { part: Part::Transcription, reason: fault.reason, again_in_ms: retry.in_ms() });
+                self.trouble(now, Part::Transcription, &fault, retry);
             }
         }
         self.settle_writings();
@@ -124,6 +130,13 @@ impl Session {
         }
     }
 
+    /// Nobody waits any more for what is not written down yet.
+    pub(super) fn drop_writings(&mut self) {
+        for writing in std::mem::take(&mut self.writings) {
+            self.abort_writing(&writing);
+        }
+    }
+
     /// A request is no longer wanted.
     pub(super) fn abort_writing(&mut self, writing: &Writing) {
         if let Some(job) = writing.job {
@@ -131,6 +144,9 @@ impl Session {
         }
     }
 }
+
+/// What is written down is sampled at 8 kHz.
+const SAMPLES_PER_MS: u64 = 8;
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! What services count.
 
+use crate::cognition::models::usage::Usage;
+
 /// Tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tokens {
@@ -18,5 +20,16 @@ impl Tokens {
         add(&mut self.input, other.input);
         add(&mut self.cached, other.cached);
         add(&mut self.output, other.output);
+    }
+
+    /// As those of an answer are charged for.
+    pub fn answered(&self) -> Usage {
+        let Self { input, cached, output } = *self;
+        Usage { input_text: input.saturating_sub(cached), cached_text: cached, output_text: output, ..Usage::default() }
+    }
+
+    /// As those of writing something down are charged for.
+    pub fn written_down(&self) -> Usage {
+        Usage { transcription: self.input.saturating_add(self.output), ..Usage::default() }
     }
 }
