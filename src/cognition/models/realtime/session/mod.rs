@@ -480,6 +480,8 @@ impl Session {
     }
 
     fn failed(&mut self, response: ResponseId, reason: &str) {
+        // What is said in its place is not the model's, which is told it.
+        self.spoken.retain(|spoken| spoken.response != response || spoken.has_speech());
         self.say_event(ModelEvent::Failed { response, reason: reason.to_owned() });
     }
 }

@@ -30,6 +30,11 @@ impl Spoken {
         Self { response, items: Vec::new() }
     }
 
+    /// Whether anything came of it.
+    pub fn has_speech(&self) -> bool {
+        !self.items.is_empty()
+    }
+
     fn item(&mut self, id: &str) -> Option<&mut SpokenItem> {
         let place = match self.items.iter().position(|item| item.id == id) {
             Some(place) => place,

@@ -568,6 +568,26 @@ fn what_the_box_speaks_in_the_models_name_is_marked_until_it_is_settled() {
 }
 
 #[test]
+fn what_the_caller_hears_in_the_place_of_a_response_that_failed_is_told_to_the_model() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    assert!(!failure(&stage.ends("resp_1", "failed")).is_empty());
+    let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
+    let (purpose, standing) = (Purpose::Reply { response: A }, Standing::Settled(Evidence::Received));
+    let heard = Command::Heard(HeardText { segment, purpose, text: "Deje un recado.".into(), heard_ms: 500, standing });
+    assert_eq!(words(&sent(&stage.tell(heard))), ["assistant: Deje un recado."]);
+    // What it had said itself before it failed, it knows.
+    stage.respond(B, TURN);
+    stage.begins("resp_2", B);
+    stage.speaks("resp_2", "item_2", "Claro que sí. ", 900);
+    stage.ends("resp_2", "failed");
+    let (segment, purpose) = (SegmentRef { playback: PlaybackId(2), index: 0 }, Purpose::Reply { response: B });
+    let heard = Command::Heard(HeardText { segment, purpose, text: "Claro que sí.".into(), heard_ms: 500, standing });
+    assert_eq!(stage.tell(heard), []);
+}
+
+#[test]
 fn what_is_settled_on_a_new_connection_takes_the_place_of_what_it_was_told_and_what_it_was_not_is_told() {
     let mut stage = Stage::ready("");
     stage.respond(A, TURN);
