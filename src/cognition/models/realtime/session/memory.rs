@@ -12,12 +12,14 @@ use crate::cognition::models::realtime::wire::{Item, Role};
 pub(super) struct Memory {
     /// Oldest first.
     entries: VecDeque<Entry>,
+    /// Items of the caller that are none of it any more, oldest first: they may still be written down.
+    forgotten: VecDeque<String>,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// The caller spoke: the item, and the words where they are known.
-    Caller { item: String, words: Option<String> },
+    /// The caller spoke: the item, the words where they are known, and whether this model has begun to answer it.
+    Caller { item: String, words: Option<String>, answered: bool },
     /// The caller heard something; and the item that this connection has of it, where it needs one.
     Heard { segment: SegmentRef, text: String, standing: Standing, item: Option<String> },
     /// The model was told something that is neither's speech.
@@ -27,8 +29,8 @@ enum Entry {
 impl Memory {
     pub fn caller_spoke(&mut self, item: String) {
         let known = self.entries.iter().any(|entry| matches!(entry, Entry::Caller { item: known, .. } if *known == item));
-        if !known && !item.is_empty() {
-            self.push(Entry::Caller { item, words: None });
+        if !known && !item.is_empty() && !self.forgotten.contains(&item) {
+            self.push(Entry::Caller { item, words: None, answered: false });
         }
     }
 
@@ -36,10 +38,34 @@ impl Memory {
         self.caller_spoke(of.to_owned());
         for entry in &mut self.entries {
             match entry {
-                Entry::Caller { item, words } if item == of => *words = Some(said.clone()),
+                Entry::Caller { item, words, .. } if item == of => *words = Some(said.clone()),
                 _ => {}
             }
         }
+    }
+
+    /// This model answers what the caller has said.
+    pub fn answered(&mut self) {
+        for entry in &mut self.entries {
+            if let Entry::Caller { answered, .. } = entry {
+                *answered = true;
+            }
+        }
+    }
+
+    /// Forgets what the caller has said and this model has not begun to answer: the items that it was.
+    pub fn forget_unanswered(&mut self) -> Vec<String> {
+        let mut items = Vec::new();
+        self.entries.retain_mut(|entry| match entry {
+            Entry::Caller { item, answered: false, .. } => {
+                items.push(std::mem::take(item));
+                false
+            }
+            _ => true,
+        });
+        self.forgotten.extend(items.iter().cloned());
+        self.forgotten.drain(..self.forgotten.len().saturating_sub(FORGOTTEN_MAX));
+        items
     }
 
     pub fn note(&mut self, item: Item) {
@@ -71,16 +97,19 @@ impl Memory {
         }
     }
 
-    /// The history, for a connection that has none. What was heard gets names from `names`, by which it
-    /// can be replaced.
+    /// The history, for a connection that has none. What was said gets names from `names`, by which it can be replaced and forgotten.
     pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Item> {
         let mut items = Vec::new();
         for entry in &mut self.entries {
             items.extend(match entry {
                 Entry::Caller { words: Some(words), .. } if words.trim().is_empty() => None,
-                Entry::Caller { words: Some(words), .. } => Some(Item::message(Role::User, words.as_str())),
-                Entry::Caller { words: None, .. } => {
-                    Some(Item::message(Role::System, "The caller said something here that was not written down."))
+                Entry::Caller { item, words, .. } => {
+                    *item = names();
+                    let told = match words {
+                        Some(words) => Item::message(Role::User, words.as_str()),
+                        None => Item::message(Role::System, "The caller said something here that was not written down."),
+                    };
+                    Some(told.named(item.clone()))
                 }
                 Entry::Heard { text, standing, item, .. } => {
                     let spoken = spoken(text, *standing);
@@ -111,5 +140,7 @@ pub(super) fn spoken(text: &str, standing: Standing) -> Option<Item> {
     })
 }
 
+/// More than anybody says before it is answered.
+const FORGOTTEN_MAX: usize = 16;
 /// Some twenty turns: what is older than these is not asked for, and a new connection has to be told all of it.
 const ENTRIES_MAX: usize = 80;

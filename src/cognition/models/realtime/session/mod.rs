@@ -300,6 +300,10 @@ impl Session {
                 if self.caller.forget_turn() && self.ready() {
                     self.outbox.send(About::Other, ClientBody::AudioClear);
                 }
+                let forgotten = self.memory.forget_unanswered();
+                if self.ready() {
+                    forgotten.into_iter().for_each(|item_id| drop(self.outbox.send(About::Other, ClientBody::ItemDelete { item_id })));
+                }
                 self.note(notes::ANSWERED_ELSEWHERE.to_owned());
             }
             Command::Reconnect => {
@@ -476,6 +480,9 @@ impl Session {
     }
 
     fn say_event(&mut self, event: ModelEvent) {
+        if !matches!(event, ModelEvent::Failed { .. }) {
+            self.memory.answered();
+        }
         self.outbox.say(Said::Output(Output::Event(event)));
     }
 

@@ -94,6 +94,9 @@ impl Session {
     }
 
     fn say_pieces(&mut self, response: ResponseId, pieces: Vec<Piece>) {
+        if !pieces.is_empty() {
+            self.memory.answered();
+        }
         for piece in pieces {
             self.outbox.say(Said::Output(match piece {
                 Piece::Words(text) => Output::Words { response, text },
