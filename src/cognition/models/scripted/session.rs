@@ -10,7 +10,7 @@ use recado_core::policy::Language;
 use recado_core::{ResponseId, TurnId};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument, Span};
+use tracing::{Instrument, Span, warn};
 
 use super::dialogue::{AfterTurns, Dialogue};
 use super::step::{Cancel, Collect, Facts, Step, TakeMessage};
@@ -94,6 +94,10 @@ impl Holding {
                 () = sleep_until(self.ends) => self.keep(),
                 result = kept(&mut self.keeping), if self.keeping.is_some() => {
                     self.keeping = None;
+                    if let Err(error) = &result {
+                        // It may be there all the same, a little later: whoever keeps it logs that too.
+                        warn!(%error, "the caller is told that their message is not kept");
+                    }
                     self.held.kept(result.is_ok(), &mut self.pending);
                     self.await_end();
                 }
