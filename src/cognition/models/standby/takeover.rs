@@ -146,6 +146,7 @@ impl Takeover {
         match cause {
             Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
             Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
+            Cause::OwnAccord if self.takes_message => self.say_event(ModelEvent::Complete { response }),
             Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
             _ => match self.availability.clone() {
                 Availability::Away { reason } => self.take_over(&reason),
@@ -188,6 +189,9 @@ impl Takeover {
     }
 
     fn first(&mut self, now: Time, output: Output) {
+        if self.takes_message && output == Output::Event(ModelEvent::WantsToSpeak) {
+            return; // Nobody breaks in on a message.
+        }
         let Some(response) = response_of(&output) else { return self.say(output) };
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
@@ -284,7 +288,12 @@ impl Takeover {
 
     /// The second model gives the response that is due.
     fn take_over(&mut self, reason: &str) {
-        let Some(response) = self.giving.as_ref().map(|giving| giving.response) else { return };
+        let Some(giving) = self.giving.as_ref() else { return };
+        let response = giving.response;
+        if giving.cause == Cause::OwnAccord {
+            // The caller has asked for nothing, and misses nothing.
+            return self.say_event(ModelEvent::Complete { response });
+        }
         self.say(Output::TakenOver { response, reason: reason.to_owned() });
         if self.introduced.is_none() {
             let away = self.words.away.clone();

@@ -374,6 +374,22 @@ fn a_silence_is_for_the_one_that_leads_where_it_wants_to_be_asked() {
 }
 
 #[test]
+fn what_the_first_wanted_to_say_of_its_own_accord_nobody_says_in_its_place_nor_into_a_message() {
+    let wants = || Output::Event(ModelEvent::WantsToSpeak);
+    let mut stage = Stage::ready();
+    assert_eq!(stage.first(wants()).len(), 1);
+    assert_eq!(stage.respond(A, Cause::OwnAccord), ["1 respond own accord"]);
+    assert_eq!(stage.stands(away()), ["1 cancel", "complete"], "the caller has asked for nothing, and misses nothing");
+    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"]);
+    assert_eq!(stage.respond(A, turn(1))[..2], ["taken over", "says AWAY"]);
+    stage.second(Output::TakesMessage(true));
+    stage.second(complete(A));
+    stage.stands(Availability::Ready);
+    assert_eq!(stage.first(wants()), [""; 0]);
+    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"], "it had asked before");
+}
+
+#[test]
 fn what_concerns_no_response_reaches_both() {
     let mut stage = Stage::ready();
     let told = Command::Told { delivery: recado_core::DeliveryId(1), text: "It is done.".to_owned() };
