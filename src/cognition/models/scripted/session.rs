@@ -25,12 +25,14 @@ use crate::cognition::models::sleep_until;
 pub struct Scripted {
     dialogue: Arc<Dialogue>,
     messages: Option<Arc<dyn Messages>>,
+    /// How long a caller waits to be told what became of a message.
+    kept_within: Duration,
 }
 
 impl Scripted {
     /// A model that holds `dialogue`. Messages are kept by `messages`; without it, none is.
     pub fn new(dialogue: Dialogue, messages: Option<Arc<dyn Messages>>) -> Self {
-        Self { dialogue: Arc::new(dialogue), messages }
+        Self { dialogue: Arc::new(dialogue), messages, kept_within: KEPT_WITHIN }
     }
 }
 
@@ -54,6 +56,7 @@ impl Model for Scripted {
         let holding = Holding {
             held: Held::new(self.dialogue.clone(), opening),
             messages: self.messages.clone(),
+            kept_within: self.kept_within,
             asked: Instant::now(),
             ends: None,
             keeping: None,
@@ -68,6 +71,7 @@ impl Model for Scripted {
 struct Holding {
     held: Held,
     messages: Option<Arc<dyn Messages>>,
+    kept_within: Duration,
     /// When a response was last asked for.
     asked: Instant,
     /// When the message that is being taken has come to its end, unless the caller goes on.
@@ -125,10 +129,10 @@ impl Holding {
     fn keep(&mut self) {
         self.ends = None;
         if let Some(message) = self.held.end_message() {
-            let keeping = keeping(self.messages.as_ref(), message);
+            let (keeping, within) = (keeping(self.messages.as_ref(), message), self.kept_within);
             self.keeping = Some(Box::pin(async move {
                 let late = |_| Err(NotKept::Failed("the disk takes too long".to_owned()));
-                timeout(KEPT_WITHIN, keeping).await.unwrap_or_else(late)
+                timeout(within, keeping).await.unwrap_or_else(late)
             }));
         }
     }

@@ -109,7 +109,15 @@ async fn a_session_says_its_events_in_order() {
 async fn a_session_that_is_dropped_ends_also_in_the_middle_of_a_response() {
     let (session, commands, said) = ModelSession::new(None);
     let held = Held::new(Arc::new(dialogue("")), opening());
-    let holding = Holding { held, messages: None, asked: Instant::now(), ends: None, keeping: None, pending: VecDeque::new() };
+    let holding = Holding {
+        held,
+        messages: None,
+        kept_within: KEPT_WITHIN,
+        asked: Instant::now(),
+        ends: None,
+        keeping: None,
+        pending: VecDeque::new(),
+    };
     let holding = tokio::spawn(holding.hold(commands, caller_audio().1, said));
     for turn in 1..100 {
         session.handle.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
@@ -277,7 +285,9 @@ impl Slow {
 /// A session whose caller has left a message, which is on its way to the disk.
 async fn message_on_its_way() -> (ModelSession, Arc<Slow>) {
     let slow = Arc::new(Slow::default());
-    let mut session = Scripted::new(dialogue(LEAVES_A_MESSAGE), Some(slow.clone())).open(opening());
+    // However busy the machine is.
+    let scripted = Scripted { kept_within: Duration::from_secs(60), ..Scripted::new(dialogue(LEAVES_A_MESSAGE), Some(slow.clone())) };
+    let mut session = scripted.open(opening());
     assert_eq!(ask(&mut session, Cause::Greeting).await, "+diga");
     speak(&session, 0..40).await;
     session.handle.tell(Command::Respond { response: ResponseId(9), cause: turn_of(1) }).unwrap();
