@@ -248,9 +248,11 @@ async fn a_caller_who_hangs_up_after_the_last_word_has_left_a_message_and_one_wh
     }
 }
 
-/// A disk that takes its time: what was kept, and where each answer waits for.
+/// A disk that takes its time: what is on its way to it, and where its answer is waited for.
 #[derive(Debug, Default)]
-struct Slow(std::sync::Mutex<Vec<(Message, Option<tokio::sync::oneshot::Sender<Result<(), NotKept>>>)>>);
+struct Slow(std::sync::Mutex<Vec<(Message, Option<Answer>)>>);
+
+type Answer = tokio::sync::oneshot::Sender<Result<(), NotKept>>;
 
 impl Messages for Slow {
     fn keep(&self, message: Message) -> Keeping {
