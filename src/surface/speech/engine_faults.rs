@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures_util::future::Either;
 use recado_core::policy::Language;
 
 use super::command::CommandEngine;
@@ -168,12 +169,32 @@ async fn what_a_command_does_wrong_is_said_and_bounded() {
 #[tokio::test]
 async fn a_command_that_hangs_is_killed_with_what_it_has_started() {
     let room = Room::new();
-    let engine = CommandEngine::new(&config::SpeechCommand {
-        timeout_ms: 1_500,
-        ..room.command("sleep 600 & echo $! >child\ncat head.wav; head -c 8000 loud; wait")
-    });
-    assert!(matches!(say(&engine, "hola").await, Err(SpeechError::TimedOut(_))));
+    let engine = CommandEngine::new(&room.command("sleep 600 & echo $! >child\ncat head.wav; head -c 8000 loud; wait"));
+    let child = {
+        let hangs = Box::pin(say(&engine, "hola"));
+        // It is given up when it has started what it waits for, as it is when its time is over.
+        match futures_util::future::select(hangs, Box::pin(number_in(&room.path("child")))).await {
+            Either::Left((spoken, _)) => panic!("{spoken:?}"),
+            Either::Right((child, _)) => child,
+        }
+    };
     gone(room.started()[0]).await;
+    gone(child).await;
+    let engine = CommandEngine::new(&config::SpeechCommand { timeout_ms: 100, ..room.command("exec sleep 600") });
+    assert!(matches!(say(&engine, "hola").await, Err(SpeechError::TimedOut(after)) if after == Duration::from_millis(100)));
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_behind_ends_with_it_also_where_it_ends_well() {
+    let room = Room::new();
+    let left_behind = "sleep 600 </dev/null >/dev/null 2>&1 & echo $! >child";
+    let engine = CommandEngine::new(&room.command(&format!("{left_behind}\ncat head.wav; head -c 8000 loud")));
+    assert_eq!(say(&engine, "hola").await.unwrap().duration_ms(), 500);
+    gone(number_in(&room.path("child")).await).await;
+
+    let room = Room::new();
+    let engine = Piper::new(&room.piper(&format!("say \"$line\"; [ $n = 2 ] && {{ {left_behind}; exit 1; }}")), true);
+    assert_eq!(say(&engine, "hola").await.unwrap().duration_ms(), 200);
     gone(number_in(&room.path("child")).await).await;
 }
 
