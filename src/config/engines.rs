@@ -126,7 +126,7 @@ impl Piper {
 }
 
 impl SpeechCommand {
-    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+    pub(super) fn check(&self, checker: &mut Checker<'_>, language: Language) {
         let place = Path::of("speech.command");
         check_program(checker, &place, &self.program, "speak");
         for argument in &self.arguments {
@@ -147,6 +147,11 @@ impl SpeechCommand {
                 let what = format!("{voice:?} is not the name of a voice, and the program could take it for something else");
                 checker.error(&place.join("voices").join(code), what, format!("{code} = \"…\""));
             }
+        }
+        if uses_voice && self.voices.of(language).is_none() {
+            let code = code_of(language);
+            let what = format!("there is no voice for the box's language, {code:?}, to be put into {{voice}}");
+            checker.error(&place.join("voices"), what, format!("voices.{code} = \"sol\""));
         }
         let rate = place.join("rate_hz");
         match (self.output, self.rate_hz) {

@@ -98,6 +98,10 @@ fn each_mistake_in_a_command_is_named_with_its_place_and_a_remedy() {
             "recado.toml:4:13: speech.command.voices.es: \"--help\" is not the name of a voice, and the program could take it for something else; write instead: es = \"…\"",
         ),
         (
+            command("arguments = [\"--voice={voice}\"]\nvoices.en = \"sun\""),
+            "recado.toml:4:1: speech.command.voices: there is no voice for the box's language, \"es\", to be put into {voice}; write instead: voices.es = \"sol\"",
+        ),
+        (
             command("output = \"raw\""),
             "recado.toml:3:10: speech.command.output: the rate of samples without a header must be said; write instead: rate_hz = 22050",
         ),
