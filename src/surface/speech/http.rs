@@ -139,15 +139,14 @@ impl SpeechService {
         let body = self.request(&text, utterance.language)?;
         let began = Instant::now();
         let deadline = began + self.timeout;
-        let first = deadline.min(began + self.first_audio_timeout);
-        let response = timeout_at(first, async {
-            // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
-            let place = self.asking.acquire().await.ok();
-            let sent = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send().await;
-            sent.map(|response| (response, place))
-        });
-        let (response, _place) = match response.await {
-            Ok(Ok(answered)) => answered,
+        // A reply asks for all its clauses at once: what waits for a place here is not asked for yet, and no fault of the service.
+        let place = timeout_at(deadline.min(began + self.first_audio_timeout), self.asking.acquire());
+        // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
+        let _place = place.await.map_err(|_| SpeechError::Busy)?.ok();
+        let first = deadline.min(Instant::now() + self.first_audio_timeout);
+        let asked = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send();
+        let response = match timeout_at(first, asked).await {
+            Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_) => return Err(SpeechError::TimedOut(self.first_audio_timeout)),
         };
@@ -305,5 +304,16 @@ mod tests {
         ] {
             assert_eq!(said(text), rate, "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_a_free_place_is_none_for_the_service_and_is_bounded() {
+        let service = toml::from_str("url = 'http://127.0.0.1:1/v1'\nmodel = 'm'\nvoices.es = 'v'\nfirst_audio_timeout_ms = 30").unwrap();
+        let engine = SpeechService::new(&service).unwrap();
+        let utterance = Utterance::new("hola", Language::Es);
+        let all = engine.asking.acquire_many(REQUESTS_MAX as u32).await.unwrap();
+        assert!(matches!(engine.synthesise(&utterance).await, Err(SpeechError::Busy)));
+        drop(all);
+        assert!(matches!(engine.synthesise(&utterance).await, Err(SpeechError::ServiceUnreachable(_) | SpeechError::TimedOut(_))));
     }
 }

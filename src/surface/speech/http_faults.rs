@@ -350,7 +350,7 @@ async fn a_service_that_asks_to_be_left_alone_is_and_of_one_voice_missing_anothe
 
 #[tokio::test]
 async fn a_reply_keeps_the_voice_that_it_was_given_to() {
-    let first = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
+    let first = Held::failing(is_dead);
     let local = Arc::new(Local::default());
     let both =
         WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
@@ -378,10 +378,65 @@ async fn a_reply_keeps_the_voice_that_it_was_given_to() {
     assert_eq!(said.iter().filter(|text| ["uno", "dos", "tres"].contains(&text.as_str())).count(), 3, "none twice: {said:?}");
 }
 
+/// An engine that is dead, and has nothing to say to signs; it counts what it is asked.
+#[derive(Default)]
+struct Dead(AtomicUsize);
+
+impl Synthesiser for Dead {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Err(if &*utterance.text == "…" { SpeechError::NothingToSay } else { is_dead() }) })
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_nobody_can_speak_says_nothing_about_an_engine_that_is_tried_again() {
+    let first = Arc::new(Dead::default());
+    let both = WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::new(Local::default()), "espeak-ng", 1 << 20);
+    assert!(is_local(&say(&both, "uno").await.unwrap()));
+    let known = both.impaired();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Tried with signs, it can be tried again at once.
+    while first.0.load(Ordering::Relaxed) < 4 && both.impaired() == known {
+        assert!(Instant::now() < deadline, "it is tried again");
+        let _ = say(&both, "…").await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(known.is_some());
+    assert_eq!(both.impaired(), known);
+}
+
+#[tokio::test]
+async fn an_engine_that_has_too_much_to_say_at_a_time_is_helped_out_and_not_given_up() {
+    let first = Held::failing(|| SpeechError::Busy);
+    first.lets.add_permits(1);
+    let local = Arc::new(Local::default());
+    let both =
+        WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
+    assert!(is_local(&say(&both, "uno").await.unwrap()));
+    assert_eq!(both.impaired(), None);
+    first.fails.store(false, Ordering::Relaxed);
+    first.lets.add_permits(1);
+    assert!(!is_local(&say(&both, "dos").await.unwrap()), "it has the next reply");
+    assert_eq!(*local.0.lock().unwrap(), ["uno"]);
+}
+
 /// An engine whose next clause is held up until it is let go.
 struct Held {
     lets: Semaphore,
     fails: AtomicBool,
+    with: fn() -> SpeechError,
+}
+
+impl Held {
+    /// One that fails in this way.
+    fn failing(with: fn() -> SpeechError) -> Arc<Self> {
+        Arc::new(Self { lets: Semaphore::new(0), fails: AtomicBool::new(true), with })
+    }
+}
+
+fn is_dead() -> SpeechError {
+    SpeechError::NotRunning("it is dead".to_owned())
 }
 
 impl Synthesiser for Held {
@@ -389,7 +444,7 @@ impl Synthesiser for Held {
         Box::pin(async move {
             self.lets.acquire().await.unwrap().forget();
             if self.fails.load(Ordering::Relaxed) {
-                Err(SpeechError::Busy)
+                Err((self.with)())
             } else {
                 SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800))
             }
@@ -399,7 +454,7 @@ impl Synthesiser for Held {
 
 #[tokio::test]
 async fn a_reply_that_is_cut_off_leaves_nothing_behind() {
-    let held = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
+    let held = Held::failing(is_dead);
     let local = Arc::new(Local::default());
     let both =
         WithStandIn::new(Arc::clone(&held) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);

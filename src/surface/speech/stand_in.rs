@@ -169,8 +169,9 @@ impl Shared {
     }
 
     fn failed(&self, error: &SpeechError) {
-        // Of another language it may well have a voice.
-        if matches!(error, SpeechError::NoVoiceFor { .. }) {
+        // Of another language it may well have a voice, another text may well be spoken, and what waits for its turn here has not been asked for.
+        use SpeechError::{Busy, NoVoiceFor, NothingToSay, TextTooLong};
+        if matches!(error, NoVoiceFor { .. } | NothingToSay | TextTooLong { .. } | Busy) {
             return;
         }
         let mut standing = self.lock();
