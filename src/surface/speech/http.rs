@@ -156,6 +156,9 @@ impl SpeechService {
         let rate_hz = rate_of_samples(response.headers())?;
         let audio = self.read(response, first, deadline).await?;
         let samples = match (self.format, audio.starts_with(RIFF)) {
+            (ResponseFormat::Pcm, false) if is_compressed(&audio) => {
+                return Err(SpeechError::ServiceAudio("it is compressed, whatever it was asked for".to_owned()));
+            }
             (ResponseFormat::Pcm, false) => wav::read_raw(&audio[..], rate_hz),
             // A server that knows no format but this sends it whatever it is asked for.
             (ResponseFormat::Pcm, true) | (ResponseFormat::Wav, _) => wav::read(&audio[..]),
@@ -216,7 +219,9 @@ impl SpeechService {
                 break;
             }
         }
-        let reason = reason_given(&body).map(|reason| self.without_key(&reason));
+        // Before it is cut, for a part of the key is too much of it, and after, for what was escaped is not any more.
+        let said = self.without_key(&String::from_utf8_lossy(&body));
+        let reason = reason_given(said.as_bytes()).map(|reason| self.without_key(&reason));
         SpeechError::ServiceRefused { status, detail: reason.map(|reason| format!(": {reason}")).unwrap_or_default(), retry_after }
     }
 
@@ -261,6 +266,12 @@ fn rate_of_samples(headers: &HeaderMap) -> Result<u32, SpeechError> {
     }
     let rate = parts.find_map(|part| part.strip_prefix("rate=")?.parse().ok());
     Ok(rate.unwrap_or(RATE_HZ))
+}
+
+/// Whether audio that goes by the name of samples begins as a file of compressed audio does: as samples it would be noise.
+fn is_compressed(audio: &[u8]) -> bool {
+    let is_mp3 = matches!(audio, [0xFF, 0xE2 | 0xE3 | 0xF2 | 0xF3 | 0xFA | 0xFB, rates, ..] if !matches!(rates >> 4, 0 | 15));
+    is_mp3 || [&b"ID3"[..], b"OggS", b"fLaC"].iter().any(|begins| audio.starts_with(begins))
 }
 
 const JSON: &str = "application/json";

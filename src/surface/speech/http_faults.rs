@@ -186,6 +186,11 @@ async fn a_clause_is_asked_for_as_the_protocol_says_and_the_key_is_sent_and_show
     ));
     let refused = say(&engine, "Hola").await.unwrap_err().to_string();
     assert_eq!(refused, "the speech service answered 401 Unauthorized: bad key ***");
+    // A reason is cut at 300 characters.
+    let long = format!("{}s3cr3t", "x".repeat(297));
+    service.now_does(Does::Answers("401 Unauthorized".into(), serde_json::json!({ "error": long }).to_string().into()));
+    let refused = say(&engine, "Hola").await.unwrap_err().to_string();
+    assert!(refused.ends_with("xxx***") && !refused.contains("s3c"), "{refused}");
     let plain = service.engine(PATIENT);
     let _ = say(&plain, "Hola").await;
     let (head, body) = service.asked.lock().unwrap().last().unwrap().clone();
@@ -227,6 +232,8 @@ async fn what_a_service_does_wrong_is_said_and_bounded() {
         (answers("302 Found\r\nlocation: http://127.0.0.1:1/", b""), "", "302 Found"),
         (answers("200 OK\r\ncontent-type: application/json", br#"{"error":"no"}"#), "", "it is application/json"),
         (answers("200 OK\r\ncontent-type: audio/mpeg", b"ID3"), "", "it is audio/mpeg"),
+        (answers("200 OK\r\ncontent-type: application/octet-stream", &[b"ID3", &*tone(100)].concat()), "", "it is compressed"),
+        (answers("200 OK\r\ncontent-type: audio/pcm", &[&[0xFF, 0xFB, 0x90, 0x64], &*tone(100)].concat()), "", "it is compressed"),
         (answers("200 OK\r\ncontent-type: audio/pcm", b""), "", "it is empty"),
         (answers("200 OK\r\ncontent-type: audio/pcm", &vec![0; 48_000]), "", "silent"),
         (answers("200 OK\r\ncontent-type: audio/pcm; rate=1", &tone(100)), "", "1 Hz"),
