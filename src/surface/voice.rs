@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::media::{CallCommands, CallEvents, CallMedia, Codec, Coded, Remote};
 use super::speech::level::is_near_silent;
 use super::speech::pieces::Piece;
-use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
+use super::speech::{SpeechAudio, SpeechError, Synthesis, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
 pub struct Speaker {
@@ -57,6 +57,14 @@ impl Speaker {
         self.synthesise(&*self.engine, &self.utterance(text, language)).await.map(drop)
     }
 
+    /// Looks whether the engine that is meant speaks, whatever is at hand.
+    ///
+    /// # Errors
+    /// What keeps it from speaking.
+    pub async fn look(&self, text: &str, language: Language) -> Result<(), SpeechError> {
+        self.asked(&*self.engine, &self.utterance(text, language), |engine, utterance| engine.ask_anew(utterance)).await.map(drop)
+    }
+
     /// What is wrong with the speech engine and its voices, if anything.
     pub fn state(&self) -> watch::Receiver<SpeechState> {
         self.state.subscribe()
@@ -68,11 +76,16 @@ impl Speaker {
     }
 
     async fn synthesise(&self, engine: &dyn Synthesiser, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let mut audio = engine.synthesise(utterance).await;
+        self.asked(engine, utterance, |engine, utterance| engine.synthesise(utterance)).await
+    }
+
+    /// What comes of asking `engine`, in this way. What is wrong with it is known then.
+    async fn asked(&self, engine: &dyn Synthesiser, utterance: &Utterance, ask: Ask) -> Result<SpeechAudio, SpeechError> {
+        let mut audio = ask(engine, utterance).await;
         if let (Some(_), Err(error @ SpeechError::VoiceMissing { .. })) = (&utterance.voice.name, &audio) {
             let problem = format!("{error}; until then the language's own voice is heard");
             self.state.send_if_modified(|state| state.voices.insert(utterance.language, problem).is_none());
-            audio = engine.synthesise(&in_own_voice(utterance.clone())).await;
+            audio = ask(engine, &in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
             Ok(_) => engine.impaired(),
@@ -96,6 +109,9 @@ impl Speaker {
         if missing { in_own_voice(utterance) } else { utterance }
     }
 }
+
+/// How an engine is asked.
+type Ask = for<'a> fn(&'a dyn Synthesiser, &'a Utterance) -> Synthesis<'a>;
 
 /// In the voice that the engine has for the language by itself.
 fn in_own_voice(mut utterance: Utterance) -> Utterance {
@@ -391,7 +407,6 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::surface::speech::Synthesis;
 
     /// An engine that has no voices but the languages' own, or none at all; it notes which it was asked for.
     struct Engine {

@@ -47,23 +47,32 @@ impl<E: Synthesiser> Phrases<E> {
         Some(phrase.audio.clone())
     }
 
-    /// The engine itself, which keeps nothing.
-    pub fn engine(&self) -> &E {
-        &self.engine
-    }
-
     /// Bytes in use.
     pub fn bytes(&self) -> usize {
         self.lock().bytes
     }
 
     async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        if let Some(audio) = self.find(utterance) {
-            return Ok(audio);
+        match self.find(utterance) {
+            Some(audio) => Ok(audio),
+            None => self.ask(utterance).await,
         }
-        let audio = self.engine.synthesise(utterance).await?;
-        self.keep(utterance, &audio, false);
-        Ok(audio)
+    }
+
+    /// Asks the engine, whatever was spoken before.
+    async fn ask(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let audio = self.engine.synthesise(utterance).await;
+        match &audio {
+            Ok(audio) => {
+                self.lock().problem = None;
+                self.keep(utterance, audio, false);
+            }
+            // A voice that it lacks is no fault of those that it has.
+            Err(SpeechError::VoiceMissing { .. } | SpeechError::NoVoiceFor { .. }) => {}
+            Err(error) if error.is_the_engines() => self.lock().problem = Some(error.to_string()),
+            Err(_) => {}
+        }
+        audio
     }
 
     /// Keeps the phrase if it fits beside those that may not leave.
@@ -100,13 +109,19 @@ impl<E: Synthesiser> Synthesiser for Phrases<E> {
         Box::pin(self.speak(utterance))
     }
 
+    fn ask_anew<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(self.ask(utterance))
+    }
+
     fn impaired(&self) -> Option<String> {
-        self.engine.impaired()
+        self.lock().problem.clone()
     }
 }
 
 #[derive(Debug, Default)]
 struct Kept {
+    /// Why the engine did not speak the last time that it was asked.
+    problem: Option<String>,
     phrases: HashMap<Utterance, Phrase>,
     bytes: usize,
     uses: u64,
@@ -143,7 +158,7 @@ mod tests {
     use recado_core::policy::Language;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Says 1,000 samples for anything but "fail", and counts.
+    /// Says 1,000 samples for anything but "fail" and "die", and counts.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 
@@ -153,6 +168,7 @@ mod tests {
                 self.0.fetch_add(1, Ordering::Relaxed);
                 match &*utterance.text {
                     "fail" => Err(SpeechError::NothingToSay),
+                    "die" => Err(SpeechError::Silent),
                     _ => Ok(SpeechAudio::from_recording(utterance.text.clone(), vec![1_000; 1_000].into())),
                 }
             })
@@ -181,6 +197,15 @@ mod tests {
             phrases.synthesise(utterance).await.unwrap();
         }
         assert_eq!(spoken(&phrases), 3);
+    }
+
+    #[tokio::test]
+    async fn what_is_at_hand_proves_nothing_about_the_engine() {
+        let phrases = cache();
+        for (text, is_wrong) in [("a", false), ("die", true), ("a", true), ("fail", true), ("b", false), ("fail", false), ("a", false)] {
+            let _ = phrases.synthesise(&say(text)).await;
+            assert_eq!(phrases.impaired().is_some(), is_wrong, "after {text:?}");
+        }
     }
 
     #[tokio::test]

@@ -62,17 +62,18 @@ impl WithStandIn {
         Reply { engines: self.clone(), second_has_it: AtomicBool::new(false) }
     }
 
-    /// Tries whether the first engine speaks again. Nobody waits for it.
-    fn try_first(&self, utterance: Utterance) {
-        let trial = Trial(Arc::clone(&self.0));
-        tokio::spawn(async move {
-            let began = Instant::now();
-            // Not what it has spoken before: that would prove nothing.
-            match trial.0.first.engine().synthesise(&utterance).await {
-                Ok(_) => trial.0.works_since(began),
-                Err(error) => trial.0.failed(&error),
-            }
-        });
+    /// A try whether the first engine speaks again.
+    fn trial(&self) -> Trial {
+        Trial(Arc::clone(&self.0))
+    }
+
+    /// What comes of asking the first engine for `utterance`, unless it was asked a moment ago.
+    async fn look(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let known = || self.impaired().map(SpeechError::NotRunning);
+        match self.0.turn() {
+            Turn::Second { try_first: false } => Err(known().unwrap_or(SpeechError::Busy)),
+            Turn::First | Turn::Second { try_first: true } => self.trial().of(utterance).await.map_err(|error| known().unwrap_or(error)),
+        }
     }
 }
 
@@ -81,7 +82,9 @@ impl Reply {
         let shared = &self.engines.0;
         let turn = shared.turn();
         if let Turn::Second { try_first: true } = turn {
-            self.engines.try_first(utterance.clone());
+            let (trial, utterance) = (self.engines.trial(), utterance.clone());
+            // Nobody waits for it.
+            tokio::spawn(async move { trial.of(&utterance).await.map(drop) });
         }
         let spoken = match turn {
             Turn::First if !self.second_has_it.load(Ordering::Relaxed) => self.first_speaks(utterance).await?,
@@ -122,6 +125,10 @@ impl Reply {
 impl Synthesiser for WithStandIn {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         Box::pin(async move { self.one_reply().speak(utterance).await })
+    }
+
+    fn ask_anew<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(self.look(utterance))
     }
 
     fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
@@ -197,6 +204,18 @@ impl Shared {
 
 /// A try of the first engine, over when this is dropped.
 struct Trial(Arc<Shared>);
+
+impl Trial {
+    async fn of(self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let began = Instant::now();
+        let audio = self.0.first.ask_anew(utterance).await;
+        match &audio {
+            Ok(_) => self.0.works_since(began),
+            Err(error) => self.0.failed(error),
+        }
+        audio
+    }
+}
 
 impl Drop for Trial {
     fn drop(&mut self) {
