@@ -125,13 +125,13 @@ async fn a_service_that_others_have_written_speaks_and_where_it_refuses_another_
     let both = WithStandIn::new(Arc::new(SpeechService::new(&config).unwrap()), Arc::new(EspeakNg::default()), "espeak-ng", 1 << 20);
     // Its fixture: a second of a tone.
     assert_eq!(say(&both, "Please transfer me.").await.duration_ms(), 1_000);
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::En), None);
     let refused = say(&both, "You have reached your limit.").await;
     assert!(refused.duration_ms() != 1_000 && refused.heard_text(u64::MAX) == "You have reached your limit.");
-    let impaired = both.impaired().expect("it is known");
+    let impaired = both.impaired(Language::En).expect("it is known");
     assert!(impaired.contains("429 Too Many Requests: slow down"), "{impaired}");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while both.impaired().is_some() {
+    while both.impaired(Language::En).is_some() {
         assert!(Instant::now() < deadline, "it is taken up again");
         say(&both, "Please transfer me.").await;
         tokio::time::sleep(Duration::from_millis(20)).await;

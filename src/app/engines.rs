@@ -62,33 +62,38 @@ pub(super) fn languages(config: &Config) -> Vec<Language> {
 }
 
 /// Has at hand what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not work, or lacks a
-/// voice that is wanted, is known before. One that does not work is looked at until it does, with pauses that double from `pause` on: nobody has
-/// to call for that to be seen, and whoever calls then hears it from the first word. Runs until it is dropped.
+/// voice that is wanted, is known before. A language that it does not speak is looked at until it does, with pauses that double from `pause` on:
+/// nobody has to call for that to be seen, and whoever calls then hears it from the first word. Runs until it is dropped.
 pub(super) async fn keep_ready(speaker: Arc<Speaker>, languages: Vec<Language>, texts: Vec<String>, pause: Duration) {
-    let Some(own) = languages.first().copied() else { return };
-    let mut state = speaker.state();
-    loop {
-        render(&speaker, &languages, &texts).await;
-        if state.wait_for(|state| state.engine.is_some()).await.is_err() {
-            return;
+    let own = languages.first().copied();
+    let render = async |language| {
+        let texts = texts.iter().filter(|_| own == Some(language)).map(String::as_str);
+        for text in std::iter::once(PROBE).chain(texts) {
+            // What is wrong is known to the speaker.
+            if speaker.warm_up(text, language).await.is_err() {
+                return;
+            }
         }
+    };
+    for language in languages {
+        render(language).await;
+    }
+    let mut state = speaker.state();
+    while state.wait_for(|state| !state.engine.is_empty()).await.is_ok() {
         let mut wait = pause;
-        while {
+        loop {
             tokio::time::sleep(wait).await;
-            speaker.look(PROBE, own).await.is_err()
-        } {
+            let missed: Vec<Language> = state.borrow().engine.keys().copied().collect();
+            for language in missed {
+                if speaker.look(PROBE, language).await.is_ok() {
+                    render(language).await;
+                }
+            }
+            if state.borrow().engine.is_empty() {
+                break;
+            }
             wait = (wait * 2).min(pause * PAUSE_GROWS_MAX);
         }
-    }
-}
-
-/// Renders a word in each language, and these texts in the first.
-async fn render(speaker: &Speaker, languages: &[Language], texts: &[String]) {
-    let words = languages.iter().map(|language| (PROBE, *language));
-    let texts = texts.iter().filter_map(|text| Some((text.as_str(), *languages.first()?)));
-    for (text, language) in words.chain(texts) {
-        // What is wrong is known to the speaker; another language may have a voice of its own.
-        let _ = speaker.warm_up(text, language).await;
     }
 }
 
@@ -197,22 +202,22 @@ mod tests {
             let state = speaker.state();
             let texts = vec!["Enseguida.".to_owned()];
             let kept = tokio::spawn(keep_ready(speaker.clone(), vec![Language::Es], texts.clone(), Duration::from_millis(1)));
-            until(|| state.borrow().engine.is_some()).await;
+            until(|| !state.borrow().engine.is_empty()).await;
             if stood_in_for {
                 until(|| *second.spoke.lock().unwrap() == [PROBE, texts[0].as_str()]).await;
             }
             engine.works.store(true, Ordering::Relaxed);
             until(|| engine.spoke.lock().unwrap().contains(&texts[0])).await;
-            assert_eq!(state.borrow().engine, None);
+            until(|| state.borrow().engine.is_empty()).await;
             // It fails later, and works again, while nobody speaks.
             engine.works.store(false, Ordering::Relaxed);
             let _ = speaker.warm_up("Otra cosa.", Language::Es).await;
-            assert!(state.borrow().engine.is_some());
+            assert!(!state.borrow().engine.is_empty());
             // What is at hand proves nothing.
             let _ = speaker.warm_up(&texts[0], Language::Es).await;
-            assert!(state.borrow().engine.is_some());
+            assert!(!state.borrow().engine.is_empty());
             engine.works.store(true, Ordering::Relaxed);
-            until(|| state.borrow().engine.is_none()).await;
+            until(|| state.borrow().engine.is_empty()).await;
             kept.abort();
         }
     }

@@ -1,6 +1,6 @@
 //! `recado run`: everything opened in order, served until told to stop, and closed in the reverse order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -341,13 +341,13 @@ async fn speech_health(mut state: watch_channel::Receiver<SpeechState>, health: 
     let mut told = SpeechState::default();
     loop {
         let now = state.borrow_and_update().clone();
-        match &now.engine {
-            Some(problem) if now.engine != told.engine => {
-                warn!(problem, "the speech engine does not work");
-                health.raise("speech", Impact::Degrades, problem);
-            }
-            Some(_) => {}
-            None => health.clear("speech"),
+        if now.engine.is_empty() {
+            health.clear("speech");
+        } else if now.engine != told.engine {
+            // What is wrong in each language is mostly the same.
+            let problem = now.engine.values().cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ");
+            warn!(problem, "the speech engine does not work");
+            health.raise("speech", Impact::Degrades, problem);
         }
         if now.voices != told.voices {
             let problem = now.voices.values().cloned().collect::<Vec<_>>().join("; ");

@@ -31,8 +31,8 @@ pub struct Speaker {
 /// What is wrong with what the box speaks with, in sentences that say what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeechState {
-    /// The engine, if it did not work the last time, or another one stood in for it.
-    pub engine: Option<String>,
+    /// The languages that the engine did not speak the last time, or that another one spoke for it.
+    pub engine: BTreeMap<Language, String>,
     /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
     pub voices: BTreeMap<Language, String>,
 }
@@ -88,14 +88,17 @@ impl Speaker {
             audio = ask(engine, &in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => engine.impaired(),
+            Ok(_) => engine.impaired(utterance.language),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
         };
         self.state.send_if_modified(|state| {
-            let changed = state.engine != problem;
-            state.engine = problem;
+            let changed = state.engine.get(&utterance.language) != problem.as_ref();
+            match problem {
+                Some(problem) => drop(state.engine.insert(utterance.language, problem)),
+                None => drop(state.engine.remove(&utterance.language)),
+            }
             changed
         });
         audio
@@ -441,7 +444,7 @@ mod tests {
         speaker.warm_up("hola", Language::Es).await.unwrap();
         assert!(state.has_changed().unwrap());
         let said = state.borrow_and_update().clone();
-        assert_eq!((said.engine, said.voices.keys().collect::<Vec<_>>()), (None, vec![&Language::Es]));
+        assert_eq!((said.engine.len(), said.voices.keys().collect::<Vec<_>>()), (0, vec![&Language::Es]));
         assert!(
             said.voices[&Language::Es].contains("engine has no voice \"klingon\"") && said.voices[&Language::Es].contains("speech.voices")
         );
@@ -461,7 +464,7 @@ mod tests {
         let failed = speaker.warm_up("hola", Language::Es).await.unwrap_err();
         assert!(matches!(&failed, SpeechError::VoiceMissing { voice, .. } if voice == "es"), "{failed}");
         assert_eq!(engine.asked.lock().unwrap().len(), 2);
-        assert!(speaker.state().borrow().engine.as_ref().is_some_and(|problem| problem.contains("no voice \"es\"")));
+        assert!(speaker.state().borrow().engine[&Language::Es].contains("no voice \"es\""));
     }
 
     #[test]

@@ -301,13 +301,13 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
     let local = Arc::new(Local::default());
     let first = Arc::new(service.engine("first_audio_timeout_ms = 400\ntimeout_ms = 60000\n"));
     let both = WithStandIn::new(first, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::Es), None);
     // A reply: all its clauses are asked for at once.
     let clauses = ["uno", "dos", "tres", "cuatro"];
     let spoken = futures_util::future::join_all(clauses.iter().map(|clause| say(&both, clause))).await;
     assert!(spoken.iter().all(|audio| is_local(audio.as_ref().unwrap())));
     assert_eq!(*local.0.lock().unwrap(), clauses, "none is lost, and none said twice");
-    let impaired = both.impaired().unwrap();
+    let impaired = both.impaired(Language::Es).unwrap();
     assert!(impaired.contains("no audio within 400ms") && impaired.ends_with("until it works, espeak-ng speaks"), "{impaired}");
 
     // What follows does not wait for the service, also when it is tried again.
@@ -320,7 +320,7 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
         assert!(is_local(&say(&both, &format!("hola {said}")).await.unwrap()));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(both.impaired().is_some());
+    assert!(both.impaired(Language::Es).is_some());
 
     // It is back: the next try shows it, and after that it speaks.
     service.now_does(pcm(500));
@@ -334,7 +334,7 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::Es), None);
     // A phrase that was spoken is not asked for again.
     let asked = service.asked();
     assert_eq!(say(&both, &format!("hola {said}")).await.unwrap().duration_ms(), 500);
@@ -348,7 +348,7 @@ async fn a_service_that_asks_to_be_left_alone_is_and_of_one_voice_missing_anothe
     let first = Arc::new(service.engine(PATIENT));
     let both = WithStandIn::new(first, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
     let english = both.synthesise(&Utterance::new("hello", Language::En)).await.unwrap();
-    assert!(is_local(&english) && both.impaired().is_none() && service.asked() == 0);
+    assert!(is_local(&english) && both.impaired(Language::En).is_none() && service.asked() == 0);
     for clause in ["uno", "dos", "tres"] {
         assert!(is_local(&say(&both, clause).await.unwrap()));
     }
@@ -374,7 +374,7 @@ async fn a_reply_keeps_the_voice_that_it_was_given_to() {
     // It is back, and speaks the next reply; what is left of this one stays in the other voice.
     first.lets.add_permits(100);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while both.impaired().is_some() {
+    while both.impaired(Language::Es).is_some() {
         assert!(Instant::now() < deadline, "it is taken up again");
         assert!(is_local(&say(&both, "otra cosa").await.unwrap()));
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -383,6 +383,30 @@ async fn a_reply_keeps_the_voice_that_it_was_given_to() {
     assert!(!is_local(&say(&both.for_a_reply().unwrap(), "tres").await.unwrap()));
     let said = local.0.lock().unwrap().clone();
     assert_eq!(said.iter().filter(|text| ["uno", "dos", "tres"].contains(&text.as_str())).count(), 3, "none twice: {said:?}");
+}
+
+/// An engine that is dead in English.
+struct NoEnglish;
+
+impl Synthesiser for NoEnglish {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(async {
+            match utterance.language {
+                Language::Es => SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800)),
+                Language::En => Err(is_dead()),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_speak_one_language_speaks_the_other() {
+    let both = WithStandIn::new(Arc::new(NoEnglish), Arc::new(Local::default()), "espeak-ng", 1 << 20);
+    for number in 0..3 {
+        let english = both.synthesise(&Utterance::new(format!("hello {number}"), Language::En)).await.unwrap();
+        assert!(is_local(&english) && both.impaired(Language::En).is_some());
+        assert!(!is_local(&say(&both, &format!("hola {number}")).await.unwrap()) && both.impaired(Language::Es).is_none());
+    }
 }
 
 /// An engine that is dead, and has nothing to say to signs; it counts what it is asked.
@@ -401,16 +425,16 @@ async fn a_text_that_nobody_can_speak_says_nothing_about_an_engine_that_is_tried
     let first = Arc::new(Dead::default());
     let both = WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::new(Local::default()), "espeak-ng", 1 << 20);
     assert!(is_local(&say(&both, "uno").await.unwrap()));
-    let known = both.impaired();
+    let known = both.impaired(Language::Es);
     let deadline = Instant::now() + Duration::from_secs(60);
     // Tried with signs, it can be tried again at once.
-    while first.0.load(Ordering::Relaxed) < 4 && both.impaired() == known {
+    while first.0.load(Ordering::Relaxed) < 4 && both.impaired(Language::Es) == known {
         assert!(Instant::now() < deadline, "it is tried again");
         let _ = say(&both, "…").await;
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(known.is_some());
-    assert_eq!(both.impaired(), known);
+    assert_eq!(both.impaired(Language::Es), known);
 }
 
 #[tokio::test]
@@ -421,7 +445,7 @@ async fn an_engine_that_has_too_much_to_say_at_a_time_is_helped_out_and_not_give
     let both =
         WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
     assert!(is_local(&say(&both, "uno").await.unwrap()));
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::Es), None);
     first.fails.store(false, Ordering::Relaxed);
     first.lets.add_permits(1);
     assert!(!is_local(&say(&both, "dos").await.unwrap()), "it has the next reply");

@@ -2,8 +2,10 @@
 //!
 //! One cache belongs to one engine, so the engine is part of every key by construction. Nothing is kept on disk.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use recado_core::policy::Language;
 
 use super::error::SpeechError;
 use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance};
@@ -64,12 +66,12 @@ impl<E: Synthesiser> Phrases<E> {
         let audio = self.engine.synthesise(utterance).await;
         match &audio {
             Ok(audio) => {
-                self.lock().problem = None;
+                self.lock().problems.remove(&utterance.language);
                 self.keep(utterance, audio, false);
             }
             // A voice that it lacks is no fault of those that it has.
             Err(SpeechError::VoiceMissing { .. } | SpeechError::NoVoiceFor { .. }) => {}
-            Err(error) if error.is_the_engines() => self.lock().problem = Some(error.to_string()),
+            Err(error) if error.is_the_engines() => drop(self.lock().problems.insert(utterance.language, error.to_string())),
             Err(_) => {}
         }
         audio
@@ -113,15 +115,15 @@ impl<E: Synthesiser> Synthesiser for Phrases<E> {
         Box::pin(self.ask(utterance))
     }
 
-    fn impaired(&self) -> Option<String> {
-        self.lock().problem.clone()
+    fn impaired(&self, language: Language) -> Option<String> {
+        self.lock().problems.get(&language).cloned()
     }
 }
 
 #[derive(Debug, Default)]
 struct Kept {
-    /// Why the engine did not speak the last time that it was asked.
-    problem: Option<String>,
+    /// Why the engine did not speak a language the last time that it was asked for it.
+    problems: BTreeMap<Language, String>,
     phrases: HashMap<Utterance, Phrase>,
     bytes: usize,
     uses: u64,
@@ -155,7 +157,6 @@ const ENTRY_BYTES: usize = 512;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use recado_core::policy::Language;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// Says 1,000 samples for anything but "fail" and "die", and counts.
@@ -204,7 +205,7 @@ mod tests {
         let phrases = cache();
         for (text, is_wrong) in [("a", false), ("die", true), ("a", true), ("fail", true), ("b", false), ("fail", false), ("a", false)] {
             let _ = phrases.synthesise(&say(text)).await;
-            assert_eq!(phrases.impaired().is_some(), is_wrong, "after {text:?}");
+            assert_eq!(phrases.impaired(Language::Es).is_some(), is_wrong, "after {text:?}");
         }
     }
 

@@ -26,8 +26,8 @@ pub trait Synthesiser: Send + Sync {
         None
     }
 
-    /// What is wrong though what is asked for is spoken: it was at hand, or another engine stands in for the one that was meant.
-    fn impaired(&self) -> Option<String> {
+    /// What is wrong though what is asked for in `language` is spoken: it was at hand, or another engine stands in for the one that was meant.
+    fn impaired(&self, _language: Language) -> Option<String> {
         None
     }
 }
@@ -45,8 +45,8 @@ impl<E: Synthesiser + ?Sized> Synthesiser for Arc<E> {
         (**self).for_a_reply()
     }
 
-    fn impaired(&self) -> Option<String> {
-        (**self).impaired()
+    fn impaired(&self, language: Language) -> Option<String> {
+        (**self).impaired(language)
     }
 }
 
