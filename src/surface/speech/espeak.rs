@@ -119,7 +119,7 @@ const VOICE_NAME_BYTES_MAX: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
+    use crate::surface::speech::phrases::Phrases;
     use crate::surface::speech::process::STDERR_BYTES_MAX;
     use crate::surface::speech::{clauses, level};
     use std::os::unix::fs::PermissionsExt;
@@ -207,7 +207,7 @@ mod tests {
         let text = "El pedido 4729 llegará el jueves, según nos dicen. ".repeat(100);
         let refused = say(&engine, &text, Language::Es).await;
         assert!(matches!(refused, Err(SpeechError::TextTooLong { chars: 5_100, .. })));
-        let phrases = Phrases::new(engine, PHRASES_BYTES_MAX);
+        let phrases = Phrases::new(engine, 1 << 20);
         let mut spoken = String::new();
         for clause in clauses(&text) {
             let audio = phrases.synthesise(&Utterance::new(clause, Language::Es)).await.unwrap();
