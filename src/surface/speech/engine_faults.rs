@@ -13,10 +13,10 @@ use super::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 use crate::config;
 
 /// A place with audio: `head.wav`, the header of a WAV file at 8 kHz that goes on to its end, and `loud`, some minutes of samples.
-struct Room(tempfile::TempDir);
+pub(super) struct Room(tempfile::TempDir);
 
 impl Room {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let room = Self(tempfile::tempdir().unwrap());
         let mut head = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
         head.extend(8_000_u32.to_le_bytes());
@@ -29,7 +29,7 @@ impl Room {
         room
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -40,7 +40,7 @@ impl Room {
     }
 
     /// A program that is the shell script `body`, run here.
-    fn script(&self, body: &str) -> PathBuf {
+    pub fn script(&self, body: &str) -> PathBuf {
         let (text, path) = (self.path("engine.txt"), self.path("engine"));
         std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho $$ >>started\n{body}\n")).unwrap();
         // Not by this process: what another test starts meanwhile would inherit the file, open for writing, and nobody could run it.
@@ -83,7 +83,7 @@ async fn say(engine: &impl Synthesiser, text: &str) -> Result<SpeechAudio, Speec
 }
 
 /// Waits until a process is not there any more, or is only waited for.
-async fn gone(pid: u32) {
+pub(super) async fn gone(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let runs = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     while runs() {
@@ -93,7 +93,7 @@ async fn gone(pid: u32) {
 }
 
 /// Waits until a file holds a number.
-async fn number_in(path: &Path) -> u32 {
+pub(super) async fn number_in(path: &Path) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Ok(number) = std::fs::read_to_string(path).unwrap_or_default().trim().parse() {
