@@ -6,7 +6,7 @@
 #   want_rust_component NAME COMMAND PACKAGE
 #   want_python                     a Python that can make environments
 #   install_wanted                  install what was noted; nothing noted, nothing done
-#   install_validator               the vendor's own types of the Realtime protocol, in an environment of their own
+#   install_validator               the vendors' own types of the Realtime and Gemini Live protocols, in environments of their own
 
 wanted=()
 PATH="${HOME:-/root}/.cargo/bin:$PATH"
@@ -52,16 +52,23 @@ want_python() {
 
 # Kept beside what is built, and made again where another version is asked for.
 install_validator() {
-    local place openai=3.57.0
-    place=${CARGO_TARGET_DIR:-target}/validator
-    if [ "$(cat "$place/version" 2>/dev/null)" != "$openai" ]; then
-        say "fetching openai $openai from PyPI into $place"
+    install_types validator openai 3.57.0
+    RECADO_VALIDATOR_PYTHON=$types_python
+    install_types validator-gemini google-genai 3.6.1
+    RECADO_GEMINI_VALIDATOR_PYTHON=$types_python
+    export RECADO_VALIDATOR_PYTHON RECADO_GEMINI_VALIDATOR_PYTHON
+}
+
+# A vendor's package in an environment of its own, where there is none yet; which Python has it.
+install_types() {
+    local place=${CARGO_TARGET_DIR:-target}/$1 package=$2 version=$3
+    if [ "$(cat "$place/version" 2>/dev/null)" != "$version" ]; then
+        say "fetching $package $version from PyPI into $place"
         python3 -m venv --clear "$place"
-        "$place/bin/python3" -m pip install --quiet --disable-pip-version-check "openai==$openai"
-        echo "$openai" >"$place/version"
+        "$place/bin/python3" -m pip install --quiet --disable-pip-version-check "$package==$version"
+        echo "$version" >"$place/version"
     fi
-    RECADO_VALIDATOR_PYTHON=$(realpath -s "$place/bin/python3")
-    export RECADO_VALIDATOR_PYTHON
+    types_python=$(realpath -s "$place/bin/python3")
 }
 
 rust_is_recent() {

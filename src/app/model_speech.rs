@@ -5,12 +5,13 @@ use tracing::warn;
 
 use crate::cognition::models::{AudioFormat, OutputKind};
 use crate::surface::media::Codec;
-use crate::surface::speech::pieces::{Piece, Pieces, Source};
+use crate::surface::speech::pieces::{Pace, Piece, Pieces, Source};
 
 /// Where a model's speech stands.
 #[derive(Debug)]
 pub struct ModelSpeech {
     format: Option<AudioFormat>,
+    pace: Pace,
     /// The response that is coming.
     coming: Option<(ResponseId, Pieces)>,
 }
@@ -18,11 +19,12 @@ pub struct ModelSpeech {
 impl ModelSpeech {
     /// That of a model whose responses are made of `output`.
     pub fn new(output: OutputKind) -> Self {
-        let format = match output {
-            OutputKind::Text => None,
-            OutputKind::Audio(format) => Some(format),
+        let (format, pace) = match output {
+            OutputKind::Text => (None, Pace::Ahead),
+            OutputKind::Audio(format) => (Some(format), Pace::Ahead),
+            OutputKind::PacedAudio(format) => (Some(format), Pace::AsSpoken),
         };
-        Self { format, coming: None }
+        Self { format, pace, coming: None }
     }
 
     /// More words of a response, for a telephone that takes `codec`.
@@ -32,9 +34,10 @@ impl ModelSpeech {
         }
     }
 
-    /// More speech of a response, and the pieces that are whole with that.
+    /// More speech of a response, and the pieces that are whole with that; where it pauses, with what there is.
     pub fn audio(&mut self, response: ResponseId, bytes: &[u8], codec: Codec) -> Vec<Piece> {
-        self.pieces(response, codec).map(|pieces| pieces.audio(bytes)).unwrap_or_default()
+        let Some(pieces) = self.pieces(response, codec) else { return Vec::new() };
+        if bytes.is_empty() { pieces.pause().into_iter().collect() } else { pieces.audio(bytes) }
     }
 
     /// Something else comes next: what there is of the response, as its last piece so far.
@@ -57,7 +60,7 @@ impl ModelSpeech {
                 AudioFormat::Linear16 { rate_hz } => Source::linear(rate_hz, codec),
             };
             match source {
-                Ok(source) => self.coming = Some((response, Pieces::new(source))),
+                Ok(source) => self.coming = Some((response, Pieces::new(source, self.pace))),
                 Err(error) => {
                     warn!(response_id = %response, %error, "the model's speech can't be brought to the telephone: it is dropped");
                     return None;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::engines::engine;
+use super::gemini_model::GeminiModel;
+use super::live_model::LiveModel;
 use super::message_keeper::MessageKeeper;
 use super::realtime_model::RealtimeModel;
 use super::services::{Service, Services};
@@ -124,19 +126,26 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
     let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
     let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     let messages = MessageKeeper::new(config, health.clone());
-    let (model, service, dialogue): (Box<dyn Model>, _, _) = match config.model.kind {
+    let unusable = |error| CheckError::Service { file: file.to_owned(), error: Box::new(error) };
+    let (model, service, dialogue): Led = match config.model.kind {
         ModelKind::Scripted => {
             let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
             (Box::new(model), None, Some(dialogue))
         }
         ModelKind::Realtime => {
-            let model =
-                RealtimeModel::new(config).map_err(|error| CheckError::Service { file: file.to_owned(), error: Box::new(error) })?;
-            let service = Some(model.service());
-            match stands_by(config, &schemas, &messages)? {
-                Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), service, Some(dialogue)),
-                None => (Box::new(model), service, None),
-            }
+            let model = RealtimeModel::new(config).map_err(unusable)?;
+            let service = model.service();
+            led(config, &schemas, &messages, model, service)?
+        }
+        ModelKind::Live => {
+            let model = LiveModel::new(config).map_err(unusable)?;
+            let service = model.service();
+            led(config, &schemas, &messages, model, service)?
+        }
+        ModelKind::Gemini => {
+            let model = GeminiModel::new(config).map_err(unusable)?;
+            let service = model.service();
+            led(config, &schemas, &messages, model, service)?
         }
     };
     let services = service.as_ref().map_or_else(Services::new, |service| service.services.clone());
@@ -153,6 +162,23 @@ struct Found {
 fn scripted((dialogue, prompts): (Dialogue, BTreeMap<String, SpeechAudio>), messages: &MessageKeeper) -> (Scripted, Found) {
     let takes_messages = dialogue.takes_messages();
     (Scripted::new(dialogue, Some(Arc::new(messages.clone()))), Found { prompts, takes_messages })
+}
+
+/// What leads calls, its service where it has one, and a dialogue where there is one.
+type Led = (Box<dyn Model>, Option<Service>, Option<Found>);
+
+/// A box whose calls a service leads, with what stands by for it.
+fn led(
+    config: &Config,
+    schemas: &Schemas,
+    messages: &MessageKeeper,
+    model: impl Model + 'static,
+    service: Service,
+) -> Result<Led, CheckError> {
+    Ok(match stands_by(config, schemas, messages)? {
+        Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), Some(service), Some(dialogue)),
+        None => (Box::new(model), Some(service), None),
+    })
 }
 
 /// What answers while the service is away, where anything is to.

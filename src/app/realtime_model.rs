@@ -6,11 +6,11 @@ use tracing::{debug, info, warn};
 
 use super::cloud_audio::{Coder, speech_format};
 use super::services::{Service, Services};
-use super::speech_model::{self, SpeechModelError, SpeechSession, instructions};
+use super::speech_model::{self, SpeechModelError, SpeechSession};
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
 use crate::cognition::models::realtime::{Told, Totals};
 use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage, instructions};
 use crate::config::Config;
 
 /// The service of `[cloud.realtime]`, which leads calls.

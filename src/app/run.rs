@@ -332,7 +332,7 @@ fn keep_traces(config: &Config, boot: BootId, redactor: Redactor, measures: &Mea
 fn said_at_once(config: &Config) -> Vec<String> {
     let accepted = config.tools.iter().map(|tool| &tool.say_accepted);
     let standby = [&config.standby.say_away, &config.standby.say_lost];
-    let standby = standby.into_iter().filter(|_| config.standby.enabled && config.model.kind == ModelKind::Realtime);
+    let standby = standby.into_iter().filter(|_| config.standby.enabled && config.model.kind != ModelKind::Scripted);
     standby.chain(accepted).filter_map(|words| words.text(config.this_box.language)).map(str::to_owned).collect()
 }
 

@@ -5,7 +5,6 @@
 
 use std::collections::VecDeque;
 
-use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, info, warn};
 
@@ -17,6 +16,7 @@ use crate::cognition::models::{
     Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, Usage, caller_audio,
 };
 use crate::cognition::tools::ToolError;
+use crate::config::NoDelegate;
 use crate::surface::media::resample::ResampleError;
 
 /// Why calls can't be led by the service that is configured.
@@ -34,6 +34,9 @@ pub enum SpeechModelError {
     /// A tool can't be offered to the model: correct what is named.
     #[error(transparent)]
     Tool(#[from] ToolError),
+    /// No tool does what the model delegates: correct what is named.
+    #[error(transparent)]
+    Delegate(#[from] NoDelegate),
     /// The service's format is none that the telephone's audio can be brought to: set another one.
     #[error("the format of the service that leads calls: {0}; write instead: format = \"pcmu\"")]
     Format(#[from] ResampleError),
@@ -214,26 +217,6 @@ fn output<S: SpeechSession>(news: News<S::Said, S::Totals>) -> Option<Output> {
         News::Ended(_) => {}
     }
     None
-}
-
-/// What a model is told of its task, where `model.instructions` says nothing else.
-pub(super) fn instructions(language: Language) -> &'static str {
-    match language {
-        Language::Es => {
-            "Atiende el teléfono. Habla español, de usted, con frases cortas: se le oye, no se le lee. Cuando le pidan algo para lo que tiene una \
-             función, llámela en seguida; si falta un dato, pregunte solo por él. El trabajo lo hace el sistema telefónico: él dice al cliente que se \
-             ha aceptado, y él mismo le dirá el resultado cuando lo haya. No invente nunca un resultado, no lo adivine, no prometa cuándo estará y no \
-             diga que algo está hecho. Mientras tanto siga conversando y acepte lo siguiente que le pidan. Si no tiene una función para lo que le \
-             piden, dígalo."
-        }
-        Language::En => {
-            "You answer the telephone. Speak English, politely, in short sentences: you are heard, not read. When the caller asks for something that \
-             you have a function for, call it at once; if something is missing, ask for that alone. The work is done by the telephone system: it tells \
-             the caller that it is accepted, and it tells the result itself when there is one. Never invent a result, never guess one, promise no time, \
-             and never say that something is done. Meanwhile go on talking, and accept what is asked for next. If you have no function for what is \
-             asked, say so."
-        }
-    }
 }
 
 /// So much waits here for a call before nothing more is taken of the session: a call takes what comes at once.

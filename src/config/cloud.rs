@@ -7,11 +7,12 @@ use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
-use super::Prices;
 use super::check::Checker;
 use super::cloud_speech::CloudSpeech;
 use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::gemini::Gemini;
 use super::tree::Path;
+use super::{Live, Prices};
 
 /// The services that lend the box a voice.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -19,6 +20,10 @@ use super::tree::Path;
 pub struct Cloud {
     /// `[cloud.realtime]`: a service that speaks the OpenAI Realtime protocol.
     pub realtime: Option<Realtime>,
+    /// `[cloud.gemini]`: a service that speaks the Gemini Live protocol.
+    pub gemini: Option<Gemini>,
+    /// `[cloud.live]`: a service that speaks the OpenAI Live protocol.
+    pub live: Option<Live>,
     /// `[cloud.speech]`: a service that turns text into speech.
     pub speech: Option<CloudSpeech>,
 }
@@ -132,16 +137,16 @@ impl Realtime {
     }
 }
 
-fn connect_timeout_ms() -> u64 {
+pub(super) fn connect_timeout_ms() -> u64 {
     10_000
 }
 
-fn answer_timeout_ms() -> u64 {
+pub(super) fn answer_timeout_ms() -> u64 {
     10_000
 }
 
 /// Five minutes before OpenAI's own limit.
-fn renew_after_ms() -> u64 {
+pub(super) fn renew_after_ms() -> u64 {
     55 * 60_000
 }
 
@@ -150,13 +155,14 @@ const KIND: Kind = Kind {
     reached_by: ReachedBy::WebSocket,
     url: "wss://api.openai.com/v1/realtime",
     key_file: "realtime-key",
+    key_header: "api-key",
     carries: "what callers say",
 };
 /// Below, no connection over a mobile network comes to be.
-const TIMEOUT_MS_LEAST: u64 = 500;
+pub(super) const TIMEOUT_MS_LEAST: u64 = 500;
 /// No caller waits for a minute.
-const TIMEOUT_MS_MOST: u64 = 60_000;
+pub(super) const TIMEOUT_MS_MOST: u64 = 60_000;
 /// More often, connecting would be all that is done.
-const RENEW_AFTER_MS_LEAST: u64 = 60_000;
+pub(super) const RENEW_AFTER_MS_LEAST: u64 = 60_000;
 /// No service keeps one for longer.
-const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;
+pub(super) const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;

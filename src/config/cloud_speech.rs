@@ -126,8 +126,13 @@ fn timeout_ms() -> u64 {
 }
 
 /// A speech service.
-const KIND: Kind =
-    Kind { reached_by: ReachedBy::Http, url: "https://api.openai.com/v1", key_file: "speech-key", carries: "what callers are told" };
+const KIND: Kind = Kind {
+    reached_by: ReachedBy::Http,
+    url: "https://api.openai.com/v1",
+    key_file: "speech-key",
+    key_header: "api-key",
+    carries: "what callers are told",
+};
 /// What services of this kind are asked at.
 const PATH: &str = "/audio/speech";
 /// OpenAI's limits.

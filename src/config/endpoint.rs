@@ -36,6 +36,8 @@ pub(super) struct Kind {
     pub url: &'static str,
     /// A key's file to propose.
     pub key_file: &'static str,
+    /// How such a key is sent, where it stands in a URL.
+    pub key_header: &'static str,
     /// What travels to it.
     pub carries: &'static str,
 }
@@ -58,6 +60,8 @@ pub enum KeyHeader {
     Authorization,
     /// `api-key: …`, as Azure takes it.
     ApiKey,
+    /// `x-goog-api-key: …`, as Google takes it.
+    XGoogApiKey,
 }
 
 impl Endpoint<'_> {
@@ -95,7 +99,7 @@ impl Endpoint<'_> {
             checker.error(path, "a URL is logged, and this one holds a credential", instead);
         }
         if url.query_pairs().any(|(name, _)| CREDENTIAL_PARAMETERS.contains(&name.to_lowercase().as_str())) {
-            let instead = format!("the URL without it, key_file = {key_file:?} and key_header = \"api-key\"");
+            let instead = format!("the URL without it, key_file = {key_file:?} and key_header = {:?}", kind.key_header);
             checker.error(path, "a URL is logged, and the query of this one holds a credential", instead);
         }
         if let Some((_, model)) = url.query_pairs().find(|(name, value)| name == "model" && *value != self.model) {
@@ -163,6 +167,7 @@ pub fn request_headers(
         let (name, value) = match key_header {
             KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
             KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
+            KeyHeader::XGoogApiKey => (HeaderName::from_static("x-goog-api-key"), key.expose().to_owned()),
         };
         send(name, &value, "the key holds characters that a header can't")?;
     }
@@ -181,8 +186,9 @@ pub(super) fn resolve(
 }
 
 /// Headers that a WebSocket carries anyway.
-const WEB_SOCKET_HEADERS: [&str; 9] = [
+const WEB_SOCKET_HEADERS: [&str; 10] = [
     "api-key",
+    "x-goog-api-key",
     "host",
     "connection",
     "upgrade",
@@ -221,9 +227,11 @@ mod tests {
         std::fs::write(directory.path().join("key"), "s3cr3t").unwrap();
         let key = Secret::read(&directory.path().join("key")).unwrap();
         let further = BTreeMap::from([("X-Branch".to_owned(), "12".to_owned())]);
-        for (header, name, value) in
-            [(KeyHeader::Authorization, "authorization", "Bearer s3cr3t"), (KeyHeader::ApiKey, "api-key", "s3cr3t")]
-        {
+        for (header, name, value) in [
+            (KeyHeader::Authorization, "authorization", "Bearer s3cr3t"),
+            (KeyHeader::ApiKey, "api-key", "s3cr3t"),
+            (KeyHeader::XGoogApiKey, "x-goog-api-key", "s3cr3t"),
+        ] {
             let sent = request_headers(&further, header, Some(&key)).unwrap();
             assert_eq!(
                 (sent.len(), &sent[name], &sent["x-branch"]),

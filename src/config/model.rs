@@ -16,7 +16,7 @@ pub struct Model {
     pub kind: ModelKind,
     /// The scripted model's dialogue; a relative path starts from the configuration file.
     pub dialogue: PathBuf,
-    /// What the realtime model is told of its task; short instructions of the box's own where there are none.
+    /// What a speech model in a network is told of its task; short instructions of the box's own where there are none.
     pub instructions: Option<String>,
 }
 
@@ -29,6 +29,10 @@ pub enum ModelKind {
     Scripted,
     /// The speech model of `[cloud.realtime]`, in a network.
     Realtime,
+    /// The speech model of `[cloud.gemini]`, in a network.
+    Gemini,
+    /// The speech model of `[cloud.live]`, in a network.
+    Live,
 }
 
 impl Default for Model {
@@ -41,12 +45,9 @@ impl Model {
     pub(super) fn check(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
         match self.kind {
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
-            // What is wrong with a service that was written is said of itself.
-            ModelKind::Realtime if cloud.realtime.is_none() && !checker.is_broken(&Path::of("cloud.realtime")) => {
-                let instead = "a table [cloud.realtime] with its url, its model and a key_file, or kind = \"scripted\"";
-                checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
-            }
-            ModelKind::Realtime => {}
+            ModelKind::Realtime => check_service(checker, "cloud.realtime", cloud.realtime.is_some()),
+            ModelKind::Live => check_service(checker, "cloud.live", cloud.live.is_some()),
+            ModelKind::Gemini => check_service(checker, "cloud.gemini", cloud.gemini.is_some()),
         }
         if let Some(instructions) = &self.instructions {
             let place = Path::of("model.instructions");
@@ -62,6 +63,14 @@ impl Model {
                 checker.error(&place, what, "a shorter text: it is read, and charged for, with every response");
             }
         }
+    }
+}
+
+/// Whether there is a service that is to lead calls. What is wrong with one that was written is said of itself.
+fn check_service(checker: &mut Checker<'_>, table: &str, is_there: bool) {
+    if !is_there && !checker.is_broken(&Path::of(table)) {
+        let instead = format!("a table [{table}] with its url, its model and a key_file, or kind = \"scripted\"");
+        checker.error(&Path::of("model.kind"), "there is no service whose model could lead calls", instead);
     }
 }
 

@@ -11,7 +11,9 @@ use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
-use super::{Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, Sip, Speech, Standby, Store, ThisBox, Tool, Trace};
+use super::{
+    Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool, Trace,
+};
 
 /// Everything that a box is told before it starts.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -85,6 +87,12 @@ impl Config {
         if let Some(realtime) = &mut self.cloud.realtime {
             endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
         }
+        if let Some(gemini) = &mut self.cloud.gemini {
+            endpoint::resolve(base, credential, &mut gemini.ca_file, &mut gemini.key_file);
+        }
+        if let Some(live) = &mut self.cloud.live {
+            endpoint::resolve(base, credential, &mut live.ca_file, &mut live.key_file);
+        }
         if let Some(speech) = &mut self.cloud.speech {
             endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
         }
@@ -104,6 +112,15 @@ impl Config {
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
+        }
+        if let Some(gemini) = &self.cloud.gemini {
+            gemini.check(checker);
+        }
+        if let Some(live) = &self.cloud.live {
+            live.check(checker);
+            if self.model.kind == ModelKind::Live {
+                live.check_delegate(checker, &self.tools);
+            }
         }
         if let Some(speech) = &self.cloud.speech {
             speech.check(checker, self.this_box.language);

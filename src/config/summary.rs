@@ -31,26 +31,27 @@ impl Display for Summary<'_> {
             config.this_box.data_dir().display()
         )?;
         self.calls(f)?;
-        let service = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
-        match (config.model.kind, &service) {
+        let realtime = config.cloud.realtime.as_ref().map(|service| (&service.model, origin(&service.url)));
+        let leads = match config.model.kind {
+            ModelKind::Scripted => None,
+            ModelKind::Realtime => realtime.clone(),
+            ModelKind::Live => config.cloud.live.as_ref().map(|service| (&service.model, origin(&service.url))),
+            ModelKind::Gemini => config.cloud.gemini.as_ref().map(|service| (&service.model, origin(&service.url))),
+        };
+        match (config.model.kind, leads) {
             (ModelKind::Scripted, _) => writeln!(f, "It follows the dialogue {}.", config.model.dialogue.display())?,
-            (ModelKind::Realtime, Some((model, url))) => {
+            (_, Some((model, url))) => {
                 writeln!(f, "Calls are led by the speech model {model} at {url}.")?;
-                match (&config.standby.dialogue, config.standby.enabled) {
-                    (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display())?,
-                    (None, true) => {
-                        writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())?
-                    }
-                    (_, false) => writeln!(f, "While it is away, nothing takes its place.")?,
-                }
+                self.delegates(f)?;
+                self.away(f)?;
             }
             // That is an error, and no box starts with it.
-            (ModelKind::Realtime, None) => {}
+            (_, None) => {}
         }
         self.speech(f)?;
         writeln!(f, "It tells results after {} ms of quiet.", config.gate.min_quiet_ms)?;
         writeln!(f, "Health and measures: http://{}; callbacks: {}.", config.http.listen, config.http.callback_base(config.http.listen))?;
-        if let (ModelKind::Scripted, Some((model, url))) = (config.model.kind, &service) {
+        if let Some((model, url)) = realtime.filter(|_| config.model.kind != ModelKind::Realtime) {
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
         if let Some(hand_off) = &config.hand_off {
@@ -86,6 +87,30 @@ impl Display for Summary<'_> {
 }
 
 impl Summary<'_> {
+    /// What becomes of what the service that leads calls delegates, where it is one that does.
+    fn delegates(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        let Some(live) = config.cloud.live.as_ref().filter(|_| config.model.kind == ModelKind::Live) else { return Ok(()) };
+        match live.delegate(&config.tools) {
+            Ok(Some(delegate)) => {
+                writeln!(f, "What it delegates is done by {}, which is given the task as {}.", delegate.tool, delegate.parameter)
+            }
+            _ => writeln!(f, "What it delegates is not done: there is no tool for it."),
+        }
+    }
+
+    /// What happens to calls while the service that leads them is away.
+    fn away(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(config) = self;
+        match (&config.standby.dialogue, config.standby.enabled) {
+            (Some(dialogue), true) => writeln!(f, "While it is away, they follow the dialogue {}.", dialogue.display()),
+            (None, true) => {
+                writeln!(f, "While it is away, callers can leave a message in {}.", config.this_box.messages().display())
+            }
+            (_, false) => writeln!(f, "While it is away, nothing takes its place."),
+        }
+    }
+
     /// What speaks, where it is not the usual engine.
     fn speech(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(config) = self;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 
 mod engines;
+mod gemini;
 
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
@@ -211,6 +212,32 @@ fn each_mistake_is_named_with_its_place_and_a_remedy() {
     }
     let long = said_of(&format!("[model]\ninstructions = \"{}\"\n", "Sé breve. ".repeat(4_000)));
     assert!(long.starts_with("recado.toml:2:16: model.instructions: 44000 bytes are more than the 32768 that a service takes"), "{long}");
+}
+
+#[test]
+fn a_box_whose_calls_a_live_service_leads_knows_what_does_what_the_model_delegates() {
+    let with =
+        |tools: &str| said_of(&format!("[model]\nkind = \"live\"\n[cloud.live]\nurl = \"wss://lives.example/v1\"\nmodel = \"m\"\n{tools}"));
+    assert_eq!(with(""), "", "without tools nothing can be delegated");
+    let tools = "[[tools]]\nname = \"a\"\nurl = \"https://crm.example/a\"\nsay_done.es = \"Hecho.\"\n";
+    assert_eq!(
+        with(tools),
+        "recado.toml:3:8: cloud.live.delegate_tool: the tool \"a\" has no parameter that takes the task as text; write instead: a tool with a parameter such as request = { type = \"string\" }"
+    );
+    assert_eq!(with(&format!("{tools}parameters = {{ type = \"object\", properties = {{ request = {{ type = \"string\" }} }} }}\n")), "");
+    let room = Room::with("[model]\nkind = \"live\"\n[cloud.live]\nurl = \"wss://lives.example/v1?k=s3cr3t\"\nmodel = \"m\"\n");
+    let summary = room.load().unwrap().0.summary().to_string();
+    assert!(summary.contains("led by the speech model m at wss://lives.example.\n") && !summary.contains("s3cr3t"), "{summary}");
+    assert!(summary.contains("What it delegates is not done") && summary.contains("While it is away"), "{summary}");
+    assert_eq!(
+        said_of("[model]\nkind = \"live\"\n"),
+        "recado.toml:2:8: model.kind: there is no service whose model could lead calls; write instead: a table [cloud.live] with its url, its model and a key_file, or kind = \"scripted\""
+    );
+    assert_eq!(
+        said_of("[cloud.live]\nurl = \"https://x.example\"\nmodel = \"m\"\nacknowledgement_delay_ms = 70000\n"),
+        "recado.toml:2:7: cloud.live.url: this is not a wss:// or ws:// URL; write instead: url = \"wss://api.openai.com/v1/live/sessions\"\n\
+         recado.toml:4:28: cloud.live.acknowledgement_delay_ms: 70000 is outside of 0 to 60000; write instead: acknowledgement_delay_ms = 60000"
+    );
 }
 
 #[test]
@@ -1007,6 +1034,8 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
+    room.write("gemini-key", "k");
+    room.write("gemini-ca.pem", "");
     room.write("cloud-ca.pem", "");
     room.write("standby.dialogue.toml", "");
     engines::furnish(&room);

@@ -12,10 +12,15 @@ use crate::app::random;
 
 /// A call that is up.
 pub struct Caller {
-    socket: UdpSocket,
-    dialog: Dialog,
+    signalling: Signalling,
     /// Its audio.
     pub line: Line,
+}
+
+/// The signalling of a call that is up. Its audio is whose port was named.
+pub struct Signalling {
+    socket: UdpSocket,
+    dialog: Dialog,
 }
 
 struct Dialog {
@@ -33,11 +38,46 @@ impl Caller {
     /// # Errors
     /// It does not answer, or not with 200.
     pub async fn dial(sip: SocketAddr, user: &str) -> Result<Self, DemoError> {
-        let system = |error| DemoError::System { what: "the caller's telephone", error };
+        let (line, rtp_port) = Line::open().map_err(system)?;
+        let (signalling, rtp, rtcp) = Signalling::dial(sip, user, rtp_port).await?;
+        line.connect(rtp, rtcp);
+        Ok(Self { signalling, line })
+    }
+
+    /// Hangs up, and gives what was said and what was heard.
+    ///
+    /// # Errors
+    /// The box does not answer.
+    pub async fn hang_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        self.signalling.hang_up().await?;
+        Ok(self.line.close())
+    }
+
+    /// Waits until the box hangs up, and answers it. What was said and what was heard.
+    ///
+    /// # Errors
+    /// It does not.
+    pub async fn is_hung_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+        self.signalling.is_hung_up().await?;
+        Ok(self.line.close())
+    }
+
+    /// The box is gone; nobody answers any more. What was said and what was heard.
+    pub fn dropped(self) -> (Vec<i16>, super::Ear) {
+        self.line.close()
+    }
+}
+
+impl Signalling {
+    /// Dials a box as `user`, for audio that is received at `rtp_port` and the port after it, and waits until it answers: where it receives RTP
+    /// and RTCP.
+    ///
+    /// # Errors
+    /// It does not answer, or not with 200.
+    pub async fn dial(sip: SocketAddr, user: &str, rtp_port: u16) -> Result<(Self, SocketAddr, SocketAddr), DemoError> {
         let socket = UdpSocket::bind(("127.0.0.1", 0)).await.map_err(system)?;
         socket.connect(sip).await.map_err(system)?;
         let local = socket.local_addr().map_err(system)?;
-        let (line, rtp_port) = Line::open().map_err(system)?;
         let (call_id, from_tag) = (format!("{:032x}", random()), format!("{:016x}", random() as u64));
         let mut dialog = Dialog { user: user.to_owned(), local, remote: sip, call_id, from_tag, to: format!("<sip:recado@{sip}>") };
         let sdp = format!(
@@ -57,25 +97,19 @@ impl Caller {
             .lines()
             .find_map(|text| text.strip_prefix("a=rtcp:")?.split(' ').next()?.trim().parse().ok())
             .map_or(SocketAddr::new(rtp.ip(), rtp.port() + 1), |port| SocketAddr::new(rtp.ip(), port));
-        line.connect(rtp, rtcp);
-        Ok(Self { socket, dialog, line })
+        Ok((Self { socket, dialog }, rtp, rtcp))
     }
 
-    /// Hangs up, and gives what was said and what was heard.
+    /// Hangs up.
     ///
     /// # Errors
     /// The box does not answer.
-    pub async fn hang_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+    pub async fn hang_up(self) -> Result<(), DemoError> {
         let bye = self.dialog.request("BYE", 2, "");
-        transact(&self.socket, &bye, "BYE").await?;
-        Ok(self.line.close())
+        transact(&self.socket, &bye, "BYE").await.map(drop)
     }
 
-    /// Waits until the box hangs up, and answers it. What was said and what was heard.
-    ///
-    /// # Errors
-    /// It does not.
-    pub async fn is_hung_up(self) -> Result<(Vec<i16>, super::Ear), DemoError> {
+    async fn is_hung_up(&self) -> Result<(), DemoError> {
         let mut buffer = vec![0; 65_536];
         let bye = async {
             loop {
@@ -90,14 +124,13 @@ impl Caller {
         let bye = patiently("the box to hang up", bye).await?;
         let kept = ["Via", "From", "To", "Call-ID", "CSeq"].map(|name| format!("{name}: {}\r\n", header(&bye, name).unwrap_or_default()));
         let answer = format!("SIP/2.0 200 OK\r\n{}Content-Length: 0\r\n\r\n", kept.concat());
-        self.socket.send(answer.as_bytes()).await.map_err(|error| DemoError::System { what: "the caller's telephone", error })?;
-        Ok(self.line.close())
+        self.socket.send(answer.as_bytes()).await.map_err(system)?;
+        Ok(())
     }
+}
 
-    /// The box is gone; nobody answers any more. What was said and what was heard.
-    pub fn dropped(self) -> (Vec<i16>, super::Ear) {
-        self.line.close()
-    }
+fn system(error: std::io::Error) -> DemoError {
+    DemoError::System { what: "the caller's telephone", error }
 }
 
 impl Dialog {
@@ -116,10 +149,9 @@ impl Dialog {
 
 /// Sends a request until it is answered finally (RFC 3261 17.1: every half second, which is enough on loopback).
 async fn transact(socket: &UdpSocket, request: &str, method: &str) -> Result<String, DemoError> {
-    let refused = |error| DemoError::System { what: "the caller's telephone", error };
     let mut buffer = vec![0; 65_536];
     for _ in 0..20 {
-        socket.send(request.as_bytes()).await.map_err(refused)?;
+        socket.send(request.as_bytes()).await.map_err(system)?;
         let deadline = tokio::time::Instant::now() + Duration::from_millis(500);
         while let Ok(received) = tokio::time::timeout_at(deadline, socket.recv(&mut buffer)).await {
             let Some(answer) = received.ok().and_then(|length| buffer.get(..length)) else { continue };

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 
 use recado_core::policy::Language;
 
-pub use caller::Caller;
+pub use caller::{Caller, Signalling};
 pub use ear::{Ear, PhraseHeard};
 pub use events::{Events, WAIT, patiently};
 pub use line::Line;

@@ -160,12 +160,3 @@ async fn where_the_service_is_away_the_call_is_answered_told_what_is_owed_and_ta
     boxed.log.seen_times("the call to be settled", 2, |line| line["message"] == "call settled").await.unwrap();
     assert_eq!(states(&stage.history()), [DeliveryState::Spoken]);
 }
-
-/// What was heard without the packets that hold silence, and how many runs of speech they part.
-fn without_pauses(ear: &Ear) -> (Ear, usize) {
-    let frames: Vec<&[i16]> = ear.samples.chunks(160).collect();
-    let sounds = |frame: &[i16]| frame.iter().any(|sample| *sample != 0);
-    let runs = frames.chunk_by(|a, b| sounds(a) == sounds(b)).filter(|run| sounds(run[0])).count();
-    let samples = frames.into_iter().filter(|frame| sounds(frame)).flatten().copied().collect();
-    (Ear { samples }, runs)
-}

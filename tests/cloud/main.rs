@@ -1,4 +1,4 @@
-//! The Realtime client against a service that keeps to the protocol, and one that does everything else: over loopback, with a real
+//! The clients of the Realtime and the Live protocol against services that keep to it, and do everything else: over loopback, with a real
 //! WebSocket; and calls that a service leads, over real SIP. What both send is held against the vendor's own types.
 
 mod away;
@@ -6,7 +6,12 @@ mod calls;
 mod command;
 mod conflicts;
 mod counterpart;
+mod gemini;
+mod gemini_counterpart;
+mod gemini_service;
 mod link;
+mod live;
+mod live_service;
 mod model;
 mod scenarios;
 mod secure;

@@ -150,7 +150,10 @@ impl Seen {
     /// What the clients sent, in order.
     pub fn sent_by_clients(&self) -> Vec<Value> {
         let lines = self.tap();
-        let events = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(|line| line["side"] == "client");
+        let events = lines
+            .iter()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap())
+            .filter(|line| line["side"].as_str().is_some_and(|side| side.ends_with("client")));
         events.map(|line| line["event"].clone()).collect()
     }
 
@@ -191,6 +194,13 @@ impl Seen {
             }
             changed.await;
         }
+    }
+
+    /// Another connection stands: its number.
+    pub fn another_connection(&self) -> u64 {
+        let mut connections = self.connections.lock().unwrap();
+        *connections += 1;
+        *connections
     }
 
     /// An event has gone over the wire.
@@ -239,11 +249,7 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
         }
     };
     let Ok(socket) = accept_hdr_async(stream, check).await else { return };
-    let connection = {
-        let mut connections = seen.connections.lock().unwrap();
-        *connections += 1;
-        *connections
-    };
+    let connection = seen.another_connection();
     let conversation = Conversation {
         socket,
         seen,
@@ -773,7 +779,7 @@ pub fn sound_of(words: &str, ms: usize) -> Vec<i16> {
 
 /// A tone that changes every 50 ms, for each words in a way of their own.
 #[derive(Default)]
-struct Sound {
+pub struct Sound {
     at: usize,
     state: u64,
     phase: f64,
@@ -781,7 +787,7 @@ struct Sound {
 }
 
 impl Sound {
-    fn of(words: &str) -> Self {
+    pub fn of(words: &str) -> Self {
         let mix = |state: u64, byte: u8| (state ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
         Self { state: words.bytes().fold(0xcbf2_9ce4_8422_2325, mix), ..Self::default() }
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use recado::coordination::{History, Reader};
-use recado::demo::{BoxProcess, Caller, Manner, Tools, patiently};
+use recado::demo::{BoxProcess, Caller, Ear, Manner, Tools, patiently};
 use recado::surface::media::Codec;
 use recado::surface::media::resample::Resampler;
 use recado::surface::speech::espeak::EspeakNg;
@@ -28,15 +28,24 @@ pub struct Stage {
 impl Stage {
     /// For a box whose calls the service at `url` leads; `more` are further settings of it.
     pub async fn set(url: &str, more: &str) -> Self {
+        Self::led_by("realtime", url, more).await
+    }
+
+    /// For a box whose calls a service of this kind leads, at `url`.
+    pub async fn led_by(kind: &str, url: &str, more: &str) -> Self {
+        Self::with_model(&format!("[model]\nkind = '{kind}'\n[cloud.{kind}]\nurl = '{url}'\nmodel = 'speaks'\n{more}"), "").await
+    }
+
+    /// For a box with these settings of its model; `order` are further settings of its first tool.
+    pub async fn with_model(model: &str, order: &str) -> Self {
         static RTP: AtomicU16 = AtomicU16::new(0);
         let first = RTP_FIRST + RTP.fetch_add(1, Ordering::Relaxed) * 100;
         let (folder, tools) = (tempfile::tempdir().unwrap(), Tools::start(|_, _| Manner::Accepts).await.unwrap());
         let settings = format!(
             "[box]\nlanguage = 'en'\ndata_dir = '{}'\n[sip]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n\
-             [media]\nports = '{first}-{}'\n[log]\nformat = 'json'\nlevel = 'info,recado::words=debug,recado::clocks=debug'\n\
-             [model]\nkind = 'realtime'\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n{more}\n\
+             [media]\nports = '{first}-{}'\n[log]\nformat = 'json'\nlevel = 'info,recado::words=debug,recado::clocks=debug'\n{model}\n\
              [[tools]]\nname = 'order'\nurl = 'http://{}/order'\nidempotent = true\nsay_accepted.en = '{ACCEPTED}'\n\
-             say_done.en = 'The number of your order is {{{{ result.number }}}}.'\n\
+             say_done.en = 'The number of your order is {{{{ result.number }}}}.'\n{order}\n\
              [[tools]]\nname = 'taxi'\nurl = 'http://{}/taxi'\nidempotent = true\nsay_accepted.en = '{TAXI_ACCEPTED}'\n\
              say_done.en = '{TAXI_CLOSING}'\n",
             folder.path().join("data").display(),
@@ -87,6 +96,15 @@ pub fn audio(sent: &[Value], format: &str) -> Vec<i16> {
 
 pub fn loud(samples: &[i16]) -> bool {
     samples.iter().map(|sample| i64::from(*sample).pow(2)).sum::<i64>() > 500_i64.pow(2) * samples.len() as i64
+}
+
+/// What was heard without the packets that hold silence, and how many runs of speech they part.
+pub fn without_pauses(ear: &Ear) -> (Ear, usize) {
+    let frames: Vec<&[i16]> = ear.samples.chunks(160).collect();
+    let sounds = |frame: &[i16]| frame.iter().any(|sample| *sample != 0);
+    let runs = frames.chunk_by(|a, b| sounds(a) == sounds(b)).filter(|run| sounds(run[0])).count();
+    let samples = frames.into_iter().filter(|frame| sounds(frame)).flatten().copied().collect();
+    (Ear { samples }, runs)
 }
 
 pub fn states(history: &History) -> Vec<DeliveryState> {

@@ -131,6 +131,38 @@ fn the_end_of_a_hold_that_was_none_cuts_nothing() {
 }
 
 #[test]
+fn the_model_speaks_of_its_own_accord_where_there_is_room_at_that_moment_and_not_later() {
+    let wish = || Input::Model(ModelEvent::WantsToSpeak);
+    let mut call = Call::new();
+    assert_eq!(causes(&call.give(wish())), [Cause::OwnAccord]);
+    assert_eq!(causes(&call.give(wish())), [], "it is asked already");
+    call.say("one");
+    call.complete();
+    let response = call.response();
+    call.start("one", 3_000);
+    assert_eq!(causes(&call.give(wish())), [], "it is speaking");
+    call.sent("one", 3_000);
+    for held in [Input::FloorHeld(true), Input::FloorHeld(false), Input::Hold(true), Input::Hold(false)] {
+        let room = matches!(held, Input::FloorHeld(false) | Input::Hold(false));
+        assert_eq!(causes(&call.give(held)), [], "what was wished for before is forgotten");
+        if !room {
+            assert_eq!(causes(&call.give(wish())), []);
+        }
+    }
+    call.moves(Acoustic::Suspected);
+    assert_eq!(causes(&call.give(wish())), [], "the caller may be speaking");
+    call.moves(Acoustic::Quiet);
+    assert_eq!(causes(&call.give(wish())), [Cause::OwnAccord]);
+    assert_ne!(call.response(), response);
+    let response = call.response();
+    call.give(Input::Model(ModelEvent::HangUp { response }));
+    call.complete();
+    assert_eq!(causes(&call.give(wish())), [], "the call is about to end");
+    call.give(Input::ChannelOver);
+    assert_eq!(causes(&call.give(wish())), []);
+}
+
+#[test]
 fn silence_is_broken_once_nothing_is_going_on_and_not_when_the_call_is_to_end() {
     let quiet = |settings: &mut Settings| settings.silence_ms = Some(10_000);
     let mut call = Call::with(quiet);

@@ -131,6 +131,11 @@ pub enum Action {
         /// The tool, or all.
         tool: Option<u8>,
     },
+    /// The model wants to say something of its own accord.
+    Chime {
+        /// The call.
+        call: u8,
+    },
     /// The model says that the turn was noise.
     Noise {
         /// The call.

@@ -153,7 +153,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 43] = [
+const KINDS: [Kind; 44] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -224,6 +224,7 @@ const KINDS: [Kind; 43] = [
     (2, |random, _| Action::Hash { call: call(random) }),
     (2, |random, _| Action::FalseMark { call: call(random), sent: random.chance(75) }),
     (5, |random, _| Action::Remove { age_ms: random.pick(&[0, 0, 2_000, 20_000, 3_600_000]) }),
+    (4, |random, _| Action::Chime { call: call(random) }),
 ];
 
 /// How likely each kind of thing is in this script: some never happen, others all the time.

@@ -192,6 +192,7 @@ impl World {
             | Action::Fail { call, .. }
             | Action::Collect { call, .. }
             | Action::Goodbye { call }
+            | Action::Chime { call }
             | Action::Cancel { call, .. }
             | Action::Noise { call } => {
                 if let Some(call) = self.call(call) {
@@ -267,6 +268,9 @@ impl World {
         if matches!(action, Action::Noise { .. }) {
             let turn = self.rig.turn(call);
             return self.rig.input(call, Input::Model(ModelEvent::TurnWasNoise { turn }));
+        }
+        if matches!(action, Action::Chime { .. }) {
+            return self.rig.input(call, Input::Model(ModelEvent::WantsToSpeak));
         }
         let of = match action {
             Action::Clause { of, .. } | Action::Ask { of, .. } | Action::Complete { of, .. } | Action::Fail { of, .. } => *of,

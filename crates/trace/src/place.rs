@@ -75,7 +75,7 @@ pub(crate) fn change_data(value: &mut Value, change: &mut impl FnMut(&mut Value)
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 35] = [
+const KNOWN: [&str; 36] = [
     "",
     "tool",
     "call_id",
@@ -104,6 +104,7 @@ const KNOWN: [&str; 35] = [
     "standing",
     "identity",
     "Identified",
+    "Model",
     "doubt",
     "back",
     "from",

@@ -102,7 +102,7 @@ impl CloudReport {
         if *usage != Usage::default() {
             let _ = writeln!(text, "{}", words::usage(language, usage));
         }
-        if *transcription_usage != Usage::default() {
+        if transcription_usage.input_tokens.saturating_add(transcription_usage.output_tokens) > 0 {
             let _ = writeln!(text, "{}", words::transcription_usage(language, transcription_usage));
         }
         for limit in rate_limits {

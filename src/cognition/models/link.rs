@@ -39,6 +39,11 @@ pub trait Session: Send + 'static {
     /// What it took.
     fn totals(&self) -> Self::Totals;
 
+    /// Whether another connection may help after this. A protocol may know better than its connection.
+    fn may_help(&self, error: &TransportError) -> bool {
+        error.is_retryable()
+    }
+
     /// The response of which nothing more is wanted with this.
     fn cancels(told: &Self::Told) -> Option<ResponseId>;
 
@@ -262,7 +267,7 @@ impl<S: Session> Holding<S> {
 
     fn disconnected(&mut self, error: TransportError) {
         let reason = error.to_string();
-        let again_in = error.is_retryable().then(|| self.backoff.next(error.asked_wait()));
+        let again_in = self.session.may_help(&error).then(|| self.backoff.next(error.asked_wait()));
         self.socket = match again_in {
             Some(wait) => Socket::Waiting { until: Instant::now() + wait },
             None => Socket::Never,

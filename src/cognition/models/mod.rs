@@ -9,8 +9,15 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod audio;
+mod caller;
+mod calls;
+mod functions;
+pub mod gemini;
+mod instructions;
 mod json;
 pub mod link;
+pub mod live;
+mod memory;
 mod message;
 mod notes;
 mod port;
@@ -22,7 +29,10 @@ mod usage;
 mod words;
 
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
+pub use functions::FunctionTool;
+pub use instructions::instructions;
 pub use message::{Keeping, Message, Messages, NotKept};
+pub use notes::Role;
 pub use port::{
     AudioFormat, Availability, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind,
 };

@@ -46,6 +46,8 @@ pub enum OutputKind {
     Text,
     /// Speech in this format, with its words beside it; and clauses, should it have any.
     Audio(AudioFormat),
+    /// The same, and the speech comes as it is spoken, no faster.
+    PacedAudio(AudioFormat),
 }
 
 /// A format of a model's speech.
@@ -166,10 +168,11 @@ pub enum Output {
     Audio {
         /// The response.
         response: ResponseId,
-        /// The encoded samples.
+        /// The encoded samples; none where it pauses, and what has come of it need not wait for more.
         bytes: Vec<u8>,
     },
-    /// How its service stands, whenever that changes. One that needs none says nothing of it.
+    /// How its service stands, whenever that changes. Until a model has said something of it, it is taken to be connecting: one whose requests
+    /// need no connection that stands says at once that it is ready.
     Availability(Availability),
     /// Whether what the caller says next is a message, which this model takes, however often they pause in it.
     TakesMessage(bool),

@@ -71,8 +71,14 @@ impl Words {
         }
     }
 
-    /// Speech that still waits for words waits no longer.
-    pub fn release(&mut self, pieces: &mut Vec<Piece>) {
+    /// No more words and no more speech come for now: what there is of both.
+    pub fn finish(&mut self) -> Vec<Piece> {
+        let mut pieces = self.complete(None);
+        self.release(&mut pieces);
+        pieces
+    }
+
+    fn release(&mut self, pieces: &mut Vec<Piece>) {
         self.any = true;
         if !self.held.is_empty() {
             pieces.push(Piece::Audio(std::mem::take(&mut self.held)));

@@ -31,6 +31,15 @@ impl Source {
     }
 }
 
+/// How fast a model sends its speech.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// Faster than it sounds.
+    Ahead,
+    /// As it is spoken.
+    AsSpoken,
+}
+
 /// A piece of speech.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
@@ -57,10 +66,14 @@ pub struct Pieces {
     /// How long the next piece is to be, and how much is in pieces already (samples).
     length: usize,
     cut: usize,
+    /// How long a piece that follows another one is at most (samples).
+    longest: usize,
     /// Whether the next piece goes on from the last one.
     continues: bool,
     /// Whether the resampler still holds the end of what came.
     lags: bool,
+    /// How much of what the resampler holds sounded in a pause already (samples).
+    sounded_ahead: usize,
     sounded: Sounded,
 }
 
@@ -99,17 +112,23 @@ impl Sounded {
 
 impl Pieces {
     /// The pieces of a response that is about to come.
-    pub fn new(source: Source) -> Self {
+    pub fn new(source: Source, pace: Pace) -> Self {
+        let (first, longest) = match pace {
+            Pace::Ahead => (FIRST_SAMPLES, PIECE_SAMPLES),
+            Pace::AsSpoken => (FIRST_PACED_SAMPLES, PACED_SAMPLES),
+        };
         Self {
             source,
             octets: Vec::new(),
             half: None,
             words: String::new(),
             owed: 0,
-            length: FIRST_SAMPLES,
+            length: first,
             cut: 0,
+            longest,
             continues: false,
             lags: false,
+            sounded_ahead: 0,
             sounded: Sounded::default(),
         }
     }
@@ -134,7 +153,9 @@ impl Pieces {
                 let mut telephone = Vec::with_capacity(resampler.output_samples_max(samples.len()));
                 resampler.process(&samples, &mut telephone);
                 self.lags |= !samples.is_empty();
-                self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+                let ahead = self.sounded_ahead.min(telephone.len());
+                self.sounded_ahead -= ahead;
+                self.octets.extend(telephone.iter().skip(ahead).map(|sample| codec.encode_sample(*sample)));
             }
         }
         let mut pieces = Vec::new();
@@ -144,13 +165,32 @@ impl Pieces {
                 return pieces;
             }
             self.cut += length;
-            self.length = self.cut.min(PIECE_SAMPLES);
+            self.length = self.cut.min(self.longest);
             let octets = self.octets.drain(..length).collect::<Vec<u8>>();
             // In silence nothing is said.
             self.owed += self.sounded.add(&octets, self.codec()) * CHARACTERS_PER_S / SAMPLES_PER_S;
             let text = self.deal();
             pieces.push(self.piece(&octets, text));
         }
+    }
+
+    /// The model pauses: what there is, with all the words that there are. Should it go on, that goes on from this.
+    pub fn pause(&mut self) -> Option<Piece> {
+        // What the resampler still holds sounds now, as if silence followed; should something else follow, it does not sound again.
+        if let (Source::Linear { resampler, codec }, true) = (&self.source, std::mem::take(&mut self.lags)) {
+            let telephone = rest_of(resampler.as_ref().clone());
+            self.sounded_ahead = telephone.len();
+            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+        }
+        let octets = std::mem::take(&mut self.octets);
+        if octets.is_empty() {
+            return None;
+        }
+        self.owed = 0;
+        self.cut += octets.len();
+        self.sounded.add(&octets, self.codec());
+        let text = std::mem::take(&mut self.words);
+        Some(self.piece(&octets, text))
     }
 
     /// The response is over, or something else is to be said next: what there is, with all the words that there are.
@@ -171,11 +211,9 @@ impl Pieces {
     /// Takes the end of what came out of the resampler, which lags behind by a few milliseconds.
     fn catch_up(&mut self) {
         if let (Source::Linear { resampler, codec }, true) = (&mut self.source, std::mem::take(&mut self.lags)) {
-            let (mut telephone, wanted) = (Vec::new(), resampler.delay_samples());
-            while telephone.len() < wanted {
-                resampler.process(&[0], &mut telephone);
-            }
-            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
+            let telephone = rest_of(resampler.as_ref().clone());
+            let ahead = std::mem::take(&mut self.sounded_ahead);
+            self.octets.extend(telephone.iter().skip(ahead).map(|sample| codec.encode_sample(*sample)));
         }
     }
 
@@ -220,8 +258,24 @@ const FIRST_SAMPLES: usize = 800;
 /// 400 ms: a few to the second, for what was heard is known to the word only within a piece.
 const PIECE_SAMPLES: usize = 3_200;
 
+/// 320 ms: of speech that comes as it is spoken, so much is there before the first of it sounds. Each further piece is shorter, so that it is
+/// there in time, though the network makes it late by as much as the difference.
+const FIRST_PACED_SAMPLES: usize = 2_560;
+
+/// 160 ms.
+const PACED_SAMPLES: usize = 1_280;
+
 /// Fast speech, in Spanish as in English.
 const CHARACTERS_PER_S: usize = 18;
+
+/// What a resampler still holds, as if silence followed.
+fn rest_of(mut resampler: Resampler) -> Vec<i16> {
+    let (mut telephone, wanted) = (Vec::new(), resampler.delay_samples());
+    while telephone.len() < wanted {
+        resampler.process(&[0], &mut telephone);
+    }
+    telephone
+}
 
 #[cfg(test)]
 mod tests {
@@ -240,7 +294,7 @@ mod tests {
     fn nothing_is_lost_added_or_moved_however_it_comes() {
         let octets: Vec<u8> = (0..40_000_u32).map(|n| (n % 251) as u8).collect();
         for step in [1, 7, 160, 801, 5_000, 40_000] {
-            let mut pieces = Pieces::new(Source::Law(Codec::Pcmu));
+            let mut pieces = Pieces::new(Source::Law(Codec::Pcmu), Pace::Ahead);
             pieces.words(TEXT);
             let mut cut: Vec<Piece> = octets.chunks(step).flat_map(|chunk| pieces.audio(chunk)).collect();
             cut.extend(pieces.end());
@@ -255,8 +309,50 @@ mod tests {
     }
 
     #[test]
+    fn each_piece_of_speech_that_comes_as_it_is_spoken_is_there_before_the_one_before_it_has_sounded() {
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcmu), Pace::AsSpoken);
+        // What sounds when the next piece has come, where all sounds from the moment when its first piece has.
+        let (mut first_at, mut sent) = (None, 0);
+        for now in (0..40_000).step_by(160) {
+            for piece in pieces.audio(&[SOUND; 160]) {
+                let sounded = now - *first_at.get_or_insert(now);
+                assert!(sent == 0 || sounded + 1_280 <= sent, "{sounded} of {sent} have sounded");
+                sent += piece.audio.octets.len();
+            }
+        }
+        assert_eq!(first_at, Some(2_400), "a third of a second");
+    }
+
+    #[test]
+    fn a_pause_in_what_comes_adds_loses_and_moves_no_sample() {
+        let linear: Vec<u8> = (0..24_000_i32).flat_map(|n| ((n * 37 % 8_000 - 4_000) as i16).to_le_bytes()).collect();
+        let cut = |pauses: bool| {
+            let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcmu).unwrap(), Pace::AsSpoken);
+            pieces.words(TEXT);
+            let mut cut = Vec::new();
+            for chunk in linear.chunks(1_700) {
+                cut.extend(pieces.audio(chunk));
+                if pauses {
+                    cut.extend(pieces.pause());
+                }
+            }
+            cut.extend(pieces.pause());
+            (cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), cut)
+        };
+        let (whole, pieces) = cut(true);
+        let (without, _) = cut(false);
+        assert_eq!(whole.len(), without.len());
+        // Next to a pause it sounds as if silence followed.
+        let differ = whole.iter().zip(&without).filter(|(a, b)| a != b).count();
+        let delay = Resampler::new(24_000, 8_000).unwrap().delay_samples();
+        assert!(differ <= pieces.len() * delay, "{differ} samples beside {} pauses", pieces.len());
+        assert_eq!(texts(&pieces).concat(), TEXT);
+        assert!(pieces[1..].iter().all(|piece| piece.audio.continues));
+    }
+
+    #[test]
     fn words_that_run_ahead_are_dealt_no_faster_than_people_speak() {
-        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         pieces.words(TEXT);
         let cut = pieces.audio(&[SOUND; 8 * 4_500]);
         // After 100, 200 and 400 ms, and then every 400 ms: whole words.
@@ -272,7 +368,7 @@ mod tests {
 
     #[test]
     fn words_that_come_late_go_to_what_sounds_then() {
-        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         assert_eq!(texts(&pieces.audio(&[SOUND; 800])), [""]);
         pieces.words("Hola, bue");
         assert_eq!(texts(&pieces.audio(&[SOUND; 800 + 1_600 + 3_200])), ["", "", "Hola, "]);
@@ -284,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_something_else_was_said_does_not_go_on_from_it() {
-        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         let cut = pieces.audio(&[SOUND; 2_500]);
         let last = pieces.end().unwrap();
         let after = pieces.audio(&[SOUND; 6_400]);
@@ -296,7 +392,7 @@ mod tests {
     fn a_pause_for_breath_is_no_reason_to_doubt_what_was_said_and_silence_all_along_is() {
         let silence = Codec::Pcma.silence();
         let said = |parts: &[(u8, usize)]| {
-            let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+            let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
             pieces.words(TEXT);
             let mut cut: Vec<Piece> = parts.iter().flat_map(|(octet, ms)| pieces.audio(&vec![*octet; ms * 8])).collect();
             cut.extend(pieces.end());
@@ -315,7 +411,7 @@ mod tests {
     #[test]
     fn words_are_parted_at_any_white_space_and_bounded_whatever_the_model_sends() {
         // A space of two bytes, and one of three.
-        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         pieces.words("Sí\u{a0}señor,\u{3000}ahora mismo");
         let loud = [Codec::Pcma.encode_sample(8_000), Codec::Pcma.encode_sample(-8_000)].repeat(4_000);
         let mut cut = pieces.audio(&loud);
@@ -329,7 +425,7 @@ mod tests {
 
     #[test]
     fn words_without_sound_are_not_said() {
-        let mut pieces = Pieces::new(Source::Law(Codec::Pcma));
+        let mut pieces = Pieces::new(Source::Law(Codec::Pcma), Pace::Ahead);
         pieces.words("Hola");
         assert_eq!(pieces.end(), None);
     }
@@ -340,7 +436,7 @@ mod tests {
             (0..48_000).map(|n| (f64::from(n) / 24_000.0 * 440.0 * std::f64::consts::TAU).sin() * 8_000.0).map(|x| x as i16).collect();
         let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
         let whole = |step: usize| {
-            let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcma).unwrap());
+            let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcma).unwrap(), Pace::Ahead);
             let mut cut: Vec<Piece> = bytes.chunks(step).flat_map(|chunk| pieces.audio(chunk)).collect();
             cut.extend(pieces.end());
             cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>()

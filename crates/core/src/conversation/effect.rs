@@ -165,6 +165,8 @@ pub enum Cause {
         /// How long (ms).
         quiet_ms: u64,
     },
+    /// The model wants to say something, and nobody else has anything to say.
+    OwnAccord,
 }
 
 /// What a model is told of a call that it made.

@@ -302,6 +302,9 @@ pub enum ModelEvent {
         /// The turn.
         turn: TurnId,
     },
+    /// It wants to say something of its own accord, now. Where there is room for it, [`super::Cause::OwnAccord`] asks for the
+    /// response; where there is none, nothing comes of it, now or later.
+    WantsToSpeak,
 }
 
 impl ModelEvent {
@@ -315,7 +318,7 @@ impl ModelEvent {
             | Self::CancelIntent { response, .. }
             | Self::CollectDigits { response, .. }
             | Self::HangUp { response } => Some(*response),
-            Self::TurnWasNoise { .. } => None,
+            Self::TurnWasNoise { .. } | Self::WantsToSpeak => None,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The line: its end, hold, who is on it, silence on it, and hanging up.
+//! The line: its end, hold, who is on it, silence on it and who may break it, and hanging up.
 
 use super::barge_in::Why;
 use super::effect::{Cause, Effect};
@@ -67,9 +67,21 @@ impl Conversation {
         self.nothing_was_heard(cx);
     }
 
+    /// Whether nobody has anything to say, and the call is not about to end.
+    fn has_room(&self) -> bool {
+        self.idle() && self.hang_up.is_none() && !self.hung_up
+    }
+
+    /// The model speaks of its own accord where there is room. Its wish does not wait: what it wanted to say is about that moment.
+    pub(super) fn let_model_speak(&mut self, cx: &mut Cx) {
+        if std::mem::take(&mut self.wants_to_speak) && self.has_room() {
+            self.request(cx, Cause::OwnAccord);
+        }
+    }
+
     pub(super) fn silence_due(&self) -> Option<Time> {
         let silence_ms = self.settings.silence_ms?;
-        (self.idle() && self.hang_up.is_none() && !self.hung_up).then(|| self.quiet_since().plus(silence_ms))
+        self.has_room().then(|| self.quiet_since().plus(silence_ms))
     }
 
     pub(super) fn break_silence(&mut self, cx: &mut Cx) {

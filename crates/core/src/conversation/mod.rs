@@ -133,6 +133,8 @@ pub struct Conversation {
     playback_ended: Time,
     hang_up: Option<Time>,
     hung_up: bool,
+    /// Whether the model has said with this input that it wants to speak.
+    wants_to_speak: bool,
     edges: Vec<Edge>,
 }
 
@@ -195,6 +197,7 @@ impl Conversation {
             playback_ended: step.now,
             hang_up: None,
             hung_up: false,
+            wants_to_speak: false,
             edges: Vec::new(),
         };
         let mut cx = Cx { now: step.now, wall: step.wall, ids: &mut step.ids, out: Vec::new(), edges: Vec::new() };
@@ -239,6 +242,7 @@ impl Conversation {
         // A pause of the caller's counts from the end of what we say, which may be now.
         self.free_floor_in_time(cx.now);
         self.end_collecting_in_time(&mut cx);
+        self.let_model_speak(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
         self.tell_updates(&mut cx);
@@ -335,6 +339,8 @@ impl Conversation {
             .settings
             .say_no_answer
             .text(language)
+            // What nobody waits for is not missed.
+            .filter(|_| cause != Cause::OwnAccord)
             .map(|text| Piece { purpose: Purpose::Reply { response }, content: Content::Text { text: text.to_owned(), language } });
         self.reply = Some(Reply::new(response, &cause, no_answer, cx.now));
         cx.out.push(Effect::Respond { response, cause });

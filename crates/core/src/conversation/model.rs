@@ -51,6 +51,7 @@ impl Conversation {
                     self.was_noise();
                 }
             }
+            ModelEvent::WantsToSpeak => self.wants_to_speak = true,
         }
     }
 

@@ -169,6 +169,8 @@ impl CallWatch {
                 Effect::Respond { response, cause } => {
                     findings
                         .check(self.open.is_none(), Invariant::I18, || format!("{response} is asked for while {:?} is open", self.open));
+                    let room = may == May::AskLedger && self.acoustic == Acoustic::Quiet && !over;
+                    findings.check(*cause != Cause::OwnAccord || room, Invariant::I18, || format!("{response} is asked for by nobody"));
                     self.open = Some(*response);
                     self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });
                     self.answers_speech = matches!(cause, Cause::Turn { .. });

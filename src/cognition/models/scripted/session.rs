@@ -301,6 +301,8 @@ impl Held {
                 collecting.as_ref().map(|collect| if *complete { &collect.then } else { &collect.missing })
             }
             Cause::Silence { quiet_ms } => self.silence_step(&dialogue, *quiet_ms),
+            // It never wants to.
+            Cause::OwnAccord => None,
         };
         // Whoever says nothing may still say their message.
         let waiting = matches!(cause, Cause::Silence { .. }).then(|| self.taking.take()).flatten();

@@ -67,6 +67,7 @@ fn kind(cause: &Cause) -> &'static str {
         Cause::Digit { .. } => "digit",
         Cause::Digits { .. } => "digits",
         Cause::Silence { .. } => "silence",
+        Cause::OwnAccord => "own accord",
     }
 }
 

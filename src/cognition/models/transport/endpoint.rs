@@ -10,12 +10,13 @@ use reqwest::Url;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
-use tokio_tungstenite::tungstenite::http::header::{AUTHORIZATION, HeaderName, HeaderValue, USER_AGENT};
+use tokio_tungstenite::tungstenite::http::header::{HeaderMap, HeaderValue, USER_AGENT};
 
 use super::connection::ServerMessage;
 use super::error::TransportError;
 use crate::cognition::tools::{ClientFault, SystemAuthorities};
-use crate::config::{KeyHeader, Realtime, Secret};
+use crate::config::endpoint::request_headers;
+use crate::config::{Gemini, KeyHeader, Live, Realtime, Secret};
 
 /// What the configuration says of a service.
 #[derive(Debug, Clone)]
@@ -45,7 +46,7 @@ pub struct Endpoint {
     pub(super) connect_timeout: Duration,
     /// Present where the address asks for TLS.
     pub(super) tls: Option<Arc<ClientConfig>>,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    headers: HeaderMap,
     key: Option<Secret>,
 }
 
@@ -68,26 +69,10 @@ impl Endpoint {
             }
             _ => None,
         };
-        let mut headers = vec![(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))))];
-        for (name, value) in further {
-            let unusable = |reason: &str| TransportError::Header { table, header: name.clone(), reason: reason.to_owned() };
-            let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
-            let mut value = HeaderValue::try_from(value).map_err(|_| unusable("its value holds characters that a header can't"))?;
-            value.set_sensitive(true);
-            headers.push((parsed, value));
-        }
         let key = key_file.map(Secret::read).transpose().map_err(|error| TransportError::Key { table, error })?;
-        if let Some(key) = &key {
-            let (name, text) = match key_header {
-                KeyHeader::Authorization => (AUTHORIZATION, format!("Bearer {}", key.expose())),
-                KeyHeader::ApiKey => (HeaderName::from_static("api-key"), key.expose().to_owned()),
-            };
-            let reason = "the key holds characters that a header can't";
-            let unusable = |_| TransportError::Header { table, header: name.to_string(), reason: reason.to_owned() };
-            let mut value = HeaderValue::try_from(text).map_err(unusable)?;
-            value.set_sensitive(true);
-            headers.push((name, value));
-        }
+        let unusable = |(header, reason): (String, &str)| TransportError::Header { table, header, reason: reason.to_owned() };
+        let mut headers = request_headers(further, key_header, key.as_ref()).map_err(unusable)?;
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))));
         Ok(Self { table, url, connect_timeout: Duration::from_millis(connect_timeout_ms), tls, headers, key })
     }
 
@@ -100,9 +85,7 @@ impl Endpoint {
     /// What a connection is asked for with.
     pub(super) fn request(&self) -> Result<Request, TransportError> {
         let mut request = self.url.as_str().into_client_request().map_err(|error| self.unusable(error.to_string()))?;
-        for (name, value) in &self.headers {
-            request.headers_mut().insert(name.clone(), value.clone());
-        }
+        request.headers_mut().extend(self.headers.clone());
         Ok(request)
     }
 
@@ -145,6 +128,34 @@ impl<'a> From<&'a Realtime> for Destination<'a> {
             headers: &realtime.headers,
             ca_file: realtime.ca_file.as_deref(),
             connect_timeout_ms: realtime.connect_timeout_ms,
+        }
+    }
+}
+
+impl<'a> From<&'a Gemini> for Destination<'a> {
+    fn from(gemini: &'a Gemini) -> Self {
+        Self {
+            table: "cloud.gemini",
+            url: gemini.address(),
+            key_file: gemini.key_file.as_deref(),
+            key_header: gemini.key_header,
+            headers: &gemini.headers,
+            ca_file: gemini.ca_file.as_deref(),
+            connect_timeout_ms: gemini.connect_timeout_ms,
+        }
+    }
+}
+
+impl<'a> From<&'a Live> for Destination<'a> {
+    fn from(live: &'a Live) -> Self {
+        Self {
+            table: "cloud.live",
+            url: live.address(),
+            key_file: live.key_file.as_deref(),
+            key_header: live.key_header,
+            headers: &live.headers,
+            ca_file: live.ca_file.as_deref(),
+            connect_timeout_ms: live.connect_timeout_ms,
         }
     }
 }

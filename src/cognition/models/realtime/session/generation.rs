@@ -8,7 +8,8 @@ use recado_core::{ResponseId, Time};
 
 use super::outbox::About;
 use super::speech::Spoken;
-use super::{Said, Session, State, notes};
+use super::{Said, Session, State};
+use crate::cognition::models::notes;
 use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item, ItemFacts, ResponseFacts, ResponseSettings};
 
 #[derive(Debug, Default)]
@@ -135,10 +136,11 @@ impl Session {
             return self.failed(response, "too many responses are asked for at a time");
         }
         let note = notes::cause(cause).map(|note| {
+            let item = Item::message(note.role, note.text);
             if note.of_history {
-                self.memory.note(note.item.clone());
+                self.memory.note(item.clone());
             }
-            note.item
+            item
         });
         let turn = match cause {
             Cause::Turn { .. } if !self.ready() => Turn::ToCommit,

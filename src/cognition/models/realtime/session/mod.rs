@@ -10,13 +10,9 @@
 //! * the model's memory is cut to what was heard, and never beyond the audio that came;
 //! * a new connection is told what was heard and what runs, and is not answered for the calls of another one.
 
-mod caller;
 mod calls;
 mod generation;
-mod memory;
-mod notes;
 mod outbox;
-mod own;
 mod render;
 mod setup;
 mod speech;
@@ -32,17 +28,18 @@ use recado_core::conversation::effect::{HeardText, Purpose, Standing};
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
-use self::caller::Caller;
-use self::calls::Calls;
 use self::generation::Generation;
-use self::memory::Memory;
 use self::outbox::{About, Outbox};
 use self::render::Renders;
 pub use self::setup::Setup;
 use self::speech::Spoken;
-use super::wire::{ClientBody, ClientEvent, Item, RateLimit, Role, ServerEvent, ServerFault, Usage};
+use super::wire::{ClientBody, ClientEvent, Item, RateLimit, ServerEvent, ServerFault, Usage};
 use crate::cognition::models;
+use crate::cognition::models::caller::Caller;
+use crate::cognition::models::calls::Calls;
 use crate::cognition::models::link::{self, Line, Meaning};
+use crate::cognition::models::memory::{self, Memory, Piece};
+use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
 
 /// What happens to a session.
@@ -171,7 +168,7 @@ pub struct Session {
     /// The last responses that had speech, oldest first.
     spoken: VecDeque<Spoken>,
     calls: Calls,
-    memory: Memory,
+    memory: Memory<Item>,
     renders: Renders,
     usage: Usage,
     transcription_usage: Usage,
@@ -243,7 +240,7 @@ impl Session {
     pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
         let setup = setup.into();
         Self {
-            caller: Caller::new(setup.format, setup.detects_turns()),
+            caller: Caller::new(setup.format.bytes_per_ms(), setup.detects_turns()),
             setup,
             state: State::Down,
             connection: 0,
@@ -375,8 +372,15 @@ impl Session {
         }
         self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
         self.renewal_due = false;
-        let mut history = self.memory.restore(|| self.outbox.item_name());
-        history.extend(self.calls.under_way());
+        let pieces = self.memory.restore(|| self.outbox.item_name()).into_iter();
+        let mut history: Vec<Item> = pieces
+            .map(|piece| match piece {
+                Piece::Words(role, text) => Item::message(role, text),
+                Piece::Spoken(role, text, name) => Item::message(role, text).named(name),
+                Piece::Note(item) => item.clone(),
+            })
+            .collect();
+        history.extend(self.calls.under_way().map(|text| Item::message(Role::System, text)));
         for item in history {
             self.outbox.send(About::Other, ClientBody::ItemCreate { item });
         }
@@ -451,7 +455,7 @@ impl Session {
         let segment = heard.segment;
         let item = match heard.standing {
             Standing::Provisional | Standing::Settled(_) if own => None,
-            standing => memory::spoken(&heard.text, standing),
+            standing => memory::spoken(&heard.text, standing).map(|(role, text)| Item::message(role, text)),
         };
         let before = self.memory.heard(heard);
         if !self.ready() {

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use recado_core::Time;
 
 use super::outbox::{About, Outbox};
-use super::{RenderId, Said, Session, notes};
-use crate::cognition::models::realtime::wire::{ClientBody, Item, Modality, ResponseFacts, ResponseSettings, Role, ToolChoice};
+use super::{RenderId, Said, Session};
+use crate::cognition::models::notes::{self, Role};
+use crate::cognition::models::realtime::wire::{ClientBody, Item, Modality, ResponseFacts, ResponseSettings, ToolChoice};
 
 #[derive(Debug, Default)]
 pub(super) struct Renders {

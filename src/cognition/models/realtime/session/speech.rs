@@ -3,7 +3,8 @@
 use recado_core::ResponseId;
 
 use super::outbox::About;
-use super::{Said, Session, notes};
+use super::{Said, Session};
+use crate::cognition::models::notes;
 use crate::cognition::models::port::Output;
 use crate::cognition::models::realtime::wire::{ClientBody, Format};
 use crate::cognition::models::words::{Piece, Words};
@@ -66,15 +67,7 @@ impl Session {
     /// The response has ended: what was held back of it comes now.
     pub(super) fn speech_ended(&mut self, response: ResponseId) {
         let Some(spoken) = self.spoken.iter_mut().rfind(|spoken| spoken.response == response) else { return };
-        let pieces: Vec<Piece> = spoken
-            .items
-            .iter_mut()
-            .flat_map(|item| {
-                let mut pieces = item.words.complete(None);
-                item.words.release(&mut pieces);
-                pieces
-            })
-            .collect();
+        let pieces: Vec<Piece> = spoken.items.iter_mut().flat_map(|item| item.words.finish()).collect();
         self.say_pieces(response, pieces);
     }
 

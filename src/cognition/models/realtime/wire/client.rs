@@ -104,9 +104,9 @@ pub struct ResponseSettings {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::super::item::Role;
     use super::super::settings::*;
     use super::*;
+    use crate::cognition::models::{FunctionTool, Role};
     use crate::config::CloudAudio;
 
     fn sent(body: ClientBody) -> Value {

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::cognition::models::notes::Role;
+
 /// An item of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
@@ -23,18 +25,6 @@ pub enum Item {
         /// What the model is told: a text, commonly JSON.
         output: String,
     },
-}
-
-/// Whose words a message holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Role {
-    /// The box's.
-    System,
-    /// The caller's.
-    User,
-    /// The model's.
-    Assistant,
 }
 
 /// A part of a message.

@@ -9,10 +9,8 @@ mod server;
 mod settings;
 
 pub use client::{ClientBody, ClientEvent, ResponseSettings};
-pub use item::{Item, Part, Role};
+pub use item::{Item, Part};
 pub use server::{CachedTokens, CallFacts, InputTokens, ItemFacts, OutputTokens, PartFacts, RateLimit, ResponseFacts, ServerEvent, Usage};
-pub use settings::{
-    AudioSettings, Format, FunctionTool, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad,
-};
+pub use settings::{AudioSettings, Format, InputSettings, Modality, OutputSettings, SessionSettings, ToolChoice, Transcription, Vad};
 
 pub use crate::cognition::models::json::{ServerFault, Unreadable};

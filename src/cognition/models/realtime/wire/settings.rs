@@ -2,8 +2,8 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
 
+use crate::cognition::models::functions::FunctionTool;
 use crate::config::CloudAudio;
 
 /// What a session is set to.
@@ -85,18 +85,6 @@ impl Vad {
     pub const SERVER: Self = Self { kind: "server_vad", create_response: false, interrupt_response: false };
     /// By what is said.
     pub const SEMANTIC: Self = Self { kind: "semantic_vad", create_response: false, interrupt_response: false };
-}
-
-/// A function that the model may call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "type", rename = "function")]
-pub struct FunctionTool {
-    /// Its name.
-    pub name: String,
-    /// What it does.
-    pub description: String,
-    /// JSON Schema of its arguments.
-    pub parameters: Value,
 }
 
 /// Whether the model may call functions.

@@ -1,30 +1,47 @@
-//! What a new connection is told of the conversation: what was heard, not what was generated.
+//! What a model is told of the conversation, where the box remembers it: what was heard, not what was generated.
 
 use std::collections::VecDeque;
 
 use recado_core::conversation::effect::{HeardText, Standing};
 use recado_core::conversation::input::SegmentRef;
 
-use super::notes;
-use crate::cognition::models::realtime::wire::{Item, Role};
+use super::notes::{self, Role};
 
-#[derive(Debug, Default)]
-pub(super) struct Memory {
+/// The conversation. `N` is what may stand in it beside speech.
+#[derive(Debug)]
+pub(super) struct Memory<N> {
     /// Oldest first.
-    entries: VecDeque<Entry>,
+    entries: VecDeque<Entry<N>>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum Entry<N> {
     /// The caller spoke: the item, and the words where they are known.
     Caller { item: String, words: Option<String> },
     /// The caller heard something; and the item that this connection has of it, where it needs one.
     Heard { segment: SegmentRef, text: String, standing: Standing, item: Option<String> },
     /// The model was told something that is neither's speech.
-    Note(Item),
+    Note(N),
 }
 
-impl Memory {
+impl<N> Default for Memory<N> {
+    fn default() -> Self {
+        Self { entries: VecDeque::new() }
+    }
+}
+
+/// A piece of the conversation, as a model is told it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Piece<'a, N> {
+    /// Somebody's words.
+    Words(Role, String),
+    /// Words that were spoken to the caller, and the name that they are to have, by which they can be replaced.
+    Spoken(Role, String, String),
+    /// Something else.
+    Note(&'a N),
+}
+
+impl<N> Memory<N> {
     pub fn caller_spoke(&mut self, item: String) {
         let known = self.entries.iter().any(|entry| matches!(entry, Entry::Caller { item: known, .. } if *known == item));
         if !known && !item.is_empty() {
@@ -42,8 +59,8 @@ impl Memory {
         }
     }
 
-    pub fn note(&mut self, item: Item) {
-        self.push(Entry::Note(item));
+    pub fn note(&mut self, note: N) {
+        self.push(Entry::Note(note));
     }
 
     /// Remembers what was heard, in the place of what was said of the same segment before, whose item it gives back.
@@ -71,29 +88,29 @@ impl Memory {
         }
     }
 
-    /// The history, for a connection that has none. What was heard gets names from `names`, by which it
+    /// The history, for a model that has none. What was heard gets names from `names`, by which it
     /// can be replaced.
-    pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Item> {
-        let mut items = Vec::new();
+    pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Piece<'_, N>> {
+        let mut pieces = Vec::new();
         for entry in &mut self.entries {
-            items.extend(match entry {
+            pieces.extend(match entry {
                 Entry::Caller { words: Some(words), .. } if words.trim().is_empty() => None,
-                Entry::Caller { words: Some(words), .. } => Some(Item::message(Role::User, words.as_str())),
+                Entry::Caller { words: Some(words), .. } => Some(Piece::Words(Role::User, words.clone())),
                 Entry::Caller { words: None, .. } => {
-                    Some(Item::message(Role::System, "The caller said something here that was not written down."))
+                    Some(Piece::Words(Role::System, "The caller said something here that was not written down.".to_owned()))
                 }
                 Entry::Heard { text, standing, item, .. } => {
                     let spoken = spoken(text, *standing);
                     *item = spoken.is_some().then(&mut names);
-                    spoken.zip(item.clone()).map(|(spoken, name)| spoken.named(name))
+                    spoken.zip(item.clone()).map(|((role, text), name)| Piece::Spoken(role, text, name))
                 }
-                Entry::Note(note) => Some(note.clone()),
+                Entry::Note(note) => Some(Piece::Note(note)),
             });
         }
-        items
+        pieces
     }
 
-    fn push(&mut self, entry: Entry) {
+    fn push(&mut self, entry: Entry<N>) {
         if self.entries.len() == ENTRIES_MAX {
             self.entries.pop_front();
         }
@@ -101,15 +118,15 @@ impl Memory {
     }
 }
 
-/// What is spoken in the model's name, as an item, marked for as long as it is not settled; none where nothing was heard of it.
-pub(super) fn spoken(text: &str, standing: Standing) -> Option<Item> {
+/// What is spoken in the model's name, as a message, marked for as long as it is not settled; none where nothing was heard of it.
+pub(super) fn spoken(text: &str, standing: Standing) -> Option<(Role, String)> {
     Some(match standing {
         _ if text.trim().is_empty() => return None,
-        Standing::Settled(_) => Item::message(Role::Assistant, text),
-        Standing::Provisional => Item::message(Role::System, notes::being_said(text)),
-        Standing::Uncertain => Item::message(Role::System, notes::perhaps_heard(text)),
+        Standing::Settled(_) => (Role::Assistant, text.to_owned()),
+        Standing::Provisional => (Role::System, notes::being_said(text)),
+        Standing::Uncertain => (Role::System, notes::perhaps_heard(text)),
     })
 }
 
-/// Some twenty turns: what is older than these is not asked for, and a new connection has to be told all of it.
+/// Some twenty turns: what is older than these is not asked for, and a model that has no memory has to be told all of it.
 const ENTRIES_MAX: usize = 80;

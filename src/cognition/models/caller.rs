@@ -7,11 +7,10 @@ use std::collections::VecDeque;
 
 use recado_core::conversation::input::Acoustic;
 
-use crate::cognition::models::realtime::wire::Format;
-
+/// What the caller says, and how much of it a connection has.
 #[derive(Debug)]
 pub(super) struct Caller {
-    format: Format,
+    bytes_per_ms: usize,
     /// Whether the service detects turns: it is then sent all that is heard.
     service_detects: bool,
     acoustic: Acoustic,
@@ -28,9 +27,10 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    pub fn new(format: Format, service_detects: bool) -> Self {
+    /// Nobody has spoken yet. The audio comes in a format of so many bytes a millisecond; `service_detects` says who detects turns.
+    pub fn new(bytes_per_ms: usize, service_detects: bool) -> Self {
         Self {
-            format,
+            bytes_per_ms,
             service_detects,
             acoustic: Acoustic::Quiet,
             before: VecDeque::new(),
@@ -41,6 +41,7 @@ impl Caller {
         }
     }
 
+    /// More of what is heard.
     pub fn hear(&mut self, bytes: &[u8]) {
         if !self.service_detects && self.acoustic == Acoustic::Quiet {
             self.before.extend(bytes);
@@ -88,6 +89,27 @@ impl Caller {
         self.sent >= self.bytes(COMMIT_MS_LEAST)
     }
 
+    /// Whether somebody has spoken of whom no item has been made.
+    pub fn has_spoken(&self) -> bool {
+        self.spoke
+    }
+
+    /// Takes the audio of which no item has been made, to be sent when its turn comes.
+    pub fn take(&mut self) -> Vec<u8> {
+        let taken = self.uncommitted.drain(..).collect();
+        self.committed();
+        taken
+    }
+
+    /// What was taken is part of what the caller goes on to say.
+    pub fn give_back(&mut self, taken: Vec<u8>) {
+        self.spoke |= !taken.is_empty();
+        let since = std::mem::replace(&mut self.uncommitted, taken.into());
+        self.uncommitted.extend(since);
+        self.sent = 0;
+        self.forget(self.uncommitted.len().saturating_sub(self.bytes(UNCOMMITTED_MS_MAX)));
+    }
+
     /// An item has been made of it.
     pub fn committed(&mut self) {
         self.uncommitted.clear();
@@ -115,6 +137,7 @@ impl Caller {
         self.service_hears
     }
 
+    /// Whether the service detects turns.
     pub fn service_detects(&self) -> bool {
         self.service_detects
     }
@@ -136,7 +159,7 @@ impl Caller {
     }
 
     fn bytes(&self, ms: usize) -> usize {
-        ms * self.format.bytes_per_ms()
+        ms * self.bytes_per_ms
     }
 }
 
@@ -152,10 +175,9 @@ const COMMIT_MS_LEAST: usize = 100;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::CloudAudio;
 
     fn caller(service_detects: bool) -> Caller {
-        Caller::new(Format(CloudAudio::Pcmu), service_detects)
+        Caller::new(8, service_detects)
     }
 
     fn frame(n: u8) -> [u8; 160] {
@@ -213,6 +235,22 @@ mod tests {
         caller.committed();
         caller.begin_connection();
         assert!(sent(&mut caller).is_empty());
+    }
+
+    #[test]
+    fn what_was_taken_and_is_given_back_comes_before_what_was_said_since_and_is_bounded_too() {
+        let mut caller = caller(false);
+        caller.edge(Acoustic::Speaking);
+        caller.hear(&frame(1));
+        let taken = caller.take();
+        assert!(!caller.has_spoken() && sent(&mut caller).is_empty());
+        caller.hear(&frame(2));
+        caller.give_back(taken);
+        assert!(caller.has_spoken());
+        assert_eq!(sent(&mut caller), [frame(1), frame(2)].concat());
+        let long = [caller.take(), vec![3; 61_000 * 8]].concat();
+        caller.give_back(long);
+        assert_eq!(caller.uncommitted.len(), 60_000 * 8);
     }
 
     #[test]

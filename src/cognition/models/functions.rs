@@ -1,0 +1,164 @@
+//! What a model may call: the tools, and functions of the box's own for what is no tool: to end the call, to cancel what runs, to have
+//! keys pressed.
+
+use recado_core::ResponseId;
+use recado_core::conversation::input::{ModelEvent, ToolCall};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::cognition::tools::{ArgumentsRefused, Schemas, ToolError};
+use crate::config::Tool;
+
+/// A function that the model may call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "type", rename = "function")]
+pub struct FunctionTool {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// JSON Schema of its arguments.
+    pub parameters: Value,
+}
+
+/// All that a model may call. Does not change.
+#[derive(Debug)]
+pub(super) struct Functions {
+    offered: Vec<FunctionTool>,
+    schemas: Schemas,
+}
+
+impl Functions {
+    /// What `tools` do, and the box's own functions, but for those whose name a tool has.
+    ///
+    /// # Errors
+    /// When a tool's schema can't be used.
+    pub fn new(tools: &[Tool]) -> Result<Self, ToolError> {
+        let schemas = Schemas::compile(tools)?;
+        let own = own().into_iter().filter(|function| tools.iter().all(|tool| tool.name != function.name));
+        Ok(Self { offered: tools.iter().map(offer).chain(own).collect(), schemas })
+    }
+
+    /// What the model is offered.
+    pub fn offered(&self) -> &[FunctionTool] {
+        &self.offered
+    }
+
+    /// What a call comes to, or why it comes to nothing, in words that the model can correct itself by.
+    pub fn taken(&self, name: &str, arguments: &str, call_id: &str, response: ResponseId) -> Result<ModelEvent, String> {
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let arguments: Value = serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
+        if is_own(name) && !self.schemas.names().any(|tool| tool == name) {
+            return event(response, name, arguments);
+        }
+        let (arguments, confirmed) = self.arguments(name, arguments).map_err(|refused| refused.reason().to_owned())?;
+        Ok(ModelEvent::ToolCall { response, call: ToolCall { call_id: call_id.to_owned(), tool: name.to_owned(), arguments, confirmed } })
+    }
+
+    /// What a tool is called with: its arguments, and whether the caller has confirmed a repeat.
+    fn arguments(&self, tool: &str, mut arguments: Value) -> Result<(Value, bool), ArgumentsRefused> {
+        let own_property = self.offered.iter().any(|offered| offered.name == tool && takes_confirmation(&offered.parameters));
+        let confirmed = match arguments.as_object_mut() {
+            Some(fields) if own_property => fields.remove(CONFIRMED).is_some_and(|value| value == json!(true)),
+            _ => false,
+        };
+        self.schemas.check(tool, &arguments)?;
+        Ok((arguments, confirmed))
+    }
+}
+
+/// A tool as the model sees it: with a way to say that the caller has confirmed a repeat, where it has no property of that name.
+fn offer(tool: &Tool) -> FunctionTool {
+    let mut parameters = tool.parameters.clone();
+    if let Some(schema) = parameters.as_object_mut() {
+        let properties = schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+        if let Some(properties) = properties.as_object_mut() {
+            properties.entry(CONFIRMED).or_insert_with(|| json!({ "type": "boolean", "description": CONFIRMED_MEANS }));
+        }
+    }
+    FunctionTool { name: tool.name.clone(), description: tool.description.clone(), parameters }
+}
+
+fn takes_confirmation(parameters: &Value) -> bool {
+    parameters["properties"][CONFIRMED]["description"] == CONFIRMED_MEANS
+}
+
+/// The functions of the box's own.
+fn own() -> Vec<FunctionTool> {
+    let function = |name: &str, description: &str, properties: Value, required: &[&str]| FunctionTool {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        parameters: json!({ "type": "object", "properties": properties, "required": required, "additionalProperties": false }),
+    };
+    vec![
+        function(END_CALL, "Ends the telephone call, after what you say now. Only when the caller has said goodbye.", json!({}), &[]),
+        function(
+            CANCEL,
+            "Cancels what the caller has asked for and what still runs. Only when the caller says so; a new question cancels nothing.",
+            json!({ "tool": { "type": "string", "description": "The tool whose work is to be cancelled; all work when left out." } }),
+            &[],
+        ),
+        function(
+            COLLECT,
+            "Waits, after what you say now, for the caller to press keys of the telephone: an account number, a code.",
+            json!({
+                "digits_max": { "type": "integer", "minimum": 1, "maximum": DIGITS_MOST, "description": "So many keys are all." },
+                "end_key": { "type": "string", "enum": ["#", "*"], "description": "A key that ends them before." },
+            }),
+            &["digits_max"],
+        ),
+    ]
+}
+
+fn is_own(function: &str) -> bool {
+    [END_CALL, CANCEL, COLLECT].contains(&function)
+}
+
+/// What a call of one of them comes to.
+///
+/// # Errors
+/// What is wrong with its arguments.
+fn event(response: ResponseId, function: &str, arguments: Value) -> Result<ModelEvent, String> {
+    match function {
+        END_CALL => Ok(ModelEvent::HangUp { response }),
+        CANCEL => {
+            let Cancel { tool } = serde_json::from_value(arguments).map_err(|error| error.to_string())?;
+            Ok(ModelEvent::CancelIntent { response, tool: tool.filter(|tool| !tool.is_empty()) })
+        }
+        COLLECT => {
+            let Collect { digits_max, end_key: end } = serde_json::from_value(arguments).map_err(|error| error.to_string())?;
+            if !(1..=DIGITS_MOST).contains(&digits_max) {
+                return Err(format!("digits_max must be 1 to {DIGITS_MOST}"));
+            }
+            if end.is_some_and(|key| !matches!(key, '#' | '*')) {
+                return Err("end_key must be # or *".to_owned());
+            }
+            Ok(ModelEvent::CollectDigits { response, digits_max, end, wait_ms: WAIT_MS })
+        }
+        other => Err(format!("there is no function {other}")),
+    }
+}
+
+#[derive(Deserialize)]
+struct Cancel {
+    #[serde(default)]
+    tool: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Collect {
+    digits_max: u8,
+    #[serde(default)]
+    end_key: Option<char>,
+}
+
+/// The property by which a model says that the caller has confirmed a repeat.
+const CONFIRMED: &str = "repeat_confirmed";
+const CONFIRMED_MEANS: &str = "Leave it out, unless an earlier call was answered with needs_confirmation and the caller has then said yes.";
+const END_CALL: &str = "end_call";
+const CANCEL: &str = "cancel_work";
+const COLLECT: &str = "collect_keys";
+/// As many as a conversation collects.
+const DIGITS_MOST: u8 = 32;
+/// A pause between two keys that is longer is their end (ms).
+const WAIT_MS: u64 = 5_000;

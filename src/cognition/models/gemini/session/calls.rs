@@ -1,0 +1,133 @@
+//! Calls of functions, and what the service is told of them: in any case, and soon, for it may wait for that.
+
+use std::collections::BTreeMap;
+
+use recado_core::conversation::effect::ToolStatus;
+use recado_core::conversation::input::ModelEvent;
+use recado_core::{OperationId, Time};
+use serde_json::{Value, json};
+
+use super::Session;
+use crate::cognition::models::calls::News;
+use crate::cognition::models::gemini::wire::{ClientMessage, FunctionCall, FunctionResponse, Scheduling, ToolResponse};
+use crate::cognition::models::notes::{self, Role};
+use crate::config::GeminiCalls;
+
+/// The calls of this connection of which the service has not been told what came of them.
+#[derive(Debug, Default)]
+pub(super) struct OpenCalls {
+    /// Until when it is told, by the name of the call.
+    until: BTreeMap<String, Time>,
+    /// Counts calls that the service gave no name.
+    unnamed: u64,
+}
+
+impl OpenCalls {
+    pub fn deadline(&self) -> Option<Time> {
+        self.until.values().min().copied()
+    }
+
+    pub fn begin_connection(&mut self) {
+        self.until.clear();
+    }
+}
+
+impl Session {
+    /// The model makes a call. A service may say so more than once.
+    pub(super) fn call(&mut self, now: Time, call: FunctionCall) {
+        let FunctionCall { id, name, args } = call;
+        let call_id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            self.open_calls.unnamed += 1;
+            format!("{UNNAMED}{}", self.open_calls.unnamed)
+        });
+        let Some(active) = self.generation.speaks(now) else {
+            self.unasked(now);
+            return self.answered(call_id, name, notes::not_taken("it came when nothing had been asked for"));
+        };
+        let response = active.response;
+        if !active.calls.insert(call_id.clone()) {
+            return;
+        }
+        match self.setup.functions.taken(&name, &Value::Object(args).to_string(), &call_id, response) {
+            Ok(event @ ModelEvent::ToolCall { .. }) => {
+                self.say_event(event);
+                self.open_calls.until.insert(call_id.clone(), now.plus(ANSWER_MS_MAX));
+                if self.setup.calls == GeminiCalls::NonBlocking {
+                    self.answer(&call_id, &name, notes::pending(), true);
+                }
+                self.calls.made(call_id, name, self.connection, false);
+            }
+            Ok(event) => {
+                self.say_event(event);
+                self.answered(call_id, name, notes::taken());
+            }
+            Err(reason) => {
+                let output = notes::not_taken(&reason);
+                if let Some(active) = self.generation.speaks(now) {
+                    active.refused_call = Some(reason);
+                }
+                self.answered(call_id, name, output);
+            }
+        }
+    }
+
+    fn answered(&mut self, call_id: String, name: String, output: String) {
+        self.answer(&call_id, &name, output, false);
+        self.calls.made(call_id, name, self.connection, true);
+    }
+
+    /// How the operation stands: the call's one output where it has none yet, and news of it afterwards.
+    pub(super) fn tool_output(&mut self, call_id: &str, operation: Option<OperationId>, status: ToolStatus) {
+        let connection = self.ready().then_some(self.connection);
+        match self.calls.told(call_id, operation, status, connection) {
+            Some(News::Output { tool }) => self.answer(call_id, &tool, notes::output(status), false),
+            Some(News::Context(news)) => self.context.know(Role::System, news),
+            Some(News::Note(news)) => self.context.note(Role::System, news),
+            None => {}
+        }
+        self.open_calls.until.remove(call_id);
+    }
+
+    /// The service takes no answer to a call any more. It knows nothing of operations: those go on, and so does what the model is told.
+    pub(super) fn call_cancelled(&mut self, call_id: &str) {
+        self.open_calls.until.remove(call_id);
+        if let Some(goes_on) = self.calls.cancelled(call_id, self.connection) {
+            self.totals.calls_cancelled += 1;
+            self.context.know(Role::System, goes_on);
+        }
+    }
+
+    /// No call is left without an answer.
+    pub(super) fn answer_open_calls(&mut self) {
+        self.open_calls.until.clear();
+        for open in self.calls.answer_open(self.connection) {
+            self.answer(&open.call_id, &open.tool, notes::pending(), false);
+        }
+    }
+
+    /// The service does not wait any longer.
+    pub(super) fn give_up_calls(&mut self, now: Time) {
+        if self.open_calls.until.values().any(|until| now >= *until) {
+            self.answer_open_calls();
+        }
+    }
+
+    fn answer(&mut self, call_id: &str, name: &str, output: String, will_continue: bool) {
+        let output: Value = serde_json::from_str(&output).unwrap_or(Value::String(output));
+        // Of a call that it waits for, the service knows neither.
+        let goes_on = self.setup.calls == GeminiCalls::NonBlocking;
+        let response = FunctionResponse {
+            id: (!call_id.starts_with(UNNAMED)).then(|| call_id.to_owned()),
+            name: name.to_owned(),
+            response: json!({ "output": output }),
+            scheduling: goes_on.then_some(Scheduling::Silent),
+            will_continue: goes_on.then_some(will_continue),
+        };
+        self.send(ClientMessage::ToolResponse(ToolResponse { function_responses: vec![response] }));
+    }
+}
+
+/// How long the box may take to say what comes of a call (ms): an operation is on record within a fraction of it.
+const ANSWER_MS_MAX: u64 = 1_000;
+/// What the names of calls begin with that the service gave none.
+const UNNAMED: &str = "box_call_";

@@ -1,0 +1,170 @@
+//! Tasks that the model delegates, which become calls of a tool.
+//!
+//! The service says that there is one and when, and not what it is: what the caller said until then is waited for, as it is written down a
+//! little later than it is understood.
+
+use std::collections::VecDeque;
+
+use recado_core::conversation::effect::ToolStatus;
+use recado_core::conversation::input::{ModelEvent, ToolCall};
+use recado_core::{OperationId, Time};
+
+use super::Session;
+use crate::cognition::models::notes::{self, later, status_words};
+
+#[derive(Debug, Default)]
+pub(super) struct Tasks {
+    /// Those of which no call has been made, oldest first.
+    waiting: VecDeque<Waiting>,
+    /// The last calls, oldest first.
+    made: VecDeque<Made>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    delegation: String,
+    offset_ms: u64,
+    since: Time,
+    /// When it is looked at again.
+    next: Time,
+}
+
+#[derive(Debug)]
+struct Made {
+    delegation: String,
+    tool: String,
+    /// The connection whose session delegated it.
+    connection: u64,
+    /// Whether it runs, as far as it is known.
+    runs: bool,
+}
+
+impl Tasks {
+    pub fn deadline(&self) -> Option<Time> {
+        self.waiting.front().map(|waiting| waiting.next)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What runs, for a session that did not ask for it.
+    pub fn under_way(&self) -> impl Iterator<Item = String> {
+        self.made.iter().filter(|made| made.runs).map(|made| notes::under_way(&made.tool))
+    }
+
+    /// What was delegated in a session that is gone is nobody's any more.
+    pub fn begin_connection(&mut self) {
+        self.waiting.clear();
+    }
+}
+
+impl Session {
+    /// The model has delegated a task.
+    pub(super) fn delegated(&mut self, now: Time, delegation: String, offset_ms: u64) {
+        let known = |made: &Made| made.delegation == delegation && made.connection == self.connection;
+        if self.tasks.made.iter().any(known) || self.tasks.waiting.iter().any(|waiting| waiting.delegation == delegation) {
+            return;
+        }
+        if !self.setup.can_delegate() {
+            return self.not_done(now, &delegation, "there is nothing here that could do it: tell the caller so");
+        }
+        if self.tasks.waiting.len() == WAITING_MAX {
+            return self.not_done(now, &delegation, "too much is delegated at a time");
+        }
+        self.tasks.waiting.push_back(Waiting { delegation, offset_ms, since: now, next: now });
+        self.floor.heard_of(now);
+    }
+
+    /// Makes calls of the tasks whose words are there, in the response that is asked for; asks for one where none is.
+    pub(super) fn make_calls(&mut self, now: Time) {
+        while let Some(waiting) = self.tasks.waiting.front_mut() {
+            let (waited, offset_ms) = (now.since(waiting.since), waiting.offset_ms);
+            let given_up = waited >= WAIT_MS_MAX;
+            let response = self.floor.response();
+            if response.is_none() && !given_up {
+                if now >= waiting.next {
+                    waiting.next = now.plus(WISH_AGAIN_MS).min(waiting.since.plus(WAIT_MS_MAX));
+                    self.wish();
+                }
+                return;
+            }
+            let written = waited >= WRITTEN_MS || self.transcript.goes_beyond(offset_ms);
+            // The box's acceptance does not cut what the model is saying in two, unless that takes too long.
+            let finishes_at = self.floor.finishes_at();
+            if written && now < finishes_at && waited < SPEECH_MS_MAX {
+                waiting.next = finishes_at.min(waiting.since.plus(SPEECH_MS_MAX));
+                return;
+            }
+            let taken = written && self.transcript.is_taken(offset_ms);
+            let task = self.transcript.task(offset_ms).filter(|_| written);
+            if task.is_none() && !taken && !given_up {
+                waiting.next = waiting.since.plus(if written { WAIT_MS_MAX } else { WRITTEN_MS });
+                return;
+            }
+            let Some(Waiting { delegation, .. }) = self.tasks.waiting.pop_front() else { return };
+            match (response, task) {
+                (Some(response), Some(task)) => {
+                    self.transcript.taken(offset_ms);
+                    let Some((tool, arguments)) = self.setup.call(task) else { continue };
+                    self.made(delegation.clone(), tool.clone());
+                    self.floor.answers(now);
+                    let call = ToolCall { call_id: delegation, tool, arguments, confirmed: false };
+                    self.say_event(ModelEvent::ToolCall { response, call });
+                }
+                (_, None) if taken => {
+                    self.not_done(now, &delegation, "all that the caller said was given on with what was delegated before")
+                }
+                (_, None) => self.not_done(now, &delegation, "what the caller said was not understood: ask them to say it once more"),
+                (None, Some(_)) => self.not_done(now, &delegation, "there was no moment for it: delegate it again"),
+            }
+        }
+    }
+
+    fn made(&mut self, delegation: String, tool: String) {
+        if self.tasks.made.len() == MADE_MAX {
+            self.tasks.made.pop_front();
+        }
+        self.tasks.made.push_back(Made { delegation, tool, connection: self.connection, runs: false });
+    }
+
+    fn not_done(&mut self, now: Time, delegation: &str, reason: &str) {
+        self.outbox.think(now, &format!("Nothing was done: {reason}."), Some(delegation));
+    }
+
+    /// How the operation stands.
+    pub(super) fn tool_output(&mut self, now: Time, call_id: &str, operation: Option<OperationId>, status: ToolStatus) {
+        let (ready, connection) = (self.ready(), self.connection);
+        let Some(made) = self.tasks.made.iter_mut().rfind(|made| made.delegation == call_id) else { return };
+        let runs = matches!(status, ToolStatus::Running | ToolStatus::AlreadyRunning);
+        made.runs = runs && operation.is_some();
+        let (tool, own) = (made.tool.clone(), ready && made.connection == connection);
+        let words = match status {
+            // Nothing that this model can say stands for the caller's yes.
+            ToolStatus::NeedsConfirmation => "The same thing has been asked for before, and is not done once more.",
+            status => status_words(status),
+        };
+        match own {
+            true => self.outbox.think(now, words, Some(call_id)),
+            false if ready => self.outbox.think(now, &later(&tool, status), None),
+            false => {}
+        }
+        // Every other session is told what runs.
+        if !runs {
+            self.memory.note(later(&tool, status));
+        }
+    }
+}
+
+/// So much later than the model understands what the caller says is it written down (ms).
+const WRITTEN_MS: u64 = 600;
+/// So long is it waited for that the model has finished what it is saying (ms).
+const SPEECH_MS_MAX: u64 = 3_000;
+/// A task that nobody has a moment or words for is given up (ms).
+const WAIT_MS_MAX: u64 = 15_000;
+/// So often is the conversation asked for a moment (ms).
+const WISH_AGAIN_MS: u64 = 500;
+/// More at a time than anybody asks for.
+const WAITING_MAX: usize = 8;
+/// Many more than are under way at a time.
+const MADE_MAX: usize = 64;

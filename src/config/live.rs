@@ -1,0 +1,287 @@
+//! `[cloud.live]`: a speech model that hears and speaks at all times, in a network.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use recado_core::policy::Language;
+use reqwest::Url;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::check::Checker;
+use super::cloud::{RENEW_AFTER_MS_LEAST, RENEW_AFTER_MS_MOST, TIMEOUT_MS_LEAST, TIMEOUT_MS_MOST};
+use super::cloud::{answer_timeout_ms, connect_timeout_ms, renew_after_ms};
+use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::tree::Path;
+use super::{Prices, Tool};
+
+/// A service that speaks the OpenAI Live protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Live {
+    /// Where it is reached: `wss://` or `ws://`.
+    pub url: String,
+    /// The model, by the service's name for it.
+    pub model: String,
+    /// The voice, by the service's name for it; the service's default where none is given.
+    #[serde(default)]
+    pub voice: Option<String>,
+    /// A file that holds the key; never logged. None where the service asks for none.
+    #[serde(default)]
+    pub key_file: Option<PathBuf>,
+    /// How the key is sent.
+    #[serde(default)]
+    pub key_header: KeyHeader,
+    /// Further headers of the connection.
+    #[serde(default)]
+    pub headers: BTreeMap<String, String>,
+    /// A file with further certificate authorities (PEM) to trust for this URL.
+    #[serde(default)]
+    pub ca_file: Option<PathBuf>,
+    /// The format of the audio, both ways.
+    #[serde(default)]
+    pub format: LiveAudio,
+    /// The language that is spoken; the box's own where none is given.
+    #[serde(default)]
+    pub language: Option<Language>,
+    /// The tool that does what the model delegates. Where there is one tool, it need not be named.
+    #[serde(default)]
+    pub delegate_tool: Option<String>,
+    /// The parameter of that tool which takes, as text, what is to be done. Where it takes one text, it need not be named.
+    #[serde(default)]
+    pub delegate_parameter: Option<String>,
+    /// How long the model waits before it says of itself that it has delegated something (ms): the box says that it is accepted, and
+    /// with that the model need not.
+    #[serde(default = "acknowledgement_delay_ms")]
+    pub acknowledgement_delay_ms: u64,
+    /// How long a connection may take until it stands, TLS included (ms).
+    #[serde(default = "connect_timeout_ms")]
+    pub connect_timeout_ms: u64,
+    /// How long the service may take to answer what it is asked (ms).
+    #[serde(default = "answer_timeout_ms")]
+    pub answer_timeout_ms: u64,
+    /// After how long a connection is replaced by a new one, while nobody speaks, before the service ends it (ms). Where the service says
+    /// that it ends it sooner, and the box's clock is right, sooner.
+    #[serde(default = "renew_after_ms")]
+    pub renew_after_ms: u64,
+    /// What the service takes for what it does: a minute of audio. Costs are not counted where none is given.
+    #[serde(default)]
+    pub prices: Option<Prices>,
+}
+
+/// A format of audio that the Live protocol knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LiveAudio {
+    /// G.711 μ-law at 8 kHz: the telephone's own.
+    #[default]
+    Pcmu,
+    /// G.711 A-law at 8 kHz: the telephone's own.
+    Pcma,
+    /// 16-bit little-endian samples at 16 kHz.
+    Pcm16k,
+    /// 16-bit little-endian samples at 24 kHz.
+    Pcm24k,
+}
+
+/// What does what the model delegates: it names no tool, and gives no arguments.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delegate {
+    /// The tool.
+    pub tool: String,
+    /// The parameter that takes, as text, what is to be done.
+    pub parameter: String,
+}
+
+/// Why what a model delegates can't be done.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("cloud.live.{setting}: {what}; write instead: {instead}")]
+pub struct NoDelegate {
+    setting: &'static str,
+    what: String,
+    instead: String,
+}
+
+impl Live {
+    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+        let place = Path::of("cloud.live");
+        let endpoint = Endpoint {
+            url: &self.url,
+            model: &self.model,
+            key_file: self.key_file.as_ref(),
+            headers: &self.headers,
+            ca_file: self.ca_file.as_ref(),
+        };
+        endpoint.check(checker, &place, &KIND);
+        for (key, name) in
+            [("voice", &self.voice), ("delegate_tool", &self.delegate_tool), ("delegate_parameter", &self.delegate_parameter)]
+        {
+            if let Some(name) = name {
+                check_name(checker, &place, key, name);
+            }
+        }
+        checker.within(&place.join("acknowledgement_delay_ms"), self.acknowledgement_delay_ms, 0..=ACKNOWLEDGEMENT_DELAY_MS_MOST);
+        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
+        checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
+        if let Some(prices) = &self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
+    }
+
+    /// Checks that something does what the model delegates, where it leads calls.
+    pub(super) fn check_delegate(&self, checker: &mut Checker<'_>, tools: &[Tool]) {
+        if let Err(NoDelegate { setting, what, instead }) = self.delegate(tools) {
+            checker.error(&Path::of("cloud.live").join(setting), what, instead);
+        }
+    }
+
+    /// Where it is reached; none where the URL is none.
+    pub fn address(&self) -> Option<Url> {
+        Url::parse(&self.url).ok()
+    }
+
+    /// What does what the model delegates; none where there are no tools, and nothing can be done.
+    ///
+    /// # Errors
+    /// Which of these tools it is can't be told, or it needs more than one text.
+    pub fn delegate(&self, tools: &[Tool]) -> Result<Option<Delegate>, NoDelegate> {
+        let no_delegate = |setting, what: String, instead: String| Err(NoDelegate { setting, what, instead });
+        let names = choice(tools.iter().map(|tool| tool.name.as_str()));
+        let tool = match (&self.delegate_tool, tools) {
+            (None, []) => return Ok(None),
+            (None, [tool]) => tool,
+            (None, _) => {
+                let what = "the model delegates a task without saying to which tool, and there are several";
+                return no_delegate("delegate_tool", what.to_owned(), format!("delegate_tool = {names}"));
+            }
+            (Some(name), tools) => match tools.iter().find(|tool| tool.name == *name) {
+                Some(tool) => tool,
+                None if tools.is_empty() => {
+                    return no_delegate("delegate_tool", format!("there is no tool {name:?}"), "nothing: leave it out".to_owned());
+                }
+                None => return no_delegate("delegate_tool", format!("there is no tool {name:?}"), format!("delegate_tool = {names}")),
+            },
+        };
+        let Tool { name, parameters, .. } = tool;
+        let texts: Vec<&str> = properties(parameters).filter(|(_, schema)| takes_text(schema)).map(|(name, _)| name).collect();
+        let parameter = match (&self.delegate_parameter, texts.as_slice()) {
+            (Some(parameter), texts) if texts.contains(&parameter.as_str()) => parameter.as_str(),
+            (None, [parameter]) => parameter,
+            (Some(_) | None, []) => {
+                let what = format!("the tool {name:?} has no parameter that takes the task as text");
+                let instead = "a tool with a parameter such as request = { type = \"string\" }".to_owned();
+                return no_delegate("delegate_tool", what, instead);
+            }
+            (Some(parameter), texts) => {
+                let what = format!("the tool {name:?} has no parameter {parameter:?} that takes any text");
+                return no_delegate("delegate_parameter", what, format!("delegate_parameter = {}", choice(texts.iter().copied())));
+            }
+            (None, texts) => {
+                let what = format!("the tool {name:?} takes several texts, and a task is one");
+                return no_delegate("delegate_parameter", what, format!("delegate_parameter = {}", choice(texts.iter().copied())));
+            }
+        };
+        let required = parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        if let Some(further) = required.into_iter().find(|required| *required != parameter) {
+            let what = format!("the tool {name:?} requires {further:?} too, which nobody can fill in: a task is one text");
+            let instead = format!("a tool that requires {parameter:?} alone");
+            return no_delegate("delegate_tool", what, instead);
+        }
+        Ok(Some(Delegate { tool: name.clone(), parameter: parameter.to_owned() }))
+    }
+}
+
+/// The properties of a schema, by name.
+fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    schema["properties"].as_object().into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
+}
+
+/// Whether a schema takes whatever is said.
+fn takes_text(schema: &Value) -> bool {
+    schema["type"] == "string" && ["enum", "const", "format", "pattern"].iter().all(|limit| schema.get(limit).is_none())
+}
+
+/// Names to choose from, as they are written.
+fn choice<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    names.take(NAMES_SHOWN_MAX).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(" or ")
+}
+
+/// With this, what the box says is there first.
+fn acknowledgement_delay_ms() -> u64 {
+    2_000
+}
+
+/// A service that leads calls.
+const KIND: Kind = Kind {
+    reached_by: ReachedBy::WebSocket,
+    url: "wss://api.openai.com/v1/live/sessions",
+    key_file: "live-key",
+    key_header: "authorization",
+    carries: "what callers say",
+};
+/// Nobody waits longer for a word.
+const ACKNOWLEDGEMENT_DELAY_MS_MOST: u64 = 60_000;
+/// More names than these are not read in a message.
+const NAMES_SHOWN_MAX: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn live(more: &str) -> Live {
+        toml::from_str(&format!("url = 'wss://127.0.0.1/'\nmodel = 'm'\n{more}")).unwrap()
+    }
+
+    fn tool(name: &str, parameters: &str) -> Tool {
+        toml::from_str(&format!("name = '{name}'\nurl = 'http://127.0.0.1/'\nparameters = {{ type = 'object', {parameters} }}")).unwrap()
+    }
+
+    #[test]
+    fn what_does_a_task_is_the_one_tool_that_takes_one_text_or_what_is_named() {
+        let text = "properties = { request = { type = 'string' }, day = { type = 'string', format = 'date' }, n = { type = 'integer' } }";
+        let two = "required = ['what'], properties = { what = { type = 'string' }, whose = { type = 'string' } }";
+        let delegate = |more: &str, tools: &[Tool]| live(more).delegate(tools).map_err(|no| no.to_string());
+        let expected = |tool: &str, parameter: &str| Ok(Some(Delegate { tool: tool.into(), parameter: parameter.into() }));
+        assert_eq!(delegate("", &[]), Ok(None));
+        assert_eq!(delegate("", &[tool("ask", text)]), expected("ask", "request"));
+        let both = [tool("ask", text), tool("do", two)];
+        assert_eq!(delegate("delegate_tool = 'ask'", &both), expected("ask", "request"));
+        assert_eq!(delegate("delegate_tool = 'do'\ndelegate_parameter = 'what'", &both), expected("do", "what"));
+        for (more, tools, said) in [
+            (
+                "",
+                &both[..],
+                "cloud.live.delegate_tool: the model delegates a task without saying to which tool, and there are several; write instead: delegate_tool = \"ask\" or \"do\"",
+            ),
+            (
+                "delegate_tool = 'no'",
+                &both,
+                "cloud.live.delegate_tool: there is no tool \"no\"; write instead: delegate_tool = \"ask\" or \"do\"",
+            ),
+            ("delegate_tool = 'no'", &[], "cloud.live.delegate_tool: there is no tool \"no\"; write instead: nothing: leave it out"),
+            (
+                "delegate_tool = 'do'",
+                &both,
+                "cloud.live.delegate_parameter: the tool \"do\" takes several texts, and a task is one; write instead: delegate_parameter = \"what\" or \"whose\"",
+            ),
+            (
+                "delegate_tool = 'do'\ndelegate_parameter = 'whose'",
+                &both,
+                "cloud.live.delegate_tool: the tool \"do\" requires \"what\" too, which nobody can fill in: a task is one text; write instead: a tool that requires \"whose\" alone",
+            ),
+            (
+                "delegate_tool = 'ask'\ndelegate_parameter = 'day'",
+                &both,
+                "cloud.live.delegate_parameter: the tool \"ask\" has no parameter \"day\" that takes any text; write instead: delegate_parameter = \"request\"",
+            ),
+            (
+                "",
+                &[tool("n", "properties = { n = { type = 'integer' } }")],
+                "cloud.live.delegate_tool: the tool \"n\" has no parameter that takes the task as text; write instead: a tool with a parameter such as request = { type = \"string\" }",
+            ),
+        ] {
+            assert_eq!(delegate(more, tools), Err(said.to_owned()));
+        }
+    }
+}
