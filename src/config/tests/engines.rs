@@ -158,6 +158,10 @@ fn each_mistake_in_a_speech_service_is_named_with_its_place_and_a_remedy() {
             "recado.toml:5:28: cloud.speech.headers.Content-Type: the box sets this header itself; write instead: nothing: leave it out",
         ),
         (
+            said_of(&service("headers = { X-Goog-Api-Key = \"s3cr3t\" }")),
+            "recado.toml:5:30: cloud.speech.headers.X-Goog-Api-Key: the box sets this header itself; write instead: nothing: leave it out",
+        ),
+        (
             said_of(&service("headers = { Authorization = \"Bearer s3cr3t\" }")),
             "recado.toml:5:29: cloud.speech.headers.Authorization: credentials don't stand in a configuration; write instead: key_file = \"speech-key\", a file that holds the key",
         ),
