@@ -166,12 +166,12 @@ impl SpeechCommand {
     }
 }
 
-/// A program that is named by its path must be there.
+/// A program that is named by its path must be there and executable.
 pub(super) fn check_program(checker: &mut Checker<'_>, place: &Path, program: &FilePath, example: &str) {
     if program.as_os_str().is_empty() {
         checker.error(&place.join("program"), "it is empty", format!("program = {example:?}"));
     } else if program.components().count() > 1 {
-        checker.file_exists(&place.join("program"), program);
+        checker.program_exists(&place.join("program"), program);
     }
 }
 

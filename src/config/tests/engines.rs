@@ -73,6 +73,10 @@ fn each_mistake_in_piper_is_named_with_its_place_and_a_remedy() {
         ),
         (piper("program = \"\""), "recado.toml:3:11: speech.piper.program: it is empty; write instead: program = \"piper\""),
         (
+            piper(&format!("program = {:?}", room.path("es.onnx"))),
+            "recado.toml:3:11: speech.piper.program: the file es.onnx is not executable; write instead: the path of a program that recado may run",
+        ),
+        (
             piper("program = \"/nonexistent/piper\""),
             "recado.toml:3:11: speech.piper.program: the file /nonexistent/piper does not exist; write instead: the path of a file that recado may read",
         ),
