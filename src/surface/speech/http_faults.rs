@@ -438,18 +438,21 @@ async fn a_text_that_nobody_can_speak_says_nothing_about_an_engine_that_is_tried
 }
 
 #[tokio::test]
-async fn an_engine_that_has_too_much_to_say_at_a_time_is_helped_out_and_not_given_up() {
-    let first = Held::failing(|| SpeechError::Busy);
-    first.lets.add_permits(1);
-    let local = Arc::new(Local::default());
-    let both =
-        WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
-    assert!(is_local(&say(&both, "uno").await.unwrap()));
-    assert_eq!(both.impaired(Language::Es), None);
-    first.fails.store(false, Ordering::Relaxed);
-    first.lets.add_permits(1);
-    assert!(!is_local(&say(&both, "dos").await.unwrap()), "it has the next reply");
-    assert_eq!(*local.0.lock().unwrap(), ["uno"]);
+async fn an_engine_that_has_too_much_to_say_is_helped_out_and_not_given_up() {
+    // At a time, or in one clause.
+    for too_much in [|| SpeechError::Busy, || SpeechError::AudioTooLong { seconds_max: 60 }] {
+        let first = Held::failing(too_much);
+        first.lets.add_permits(1);
+        let local = Arc::new(Local::default());
+        let both =
+            WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
+        assert!(is_local(&say(&both, "uno").await.unwrap()));
+        assert_eq!(both.impaired(Language::Es), None);
+        first.fails.store(false, Ordering::Relaxed);
+        first.lets.add_permits(1);
+        assert!(!is_local(&say(&both, "dos").await.unwrap()), "it has the next reply");
+        assert_eq!(*local.0.lock().unwrap(), ["uno"]);
+    }
 }
 
 /// An engine whose next clause is held up until it is let go.

@@ -184,8 +184,8 @@ impl Shared {
 
     fn failed(&self, language: Language, error: &SpeechError) {
         // A voice that it was never given is not missed, another text may well be spoken, and what waits for its turn here has not been asked for.
-        use SpeechError::{Busy, NoVoiceFor, NothingToSay, TextTooLong};
-        if matches!(error, NoVoiceFor { .. } | NothingToSay | TextTooLong { .. } | Busy) {
+        use SpeechError::{AudioTooLong, Busy, NoVoiceFor, NothingToSay, TextTooLong};
+        if matches!(error, NoVoiceFor { .. } | NothingToSay | TextTooLong { .. } | AudioTooLong { .. } | Busy) {
             return;
         }
         let mut all = self.lock();
