@@ -276,11 +276,20 @@ async fn a_piper_that_can_not_start_is_tried_less_and_less_and_what_is_wrong_is_
         let error = say(&engine, "hola").await.unwrap_err();
         assert!(error.to_string().contains("no such model"), "{error}");
     }
-    // At once, once more at once, and then after one second, two …
+    // At once, and then after one second, two …
     assert!(room.started().len() <= 6, "{}", room.started().len());
     let missing = config::Piper { program: "/nonexistent/piper".into(), ..room.piper("") };
     let error = say(&Piper::new(&missing, true), "hola").await.unwrap_err().to_string();
     assert!(error.contains("/nonexistent/piper is not installed") && error.contains("speech.piper.program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_voice_that_takes_too_long_to_be_loaded_is_waited_for_once() {
+    let room = Room::new();
+    let hangs = config::Piper { load_timeout_ms: 2_000, ..room.piper("sleep 600 & wait") };
+    let error = say(&Piper::new(&hangs, true), "hola").await.unwrap_err().to_string();
+    assert!(error.contains("no audio within 2s"), "{error}");
+    assert!(room.started().len() <= 1, "{:?}", room.started());
 }
 
 #[tokio::test]
