@@ -267,7 +267,7 @@ impl Session {
     fn say_sentences(&mut self, active: &mut Active, answer: &mut Answer) {
         let response = active.request.response;
         while let Some(text) = answer.next_sentence() {
-            self.owed = false;
+            self.answers();
             active.said.push_str(&text);
             let content = Content::Text { text, language: self.setup.language };
             self.say(ModelEvent::Clause { response, content });

@@ -71,7 +71,7 @@ impl Session {
             let (output, told) = match self.setup.functions.taken(&name, &arguments, &call_id, response) {
                 Ok(event) => {
                     let tool = matches!(event, ModelEvent::ToolCall { .. });
-                    self.owed = false;
+                    self.answers();
                     self.say(event);
                     (if tool { notes::pending() } else { notes::taken() }, !tool)
                 }

@@ -25,7 +25,7 @@ impl Session {
         let mut told_of = Vec::new();
         for piece in self.memory.restore(String::new) {
             match piece {
-                Piece::Words(role, text) | Piece::Spoken(role, text, _) => add(&mut lines, role, text),
+                Piece::Spoken(role, text, _) => add(&mut lines, role, text),
                 Piece::Note(Note::Message(role, text)) => add(&mut lines, *role, text.clone()),
                 Piece::Note(Note::Calls(group)) => {
                     told_of.push(*group);

@@ -250,15 +250,22 @@ impl Session {
             },
             Command::AnsweredElsewhere => {
                 self.drop_ahead();
-                // What of it is not written down is not to be.
+                // It is neither written down any more nor known.
                 let _ = self.caller.take();
                 self.drop_writings();
+                self.memory.forget_unanswered();
                 self.owed = false;
                 self.note(Role::System, notes::ANSWERED_ELSEWHERE.to_owned());
             }
             // Each request finds a connection of its own.
             Command::Reconnect => {}
         }
+    }
+
+    /// Something is said or done about what the caller said last.
+    fn answers(&mut self) {
+        self.owed = false;
+        self.memory.answered();
     }
 
     /// Tells the model something from now on.

@@ -607,6 +607,19 @@ fn what_somebody_else_has_answered_is_not_written_down_any_more() {
 }
 
 #[test]
+fn what_somebody_else_has_answered_is_forgotten_and_what_this_one_has_is_not() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una mesa."));
+    stage.answers(job, "Muy bien. ");
+    stage.ends(job, &[]);
+    asked(&stage.caller_says(B, "Mi mensaje es este."));
+    stage.tell(Command::CancelResponse { response: B });
+    stage.tell(Command::AnsweredElsewhere);
+    let (_, lines) = asked(&stage.respond(A, Cause::Greeting));
+    assert!(lines.contains(&"user: una mesa.".to_owned()) && !lines.iter().any(|line| line.contains("mensaje")), "{lines:?}");
+}
+
+#[test]
 fn what_is_written_down_without_counting_tokens_is_counted_by_its_length() {
     let mut stage = Stage::new(false);
     let mut actions = stage.caller_pauses();
