@@ -1,7 +1,7 @@
 //! A model session, as a pure state machine: no I/O, no clock, no randomness.
 //!
 //! One input, then its actions, then the next input: [`Session::handle`] takes what the conversation, the caller and the service
-//! say, and gives what is to be sent and to be said, in order. [`Session::deadline`] names when it wants to be woken.
+//! say, and gives what is to be sent and to be said, in order. [`deadline`](link::Session::deadline) names when it wants to be woken.
 //!
 //! What it keeps to, whatever the service does:
 //! * the caller is heard at all times, and what the model says is only passed on in a response that the conversation asks for; the model
