@@ -42,7 +42,7 @@ impl Room {
     /// A program that is the shell script `body`, run here.
     pub fn script(&self, body: &str) -> PathBuf {
         let (text, path) = (self.path("engine.txt"), self.path("engine"));
-        std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho $$ >>started\n{body}\n")).unwrap();
+        std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit\necho $$ >>started\n{body}\n")).unwrap();
         // Not by this process: what another test starts meanwhile would inherit the file, open for writing, and nobody could run it.
         assert!(std::process::Command::new("cp").args([&text, &path]).status().unwrap().success());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
