@@ -141,6 +141,8 @@ impl Takeover {
             Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
             Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
             Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
+            // It was wished for before.
+            Cause::OwnAccord if self.takes_message => self.say_event(ModelEvent::Complete { response }),
             _ => match self.availability.clone() {
                 Availability::Away { reason } => self.take_over(&reason),
                 Availability::Connecting | Availability::Ready => self.tell_first(Command::Respond { response, cause }),
@@ -182,7 +184,11 @@ impl Takeover {
     }
 
     fn first(&mut self, now: Time, output: Output) {
-        let Some(response) = response_of(&output) else { return self.say(output) };
+        let Some(response) = response_of(&output) else {
+            // What the caller says, and the pauses in it, are the message's.
+            let unwanted = self.takes_message && output == Output::Event(ModelEvent::WantsToSpeak);
+            return if unwanted { () } else { self.say(output) };
+        };
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
         };
@@ -275,7 +281,12 @@ impl Takeover {
 
     /// The second model gives the response that is due.
     fn take_over(&mut self, reason: &str) {
-        let Some(response) = self.giving.as_ref().map(|giving| giving.response) else { return };
+        let Some(Giving { response, cause, .. }) = self.giving.as_ref() else { return };
+        let response = *response;
+        if *cause == Cause::OwnAccord {
+            // Nobody waits for what the first wanted to say, and the second does not know it.
+            return self.say_event(ModelEvent::Complete { response });
+        }
         self.say(Output::TakenOver { response, reason: reason.to_owned() });
         if !std::mem::replace(&mut self.introduced, true) {
             let away = self.words.away.clone();

@@ -301,6 +301,38 @@ fn a_silence_is_for_the_one_that_leads_where_it_wants_to_be_asked() {
 }
 
 #[test]
+fn what_the_first_wants_to_say_of_its_own_accord_is_missed_by_nobody_and_is_not_said_in_its_place() {
+    let mut stage = Stage::new();
+    stage.stands(away());
+    assert_eq!(stage.respond(A, Cause::OwnAccord), ["complete"]);
+    stage.stands(Availability::Ready);
+    stage.respond(A, Cause::OwnAccord);
+    assert_eq!(stage.stands(away()), ["1 cancel", "complete"]);
+    assert_eq!(stage.respond(B, turn(1))[..2], ["taken over", "says AWAY"], "nothing of it has been said yet");
+    stage.second(complete(B));
+    stage.stands(Availability::Ready);
+    stage.respond(A, Cause::OwnAccord);
+    stage.first(words(A, "By the way"));
+    assert_eq!(stage.stands(away())[..3], ["1 cancel", "taken over", "says LOST"], "it was cut off");
+}
+
+#[test]
+fn nobody_speaks_of_their_own_accord_while_a_message_is_taken() {
+    let wish = || Output::Event(ModelEvent::WantsToSpeak);
+    let mut stage = Stage::ready();
+    assert_eq!(stage.first(wish()), ["Event(WantsToSpeak)"]);
+    stage.stands(away());
+    stage.respond(A, turn(1));
+    stage.second(Output::TakesMessage(true));
+    stage.second(complete(A));
+    stage.stands(Availability::Ready);
+    assert_eq!(stage.first(wish()), [""; 0]);
+    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"], "it was wished for before");
+    stage.second(Output::TakesMessage(false));
+    assert_eq!(stage.first(wish()), ["Event(WantsToSpeak)"]);
+}
+
+#[test]
 fn what_concerns_no_response_reaches_both() {
     let mut stage = Stage::ready();
     let told = Command::Told { delivery: recado_core::DeliveryId(1), text: "It is done.".to_owned() };
