@@ -360,8 +360,9 @@ impl Session {
     }
 
     fn reconnect(&mut self, reason: &str) {
-        self.lost(reason);
+        // Said first: what fails with it is known to have failed for it.
         self.outbox.reconnect(reason);
+        self.lost(reason);
     }
 
     /// What the service complains of, and what that ends.
