@@ -80,8 +80,8 @@ impl Session {
     pub(super) fn make_calls(&mut self, now: Time) {
         while let Some(waiting) = self.tasks.waiting.front_mut() {
             let (waited, offset_ms) = (now.since(waiting.since), waiting.offset_ms);
-            let given_up = waited >= WAIT_MS_MAX;
             let response = self.floor.response();
+            let given_up = waited >= if response.is_some() { WORDS_MS_MAX } else { WAIT_MS_MAX };
             if response.is_none() && !given_up {
                 if now >= waiting.next {
                     waiting.next = now.plus(WISH_AGAIN_MS).min(waiting.since.plus(WAIT_MS_MAX));
@@ -99,7 +99,7 @@ impl Session {
             let taken = written && self.transcript.is_taken(offset_ms);
             let task = self.transcript.task(offset_ms).filter(|_| written);
             if task.is_none() && !taken && !given_up {
-                waiting.next = waiting.since.plus(if written { WAIT_MS_MAX } else { WRITTEN_MS });
+                waiting.next = waiting.since.plus(if written { WORDS_MS_MAX } else { WRITTEN_MS });
                 return;
             }
             let Some(Waiting { delegation, .. }) = self.tasks.waiting.pop_front() else { return };
@@ -160,7 +160,9 @@ impl Session {
 const WRITTEN_MS: u64 = 600;
 /// So long is it waited for that the model has finished what it is saying (ms).
 const SPEECH_MS_MAX: u64 = 3_000;
-/// A task that nobody has a moment or words for is given up (ms).
+/// A task without words is given up after so long, once there is a response (ms): one of which nothing comes for longer has failed.
+const WORDS_MS_MAX: u64 = 2_000;
+/// A task that nobody has a moment for is given up (ms).
 const WAIT_MS_MAX: u64 = 15_000;
 /// So often is the conversation asked for a moment (ms).
 const WISH_AGAIN_MS: u64 = 500;
