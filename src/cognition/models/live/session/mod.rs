@@ -347,7 +347,9 @@ impl Session {
         self.state = State::Down;
         self.outbox.begin_connection();
         self.end_speech(reason);
-        self.tasks.begin_connection();
+        if self.tasks.begin_connection() {
+            self.memory.note(LOST_TASK.to_owned());
+        }
         self.transcript.begin_session();
         let (before, now) = self.seconds;
         self.seconds = (before + now, 0.0);
@@ -439,6 +441,8 @@ impl Session {
     }
 }
 
+/// What another session is told of a task that was lost with the one that delegated it. What the caller said of it is kept.
+const LOST_TASK: &str = "What was delegated last has not been done: delegate it again, unless the caller does not want it any more.";
 /// A session is replaced so long before the service ends it (ms): somebody may be speaking just then.
 const EXPIRY_MARGIN_MS: u64 = 60_000;
 /// So much of what the caller says is kept for a session that is about to start (ms).

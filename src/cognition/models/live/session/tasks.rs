@@ -53,9 +53,11 @@ impl Tasks {
         self.made.iter().filter(|made| made.runs).map(|made| notes::under_way(&made.tool))
     }
 
-    /// What was delegated in a session that is gone is nobody's any more.
-    pub fn begin_connection(&mut self) {
+    /// What was delegated in a session that is gone is nobody's any more. Says whether there was anything.
+    pub fn begin_connection(&mut self) -> bool {
+        let waited = !self.waiting.is_empty();
         self.waiting.clear();
+        waited
     }
 }
 

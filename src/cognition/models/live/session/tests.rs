@@ -402,7 +402,8 @@ fn a_new_session_is_told_what_was_heard_and_what_runs_and_is_not_answered_for_an
         .collect();
     assert_eq!(input[..2], [("user", "Quiero pan."), ("assistant", "Ahora mismo")]);
     assert_eq!(input[2], ("developer", "The caller has been told this, in your name; do not repeat it: \"Hay pan.\""));
-    assert!(input[3].1.starts_with("order was called earlier in this call."), "{input:?}");
+    assert!(input[3].1.contains("has not been done"), "{input:?}");
+    assert!(input[4].1.starts_with("order was called earlier in this call."), "{input:?}");
     assert_eq!(session["input"][1]["content"][0]["type"], "output_text");
     assert_eq!(events(&ready), []);
     let later = stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Told });
@@ -410,6 +411,29 @@ fn a_new_session_is_told_what_was_heard_and_what_runs_and_is_not_answered_for_an
         thought(&later),
         [("About order, which was called before: The caller has been told its result already: do not call it again.".into(), Value::Null)]
     );
+}
+
+#[test]
+fn a_task_that_is_lost_with_the_session_is_known_to_be_and_is_delegated_again_in_the_callers_words() {
+    let mut stage = Stage::ready();
+    stage.caller(100, "Quiero pan.");
+    stage.respond(A, TURN);
+    stage.delegates("dlg_1", 2_000);
+    stage.pass(600);
+    stage.caller(5_000, " Y vino");
+    stage.caller(5_400, " tinto.");
+    stage.delegates("dlg_2", 6_000);
+    stage.give(Line::Lost { reason: "the connection broke".into() });
+    let (session, _) = stage.connect();
+    assert!(session["input"].to_string().contains("has not been done: delegate it again"), "{session}");
+    stage.respond(B, TURN);
+    stage.caller(50, " Y sal.");
+    stage.delegates("dlg_1", 100);
+    assert_eq!(events(&stage.pass(600)), [call(B, "dlg_1", "Y vino tinto. Y sal.")], "what was taken is not done again");
+    let before = stage.session.memory.restore([]).len();
+    stage.pass(5_000);
+    stage.give(Line::Lost { reason: "the connection broke".into() });
+    assert_eq!(stage.session.memory.restore([]).len(), before, "nothing was lost this time");
 }
 
 #[test]

@@ -76,9 +76,13 @@ impl Transcript {
         self.taken_until_ms > 0 && self.task(offset_ms).is_none()
     }
 
-    /// Another session has its own timeline.
+    /// Another session has its own timeline: what no task was made of comes before all of it, for the task may be delegated there.
     pub fn begin_session(&mut self) {
-        *self = Self::default();
+        let taken_until_ms = std::mem::take(&mut self.taken_until_ms);
+        self.fragments.retain(|fragment| fragment.start_ms >= taken_until_ms);
+        self.fragments.make_contiguous().sort_by_key(|fragment| fragment.start_ms);
+        self.fragments.iter_mut().for_each(|fragment| fragment.start_ms = 0);
+        self.bytes = self.fragments.iter().map(|fragment| fragment.text.len()).sum();
     }
 
     fn add(&mut self, fragment: Fragment) {
