@@ -32,7 +32,8 @@ struct Waiting {
 #[derive(Debug)]
 struct Made {
     delegation: String,
-    tool: String,
+    /// The tool, and what it was called with.
+    called: String,
     /// The connection whose session delegated it.
     connection: u64,
     /// Whether it runs, as far as it is known.
@@ -50,7 +51,7 @@ impl Tasks {
 
     /// What runs, for a session that did not ask for it.
     pub fn under_way(&self) -> impl Iterator<Item = String> {
-        self.made.iter().filter(|made| made.runs).map(|made| notes::under_way(&made.tool))
+        self.made.iter().filter(|made| made.runs).map(|made| notes::under_way(&made.called))
     }
 
     /// What was delegated in a session that is gone is nobody's any more. Says whether there was anything.
@@ -108,8 +109,9 @@ impl Session {
             match (response, task) {
                 (Some(response), Some(task)) => {
                     self.transcript.taken(offset_ms);
+                    let called = bounded(&task);
                     let Some((tool, arguments)) = self.setup.call(task) else { continue };
-                    self.made(delegation.clone(), tool.clone());
+                    self.made(delegation.clone(), format!("{tool} ({called:?})"));
                     self.floor.answers(now);
                     let call = ToolCall { call_id: delegation, tool, arguments, confirmed: false };
                     self.say_event(ModelEvent::ToolCall { response, call });
@@ -123,11 +125,11 @@ impl Session {
         }
     }
 
-    fn made(&mut self, delegation: String, tool: String) {
+    fn made(&mut self, delegation: String, called: String) {
         if self.tasks.made.len() == MADE_MAX {
             self.tasks.made.pop_front();
         }
-        self.tasks.made.push_back(Made { delegation, tool, connection: self.connection, runs: false });
+        self.tasks.made.push_back(Made { delegation, called, connection: self.connection, runs: false });
     }
 
     fn not_done(&mut self, now: Time, delegation: &str, reason: &str) {
@@ -140,7 +142,7 @@ impl Session {
         let Some(made) = self.tasks.made.iter_mut().rfind(|made| made.delegation == call_id) else { return };
         let runs = matches!(status, ToolStatus::Running | ToolStatus::AlreadyRunning);
         made.runs = runs && operation.is_some();
-        let (tool, own) = (made.tool.clone(), ready && made.connection == connection);
+        let (called, own) = (made.called.clone(), ready && made.connection == connection);
         let words = match status {
             // Nothing that this model can say stands for the caller's yes.
             ToolStatus::NeedsConfirmation => "The same thing has been asked for before, and is not done once more.",
@@ -148,16 +150,24 @@ impl Session {
         };
         match own {
             true => self.outbox.think(now, words, Some(call_id)),
-            false if ready => self.outbox.think(now, &later(&tool, status), None),
+            false if ready => self.outbox.think(now, &later(&called, status), None),
             false => {}
         }
         // Every other session is told what runs.
         if !runs {
-            self.memory.note(later(&tool, status));
+            self.memory.note(later(&called, status));
         }
     }
 }
 
+/// The end of a task, which says what it is about: one tool does them all.
+fn bounded(task: &str) -> String {
+    let excess = task.chars().count().saturating_sub(NAMED_BY_MAX);
+    task.chars().skip(excess).collect()
+}
+
+/// A task is known by so many letters.
+const NAMED_BY_MAX: usize = 120;
 /// So much later than the model understands what the caller says is it written down (ms).
 const WRITTEN_MS: u64 = 600;
 /// So long is it waited for that the model has finished what it is saying (ms).

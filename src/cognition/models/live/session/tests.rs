@@ -403,13 +403,17 @@ fn a_new_session_is_told_what_was_heard_and_what_runs_and_is_not_answered_for_an
     assert_eq!(input[..2], [("user", "Quiero pan."), ("assistant", "Ahora mismo")]);
     assert_eq!(input[2], ("developer", "The caller has been told this, in your name; do not repeat it: \"Hay pan.\""));
     assert!(input[3].1.contains("has not been done"), "{input:?}");
-    assert!(input[4].1.starts_with("order was called earlier in this call."), "{input:?}");
+    assert!(input[4].1.starts_with("order (\"Quiero pan.\") was called earlier in this call."), "{input:?}");
     assert_eq!(session["input"][1]["content"][0]["type"], "output_text");
     assert_eq!(events(&ready), []);
     let later = stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Told });
     assert_eq!(
         thought(&later),
-        [("About order, which was called before: The caller has been told its result already: do not call it again.".into(), Value::Null)]
+        [(
+            "About order (\"Quiero pan.\"), which was called before: The caller has been told its result already: do not call it again."
+                .into(),
+            Value::Null
+        )]
     );
 }
 
