@@ -187,7 +187,10 @@ impl Takeover {
         let Some(response) = response_of(&output) else {
             // What the caller says, and the pauses in it, are the message's.
             let unwanted = self.takes_message && output == Output::Event(ModelEvent::WantsToSpeak);
-            return if unwanted { () } else { self.say(output) };
+            if !unwanted {
+                self.say(output);
+            }
+            return;
         };
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
