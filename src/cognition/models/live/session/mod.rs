@@ -227,6 +227,7 @@ impl Session {
             State::Starting { until } if now >= until => self.reconnect("the service did not say in time that the session has started"),
             State::Ready { renew_at } => {
                 self.renewal_due |= now >= renew_at;
+                self.give_up_calls(now);
                 self.make_calls(now);
                 self.pass(now);
                 self.outbox.complain(now, self.setup.answer_timeout_ms);
@@ -247,7 +248,10 @@ impl Session {
     fn command(&mut self, now: Time, command: Command) {
         match command {
             Command::Respond { response, cause } => self.respond(now, response, &cause),
-            Command::CancelResponse { response } => self.cancel(response),
+            Command::CancelResponse { response } => {
+                self.cancel(response);
+                self.doubt_calls(now, response);
+            }
             Command::Truncate { response, heard_ms: _, heard_text } => {
                 // What of it another session said is known as `Heard`.
                 if self.floor.spoke_in(response) {

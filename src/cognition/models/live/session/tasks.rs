@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use recado_core::conversation::effect::ToolStatus;
 use recado_core::conversation::input::{ModelEvent, ToolCall};
-use recado_core::{OperationId, Time};
+use recado_core::{OperationId, ResponseId, Time};
 
 use super::Session;
 use crate::cognition::models::notes::{self, later, status_words};
@@ -36,13 +36,22 @@ struct Made {
     called: String,
     /// The connection whose session delegated it.
     connection: u64,
+    /// The response that it was made in.
+    response: ResponseId,
+    /// From where to where the caller's words became it (ms).
+    words: (u64, u64),
+    /// Whether the conversation has said anything of it.
+    told: bool,
+    /// Its response was cancelled, perhaps before the call came: when that is sure.
+    doubted: Option<Time>,
     /// Whether it runs, as far as it is known.
     runs: bool,
 }
 
 impl Tasks {
     pub fn deadline(&self) -> Option<Time> {
-        self.waiting.front().map(|waiting| waiting.next)
+        let doubted = self.made.iter().filter_map(|made| made.doubted);
+        self.waiting.front().map(|waiting| waiting.next).into_iter().chain(doubted).min()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -54,10 +63,18 @@ impl Tasks {
         self.made.iter().filter(|made| made.runs).map(|made| notes::under_way(&made.called))
     }
 
+    fn remember(&mut self, made: Made) {
+        if self.made.len() == MADE_MAX {
+            self.made.pop_front();
+        }
+        self.made.push_back(made);
+    }
+
     /// What was delegated in a session that is gone is nobody's any more. Says whether there was anything.
     pub fn begin_connection(&mut self) -> bool {
         let waited = !self.waiting.is_empty();
         self.waiting.clear();
+        self.made.iter_mut().for_each(|made| made.doubted = None);
         waited
     }
 }
@@ -108,10 +125,20 @@ impl Session {
             let Some(Waiting { delegation, .. }) = self.tasks.waiting.pop_front() else { return };
             match (response, task) {
                 (Some(response), Some(task)) => {
-                    self.transcript.taken(offset_ms);
+                    let words = self.transcript.taken(offset_ms);
                     let called = bounded(&task);
                     let Some((tool, arguments)) = self.setup.call(task) else { continue };
-                    self.made(delegation.clone(), format!("{tool} ({called:?})"));
+                    let made = Made {
+                        delegation: delegation.clone(),
+                        called: format!("{tool} ({called:?})"),
+                        connection: self.connection,
+                        response,
+                        words,
+                        told: false,
+                        doubted: None,
+                        runs: false,
+                    };
+                    self.tasks.remember(made);
                     self.floor.answers(now);
                     let call = ToolCall { call_id: delegation, tool, arguments, confirmed: false };
                     self.say_event(ModelEvent::ToolCall { response, call });
@@ -125,11 +152,25 @@ impl Session {
         }
     }
 
-    fn made(&mut self, delegation: String, called: String) {
-        if self.tasks.made.len() == MADE_MAX {
-            self.tasks.made.pop_front();
+    /// This response is cancelled: a call of it that the conversation has said nothing of may have come too late to be taken.
+    pub(super) fn doubt_calls(&mut self, now: Time, response: ResponseId) {
+        let connection = self.connection;
+        let untold = |made: &&mut Made| made.response == response && made.connection == connection && !made.told;
+        self.tasks.made.iter_mut().filter(untold).for_each(|made| made.doubted = Some(now.plus(DOUBTED_MS)));
+    }
+
+    /// Calls that were not taken have done nothing, and what the caller said of them is for another one.
+    pub(super) fn give_up_calls(&mut self, now: Time) {
+        let mut lost = Vec::new();
+        for made in &mut self.tasks.made {
+            if made.doubted.take_if(|at| now >= *at).is_some() {
+                lost.push((made.delegation.clone(), made.words));
+            }
         }
-        self.tasks.made.push_back(Made { delegation, called, connection: self.connection, runs: false });
+        for (delegation, words) in lost {
+            self.transcript.give_back(words);
+            self.not_done(now, &delegation, "the caller had begun to speak: delegate it again, unless they do not want it any more");
+        }
     }
 
     fn not_done(&mut self, now: Time, delegation: &str, reason: &str) {
@@ -142,6 +183,7 @@ impl Session {
         let Some(made) = self.tasks.made.iter_mut().rfind(|made| made.delegation == call_id) else { return };
         let runs = matches!(status, ToolStatus::Running | ToolStatus::AlreadyRunning);
         made.runs = runs && operation.is_some();
+        (made.told, made.doubted) = (true, None);
         let (called, own) = (made.called.clone(), ready && made.connection == connection);
         let words = match status {
             // Nothing that this model can say stands for the caller's yes.
@@ -176,6 +218,8 @@ const SPEECH_MS_MAX: u64 = 3_000;
 const WORDS_MS_MAX: u64 = 2_000;
 /// A task that nobody has a moment for is given up (ms).
 const WAIT_MS_MAX: u64 = 15_000;
+/// So long after the end of its response is it sure that a call was not taken (ms): longer than an operation takes to be on record.
+const DOUBTED_MS: u64 = 4_000;
 /// So often is the conversation asked for a moment (ms).
 const WISH_AGAIN_MS: u64 = 500;
 /// More at a time than anybody asks for.

@@ -418,6 +418,29 @@ fn a_new_session_is_told_what_was_heard_and_what_runs_and_is_not_answered_for_an
 }
 
 #[test]
+fn a_call_that_came_too_late_for_its_response_is_known_to_have_done_nothing_and_can_be_made_again() {
+    for taken in [false, true] {
+        let mut stage = Stage::ready();
+        stage.caller(100, "Quiero pan.");
+        stage.respond(A, TURN);
+        stage.delegates("dlg_1", 2_000);
+        assert_eq!(events(&stage.pass(600)).len(), 1);
+        stage.tell(Command::CancelResponse { response: A });
+        if taken {
+            // It was accepted, and the model hears of it a little later.
+            stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+        }
+        let told = thought(&stage.pass(4_000));
+        assert_eq!(told.len(), usize::from(!taken), "{told:?}");
+        assert!(told.iter().all(|(text, of)| text.starts_with("Nothing was done: the caller had begun to speak") && of == "dlg_1"));
+        stage.respond(B, TURN);
+        stage.delegates("dlg_2", 9_000);
+        let again = [call(B, "dlg_2", "Quiero pan.")];
+        assert_eq!(events(&stage.pass(600)), if taken { &again[..0] } else { &again });
+    }
+}
+
+#[test]
 fn a_task_that_is_lost_with_the_session_is_known_to_be_and_is_delegated_again_in_the_callers_words() {
     let mut stage = Stage::ready();
     stage.caller(100, "Quiero pan.");

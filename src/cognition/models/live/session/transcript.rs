@@ -66,9 +66,18 @@ impl Transcript {
         (!task.is_empty()).then_some(task)
     }
 
-    /// What was said before this belongs to a task that was taken.
-    pub fn taken(&mut self, offset_ms: u64) {
-        self.taken_until_ms = self.taken_until_ms.max(offset_ms);
+    /// What was said before this belongs to a task that was taken. From where to where.
+    pub fn taken(&mut self, offset_ms: u64) -> (u64, u64) {
+        let from = self.taken_until_ms;
+        self.taken_until_ms = from.max(offset_ms);
+        (from, self.taken_until_ms)
+    }
+
+    /// What was taken belongs to no task, unless more has been taken since.
+    pub fn give_back(&mut self, (from, until): (u64, u64)) {
+        if self.taken_until_ms == until {
+            self.taken_until_ms = from;
+        }
     }
 
     /// Whether a task was taken of all that was said before this.
