@@ -125,13 +125,13 @@ async fn a_service_that_others_have_written_speaks_and_where_it_refuses_another_
     let both = WithStandIn::new(Arc::new(SpeechService::new(&config).unwrap()), Arc::new(EspeakNg::default()), "espeak-ng", 1 << 20);
     // Its fixture: a second of a tone.
     assert_eq!(say(&both, "Please transfer me.").await.duration_ms(), 1_000);
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::En), None);
     let refused = say(&both, "You have reached your limit.").await;
     assert!(refused.duration_ms() != 1_000 && refused.heard_text(u64::MAX) == "You have reached your limit.");
-    let impaired = both.impaired().expect("it is known");
+    let impaired = both.impaired(Language::En).expect("it is known");
     assert!(impaired.contains("429 Too Many Requests: slow down"), "{impaired}");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while both.impaired().is_some() {
+    while both.impaired(Language::En).is_some() {
         assert!(Instant::now() < deadline, "it is taken up again");
         say(&both, "Please transfer me.").await;
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -210,14 +210,17 @@ async fn a_box_does_not_wait_for_a_voice_to_be_loaded_and_its_process_ends_with_
 }
 
 #[tokio::test]
-async fn a_box_whose_speech_service_is_away_starts_says_so_and_speaks_with_its_own_engine() {
+async fn a_box_whose_speech_service_is_away_starts_says_so_speaks_with_its_own_engine_and_sees_without_a_call_that_it_is_back() {
     if EspeakNg::default().version().await.is_err() {
         println!("skipped: espeak-ng is not installed");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let table = "[speech]\nengine = \"http\"\n[cloud.speech]\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"speaks\"\nvoices.en = \"coral\"\n";
-    let config = configured(folder.path(), "31200-31399", table);
+    // Nobody listens there yet.
+    let place = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let table =
+        format!("[speech]\nengine = \"http\"\n[cloud.speech]\nurl = \"http://{place}/v1\"\nmodel = \"speaks\"\nvoices.en = \"coral\"\n");
+    let config = configured(folder.path(), "31200-31399", &table);
     let boxed = BoxProcess::start(env!("CARGO_BIN_EXE_recado").as_ref(), &config, |_| ()).await.expect("it is ready");
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -229,7 +232,22 @@ async fn a_box_whose_speech_service_is_away_starts_says_so_and_speaks_with_its_o
         assert!(Instant::now() < deadline, "{health}");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let doctor = Command::new(env!("CARGO_BIN_EXE_recado")).args(["doctor", "--speech", "-c"]).arg(&config).output().unwrap();
+    let tone: Vec<u8> = (0..12_000).flat_map(|at| (if at % 96 < 48 { 3_000_i16 } else { -3_000 }).to_le_bytes()).collect();
+    let app = axum::Router::new()
+        .route("/v1/audio/speech", axum::routing::post(move || async move { ([("content-type", "audio/pcm")], tone.clone()) }));
+    let listener = tokio::net::TcpListener::bind(place).await.unwrap();
+    tokio::spawn(async { axum::serve(listener, app).await });
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let health = boxed.health().await.expect("it answers").to_string();
+        if !health.contains("the speech service") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{health}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let away = ["doctor", "--speech", "--set", "cloud.speech.url=http://127.0.0.1:1/v1", "-c"];
+    let doctor = Command::new(env!("CARGO_BIN_EXE_recado")).args(away).arg(&config).output().unwrap();
     let said = String::from_utf8_lossy(&doctor.stdout);
     assert_eq!(doctor.status.code(), Some(3), "{said}");
     assert!(said.contains("The speech engine http does not speak: no connection to the speech service's host `127.0.0.1`"), "{said}");

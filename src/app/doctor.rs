@@ -138,7 +138,12 @@ fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, prob
 fn ask_the_engines(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) -> Vec<Answer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answers = match runtime {
-        Ok(runtime) => runtime.block_on(engines::ask(config)),
+        Ok(runtime) => {
+            let answers = runtime.block_on(engines::ask(config));
+            // A thread that is stuck in a name look-up is not waited for.
+            runtime.shutdown_background();
+            answers
+        }
         Err(error) => {
             problems.push(format!("The speech engine can't be asked: {error}."));
             return Vec::new();

@@ -1,7 +1,7 @@
 //! What the box speaks with, as it is configured.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use recado_core::policy::Language;
 use serde::Serialize;
@@ -14,6 +14,7 @@ use crate::surface::speech::phrases::Phrases;
 use crate::surface::speech::piper::Piper;
 use crate::surface::speech::stand_in::WithStandIn;
 use crate::surface::speech::{SpeechError, Synthesiser, Utterance, Voice};
+use crate::surface::voice::Speaker;
 
 /// The engine, with what it has spoken before, and with the one that stands in for it where there is one.
 ///
@@ -60,6 +61,42 @@ pub(super) fn languages(config: &Config) -> Vec<Language> {
     std::iter::once(own).chain([Language::Es, Language::En].into_iter().filter(|other| *other != own && has_voice(*other))).collect()
 }
 
+/// Has at hand what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not work, or lacks a
+/// voice that is wanted, is known before. A language that it does not speak is looked at until it does, with pauses that double from `pause` on:
+/// nobody has to call for that to be seen, and whoever calls then hears it from the first word. Runs until it is dropped.
+pub(super) async fn keep_ready(speaker: Arc<Speaker>, languages: Vec<Language>, texts: Vec<String>, pause: Duration) {
+    let own = languages.first().copied();
+    let render = async |language| {
+        let texts = texts.iter().filter(|_| own == Some(language)).map(String::as_str);
+        for text in std::iter::once(PROBE).chain(texts) {
+            // What is wrong is known to the speaker.
+            if speaker.warm_up(text, language).await.is_err() {
+                return;
+            }
+        }
+    };
+    for language in languages {
+        render(language).await;
+    }
+    let mut state = speaker.state();
+    while state.wait_for(|state| !state.engine.is_empty()).await.is_ok() {
+        let mut wait = pause;
+        loop {
+            tokio::time::sleep(wait).await;
+            let missed: Vec<Language> = state.borrow().engine.keys().copied().collect();
+            for language in missed {
+                if speaker.look(PROBE, language).await.is_ok() {
+                    render(language).await;
+                }
+            }
+            if state.borrow().engine.is_empty() {
+                break;
+            }
+            wait = (wait * 2).min(pause * PAUSE_GROWS_MAX);
+        }
+    }
+}
+
 /// Whether an engine answers.
 #[derive(Debug, Serialize)]
 pub struct Answer {
@@ -103,7 +140,85 @@ async fn speak_a_word(engine: &dyn Synthesiser, config: &Config) -> Result<(), S
 }
 
 /// A word in any language: its audio is thrown away.
-pub(super) const PROBE: &str = "a";
+const PROBE: &str = "a";
+
+/// The first pause between two looks at an engine that does not work.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// So much longer they become: about a minute.
+const PAUSE_GROWS_MAX: u32 = 64;
 
 /// Rendered phrases kept in memory, for each engine: about four minutes of speech.
 const PHRASES_BYTES_MAX: usize = 4 << 20;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::surface::speech::{SpeechAudio, Synthesis};
+
+    /// An engine that notes what it has spoken, while it works.
+    #[derive(Default)]
+    struct Switched {
+        works: AtomicBool,
+        spoke: Mutex<Vec<String>>,
+    }
+
+    impl Synthesiser for Switched {
+        fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+            Box::pin(async {
+                if !self.works.load(Ordering::Relaxed) {
+                    return Err(SpeechError::Silent);
+                }
+                self.spoke.lock().unwrap().push(utterance.text.to_string());
+                Ok(SpeechAudio::from_recording(utterance.text.clone(), [3_000, -3_000].repeat(800).into()))
+            })
+        }
+    }
+
+    /// Waits until this holds; a test that waits for what never comes fails here.
+    async fn until(holds: impl Fn() -> bool) {
+        let waits = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it holds within a minute");
+    }
+
+    #[tokio::test]
+    async fn an_engine_that_works_again_is_taken_up_and_has_at_hand_what_calls_need_without_a_call() {
+        for stood_in_for in [false, true] {
+            let engine = Arc::new(Switched::default());
+            let first: Arc<dyn Synthesiser> = engine.clone();
+            let second = Arc::new(Switched { works: true.into(), ..Switched::default() });
+            let speaks: Arc<dyn Synthesiser> = match stood_in_for {
+                true => Arc::new(WithStandIn::new(first, second.clone(), "second", PHRASES_BYTES_MAX)),
+                false => Arc::new(Phrases::new(first, PHRASES_BYTES_MAX)),
+            };
+            let speaker = Arc::new(Speaker::new(speaks, BTreeMap::new(), BTreeMap::new()));
+            let state = speaker.state();
+            let texts = vec!["Enseguida.".to_owned()];
+            let kept = tokio::spawn(keep_ready(speaker.clone(), vec![Language::Es], texts.clone(), Duration::from_millis(1)));
+            until(|| !state.borrow().engine.is_empty()).await;
+            if stood_in_for {
+                until(|| *second.spoke.lock().unwrap() == [PROBE, texts[0].as_str()]).await;
+            }
+            engine.works.store(true, Ordering::Relaxed);
+            until(|| engine.spoke.lock().unwrap().contains(&texts[0])).await;
+            until(|| state.borrow().engine.is_empty()).await;
+            // It fails later, and works again, while nobody speaks.
+            engine.works.store(false, Ordering::Relaxed);
+            let _ = speaker.warm_up("Otra cosa.", Language::Es).await;
+            assert!(!state.borrow().engine.is_empty());
+            // What is at hand proves nothing.
+            let _ = speaker.warm_up(&texts[0], Language::Es).await;
+            assert!(!state.borrow().engine.is_empty());
+            engine.works.store(true, Ordering::Relaxed);
+            until(|| state.borrow().engine.is_empty()).await;
+            kept.abort();
+        }
+    }
+}

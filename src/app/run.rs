@@ -1,6 +1,6 @@
 //! `recado run`: everything opened in order, served until told to stop, and closed in the reverse order.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
-use super::engines::{self, PROBE};
+use super::engines;
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
@@ -250,7 +250,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     }
     beside.spawn(async move { measures.keep_up().await });
     beside.spawn(speech_health(speaker.state(), health.clone()));
-    beside.spawn(warm_up(engines::languages(config), said_at_once(config), speaker));
+    beside.spawn(engines::keep_ready(speaker, engines::languages(config), said_at_once(config), engines::LOOK_AGAIN));
 
     let ended = tokio::select! {
         () = &mut stop => Ok(Ended::Told),
@@ -336,34 +336,18 @@ fn said_at_once(config: &Config) -> Vec<String> {
     standby.chain(accepted).filter_map(|words| words.text(config.this_box.language)).map(str::to_owned).collect()
 }
 
-/// Renders what every call needs at once, so that the first caller does not wait for it, and so that an engine that does not
-/// work, or lacks a voice that is wanted, is known before.
-async fn warm_up(languages: Vec<Language>, texts: Vec<String>, speaker: Arc<Speaker>) {
-    let Some(own) = languages.first().copied() else { return };
-    for language in languages {
-        if speaker.warm_up(PROBE, language).await.is_err() {
-            return;
-        }
-    }
-    for text in texts {
-        if speaker.warm_up(&text, own).await.is_err() {
-            return;
-        }
-    }
-}
-
 /// Shows in health whether the speech engine works and has the voices that are wanted. Runs until it is dropped.
 async fn speech_health(mut state: watch_channel::Receiver<SpeechState>, health: HealthState) {
     let mut told = SpeechState::default();
     loop {
         let now = state.borrow_and_update().clone();
-        match &now.engine {
-            Some(problem) if now.engine != told.engine => {
-                warn!(problem, "the speech engine does not work");
-                health.raise("speech", Impact::Degrades, problem);
-            }
-            Some(_) => {}
-            None => health.clear("speech"),
+        if now.engine.is_empty() {
+            health.clear("speech");
+        } else if now.engine != told.engine {
+            // What is wrong in each language is mostly the same.
+            let problem = now.engine.values().cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ");
+            warn!(problem, "the speech engine does not work");
+            health.raise("speech", Impact::Degrades, problem);
         }
         if now.voices != told.voices {
             let problem = now.voices.values().cloned().collect::<Vec<_>>().join("; ");

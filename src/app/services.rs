@@ -197,6 +197,9 @@ mod tests {
         }
         until(|| measures.render().contains("recado_service_cost_millionths_total{currency=\"EUR\"} 64000")).await;
         assert!(measures.render().contains("recado_service_tokens_total{kind=\"output_audio\"} 1000"));
+        for (kind, _) in Usage::default().tokens() {
+            assert!(measures.render().contains(&format!("recado_service_tokens_total{{kind=\"{kind}\"}}")), "{kind} is not shown");
+        }
         until(|| measures.render().contains("recado_service_away 0")).await;
         assert!(measures.render().contains("recado_service_takeovers_total 1"));
     }

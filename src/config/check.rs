@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
+use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
@@ -76,6 +78,17 @@ impl<'a> Checker<'a> {
             Err(error) => format!("the file {} can't be reached: {error}", file.display()),
         };
         self.error(path, what, "the path of a file that recado may read");
+    }
+
+    /// A program must be there and must be one.
+    pub fn program_exists(&mut self, path: &Path, program: &FilePath) {
+        let is_file = |found: &Metadata| self.depth != Depth::Settings && found.is_file();
+        match program.metadata() {
+            Ok(found) if is_file(&found) && found.permissions().mode() & EXECUTABLE == 0 => {
+                self.error(path, format!("the file {} is not executable", program.display()), "the path of a program that recado may run");
+            }
+            _ => self.file_exists(path, program),
+        }
     }
 
     /// A file must hold a credential.
@@ -168,6 +181,9 @@ impl<'a> Checker<'a> {
         }
     }
 }
+
+/// By whomever.
+const EXECUTABLE: u32 = 0o111;
 
 /// What is said of a URL that is none. It is not repeated: its path or its query may hold a credential.
 pub(super) const NO_URL: &str = "this is not an http:// or https:// URL";

@@ -44,7 +44,7 @@ pub struct CloudSpeech {
     /// How it is to speak, for models that take that.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// How long nothing may come of a clause, or no more of it, the connection included (ms).
+    /// How long nothing may come of a clause that is asked for, or no more of it, the connection included; and how long it may wait for that (ms).
     #[serde(default = "first_audio_timeout_ms")]
     pub first_audio_timeout_ms: u64,
     /// How long a whole clause may take (ms).

@@ -199,8 +199,9 @@ const WEB_SOCKET_HEADERS: [&str; 10] = [
     "user-agent",
 ];
 /// Headers that a request carries anyway.
-const HTTP_HEADERS: [&str; 11] = [
+const HTTP_HEADERS: [&str; 12] = [
     "api-key",
+    "x-goog-api-key",
     "host",
     "connection",
     "content-type",

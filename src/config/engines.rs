@@ -126,7 +126,7 @@ impl Piper {
 }
 
 impl SpeechCommand {
-    pub(super) fn check(&self, checker: &mut Checker<'_>) {
+    pub(super) fn check(&self, checker: &mut Checker<'_>, language: Language) {
         let place = Path::of("speech.command");
         check_program(checker, &place, &self.program, "speak");
         for argument in &self.arguments {
@@ -148,6 +148,11 @@ impl SpeechCommand {
                 checker.error(&place.join("voices").join(code), what, format!("{code} = \"…\""));
             }
         }
+        if uses_voice && self.voices.of(language).is_none() {
+            let code = code_of(language);
+            let what = format!("there is no voice for the box's language, {code:?}, to be put into {{voice}}");
+            checker.error(&place.join("voices"), what, format!("voices.{code} = \"sol\""));
+        }
         let rate = place.join("rate_hz");
         match (self.output, self.rate_hz) {
             (CommandOutput::Raw, None) => {
@@ -161,12 +166,12 @@ impl SpeechCommand {
     }
 }
 
-/// A program that is named by its path must be there.
+/// A program that is named by its path must be there and executable.
 pub(super) fn check_program(checker: &mut Checker<'_>, place: &Path, program: &FilePath, example: &str) {
     if program.as_os_str().is_empty() {
         checker.error(&place.join("program"), "it is empty", format!("program = {example:?}"));
     } else if program.components().count() > 1 {
-        checker.file_exists(&place.join("program"), program);
+        checker.program_exists(&place.join("program"), program);
     }
 }
 

@@ -52,8 +52,8 @@ impl Price {
 
 impl From<f64> for Price {
     fn from(price: f64) -> Self {
-        // What is too large or too small for it becomes the nearest that is not, which the check refuses.
-        Self((price * 1e6).round() as i64)
+        // What is too large or too small for it becomes the nearest that is not, which the check refuses; so is what is no number.
+        Self(if price.is_nan() { i64::MIN } else { (price * 1e6).round() as i64 })
     }
 }
 

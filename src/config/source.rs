@@ -47,17 +47,24 @@ impl Sources {
 pub(super) struct Source {
     name: Arc<str>,
     text: Arc<str>,
+    /// The bytes that lines begin with: every setting's place is looked up.
+    lines: Arc<[usize]>,
 }
 
 impl Source {
     /// A file's text under the name that it was opened by.
     pub fn new(name: &Path, text: String) -> Self {
-        Self { name: name.display().to_string().into(), text: text.into() }
+        Self::of(name.display().to_string(), text)
     }
 
     /// A text that stands in no file.
     pub fn unnamed(text: &str) -> Self {
-        Self { name: "".into(), text: text.into() }
+        Self::of(String::new(), text.to_owned())
+    }
+
+    fn of(name: String, text: String) -> Self {
+        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(newline, _)| newline + 1)).collect();
+        Self { name: name.into(), text: text.into(), lines }
     }
 
     /// The text.
@@ -71,13 +78,10 @@ impl Source {
         while !self.text.is_char_boundary(end) {
             end -= 1;
         }
-        let before = self.text.split_at(end).0;
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Place::File {
-            name: self.name.clone(),
-            line: before.matches('\n').count() + 1,
-            column: before.chars().count() - before.split_at(line_start).0.chars().count() + 1,
-        }
+        let line = self.lines.partition_point(|start| *start <= end);
+        let start = self.lines.get(line.saturating_sub(1)).copied().unwrap_or_default();
+        let column = self.text.get(start..end).unwrap_or_default().chars().count() + 1;
+        Place::File { name: self.name.clone(), line, column }
     }
 }
 

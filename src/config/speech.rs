@@ -128,7 +128,7 @@ impl Speech {
             piper.check(checker, language);
         }
         if let Some(command) = &self.command {
-            command.check(checker);
+            command.check(checker, language);
         }
         for (language, voice) in [("es", &self.voices.es), ("en", &self.voices.en)] {
             let Some(voice) = voice else { continue };

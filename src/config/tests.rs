@@ -453,6 +453,18 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
             said_of(&realtime("renew_after_ms = 1000")),
             "recado.toml:4:18: cloud.realtime.renew_after_ms: 1000 is outside of 60000 to 86400000; write instead: renew_after_ms = 60000",
         ),
+        (
+            said_of(&realtime("prices = { currency = \"EUR\", input_text = nan }")),
+            "recado.toml:4:43: cloud.realtime.prices.input_text: a price lies between 0 and 1000000; write instead: input_text = 0",
+        ),
+        (
+            said_of(&realtime("prices = { currency = \"EUR\", input_text = inf }")),
+            "recado.toml:4:43: cloud.realtime.prices.input_text: a price lies between 0 and 1000000; write instead: input_text = 1000000",
+        ),
+        (
+            said_of(&realtime("prices = { currency = \" \" }")),
+            "recado.toml:4:23: cloud.realtime.prices.currency: \" \" is no currency that could be shown; write instead: currency = \"USD\"",
+        ),
     ] {
         assert_eq!(said, expected);
         assert!(!said.contains("s3cr3t"), "{said}");

@@ -2,6 +2,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -14,8 +15,9 @@ pub struct Shelf {
     directory: PathBuf,
     files_max: u64,
     bytes_max: u64,
-    /// Held while there is one more: the bounds hold however many callers leave one at a time.
-    adding: Mutex<()>,
+    /// Held while there is one more: the bounds hold however many callers leave one at a time. Whether the directory's own name is on the
+    /// disk: this process may have found one there that was made just before a crash.
+    adding: Mutex<bool>,
 }
 
 /// A message that is kept.
@@ -58,7 +60,7 @@ pub enum ShelfError {
 impl Shelf {
     /// The messages in `directory`, which is made with the first one.
     pub fn new(directory: PathBuf, files_max: u64, bytes_max: u64) -> Self {
-        Self { directory, files_max, bytes_max, adding: Mutex::new(()) }
+        Self { directory, files_max, bytes_max, adding: Mutex::new(false) }
     }
 
     /// Keeps a message under this name. Once this returns, it will be there after a power cut; where it fails, nothing of it is.
@@ -68,8 +70,8 @@ impl Shelf {
     pub fn keep(&self, id: MessageId, label: &Label, samples: &[i16]) -> Result<(), ShelfError> {
         let whole = file::written(label, samples);
         // Nothing is changed while it is held that a panic could leave half done.
-        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
-        self.make_directory()?;
+        let mut is_durable = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        self.make_directory(&mut is_durable)?;
         self.room_for(whole.len() as u64)?;
         let (path, part) = (self.path(id), self.directory.join(format!("{id}{PART}")));
         if path.exists() || part.exists() {
@@ -82,6 +84,32 @@ impl Shelf {
             }
             io_at(&path)(error)
         })
+    }
+
+    /// Removes what a power cut left half written: nobody was told that it is kept.
+    ///
+    /// # Errors
+    /// Where the directory can't be read, or a file can't be removed.
+    pub fn remove_unfinished(&self) -> Result<(), ShelfError> {
+        // What is being written now is not touched.
+        let _adding = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        let unfinished = |path: &PathBuf| path.as_os_str().as_bytes().ends_with(PART.as_bytes());
+        let removed = self.files()?.into_iter().map(|(path, _)| path).filter(unfinished);
+        removed.map(|path| fs::remove_file(&path).map_err(io_at(&path))).fold(Ok(()), Result::and)
+    }
+
+    /// Tries whether a message of a minute can be written. Nothing of it is left.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn try_writing(&self) -> Result<(), ShelfError> {
+        let mut is_durable = self.adding.lock().unwrap_or_else(PoisonError::into_inner);
+        self.make_directory(&mut is_durable)?;
+        let path = self.directory.join(TRIAL);
+        let written = write_durably(&path, &vec![0; MINUTE_BYTES as usize]);
+        // Also one that an earlier trial could not remove.
+        let removed = fs::remove_file(&path);
+        written.and(removed).map_err(io_at(&path))
     }
 
     /// Whether there is room for a message of a minute.
@@ -135,13 +163,19 @@ impl Shelf {
         self.directory.join(format!("{id}{WAV}"))
     }
 
-    fn make_directory(&self) -> Result<(), ShelfError> {
+    fn make_directory(&self, is_durable: &mut bool) -> Result<(), ShelfError> {
         let at = io_at(&self.directory);
         match DirBuilder::new().mode(0o700).create(&self.directory) {
-            Ok(()) => sync_directory(self.directory.parent().unwrap_or(Path::new("/"))).map_err(at),
-            Err(_) if self.directory.is_dir() => Ok(()),
-            Err(error) => Err(at(error)),
+            Ok(()) => *is_durable = false,
+            Err(_) if self.directory.is_dir() => {}
+            Err(error) => return Err(at(error)),
         }
+        if !*is_durable {
+            let parent = self.directory.parent().filter(|parent| !parent.as_os_str().is_empty());
+            sync_directory(parent.unwrap_or(Path::new("."))).map_err(at)?;
+            *is_durable = true;
+        }
+        Ok(())
     }
 
     fn room_for(&self, more: u64) -> Result<(), ShelfError> {
@@ -191,6 +225,8 @@ fn io_at(path: &Path) -> impl Fn(io::Error) -> ShelfError + use<> {
 const WAV: &str = ".wav";
 /// What a message is called until it is whole.
 const PART: &str = ".part";
+/// What is written to see whether anything can be.
+const TRIAL: &str = "message_trial.part";
 /// 16-bit samples at 8 kHz.
 const MINUTE_BYTES: u64 = 60 * 16_000;
 
@@ -238,6 +274,23 @@ mod tests {
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
         shelf.delete(MessageId(1)).unwrap();
         shelf.keep(MessageId(3), &label(None), &[0; 1_000]).unwrap();
+    }
+
+    #[test]
+    fn what_a_power_cut_left_half_written_gives_its_room_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let shelf = Shelf::new(directory.path().to_owned(), 2, 1 << 20);
+        shelf.remove_unfinished().unwrap();
+        shelf.keep(MessageId(1), &label(None), &[0; 1_000]).unwrap();
+        for name in ["message_0000000000000002.part", "notes.part"] {
+            fs::write(directory.path().join(name), "half").unwrap();
+        }
+        assert!(matches!(shelf.keep(MessageId(3), &label(None), &[0; 1_000]), Err(ShelfError::Full { files: 2, .. })));
+        shelf.remove_unfinished().unwrap();
+        shelf.keep(MessageId(3), &label(None), &[0; 1_000]).unwrap();
+        assert_eq!(shelf.all().unwrap().len(), 2);
+        assert!(directory.path().join("notes.part").exists(), "it is none of a message");
+        Shelf::new(directory.path().join("none"), 2, 1 << 20).remove_unfinished().unwrap();
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::media::{CallCommands, CallEvents, CallMedia, Codec, Coded, Remote};
 use super::speech::level::is_near_silent;
 use super::speech::pieces::Piece;
-use super::speech::{SpeechAudio, SpeechError, Synthesiser, Utterance};
+use super::speech::{SpeechAudio, SpeechError, Synthesis, Synthesiser, Utterance};
 
 /// What every voice of the box speaks with.
 pub struct Speaker {
@@ -31,8 +31,8 @@ pub struct Speaker {
 /// What is wrong with what the box speaks with, in sentences that say what to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpeechState {
-    /// The engine, if it did not work the last time, or another one stood in for it.
-    pub engine: Option<String>,
+    /// The languages that the engine did not speak the last time, or that another one spoke for it.
+    pub engine: BTreeMap<Language, String>,
     /// The voices that it has not: the languages' own are heard instead. It is not asked for them again.
     pub voices: BTreeMap<Language, String>,
 }
@@ -57,6 +57,14 @@ impl Speaker {
         self.synthesise(&*self.engine, &self.utterance(text, language)).await.map(drop)
     }
 
+    /// Looks whether the engine that is meant speaks, whatever is at hand.
+    ///
+    /// # Errors
+    /// What keeps it from speaking.
+    pub async fn look(&self, text: &str, language: Language) -> Result<(), SpeechError> {
+        self.asked(&*self.engine, &self.utterance(text, language), |engine, utterance| engine.ask_anew(utterance)).await.map(drop)
+    }
+
     /// What is wrong with the speech engine and its voices, if anything.
     pub fn state(&self) -> watch::Receiver<SpeechState> {
         self.state.subscribe()
@@ -68,21 +76,29 @@ impl Speaker {
     }
 
     async fn synthesise(&self, engine: &dyn Synthesiser, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
-        let mut audio = engine.synthesise(utterance).await;
+        self.asked(engine, utterance, |engine, utterance| engine.synthesise(utterance)).await
+    }
+
+    /// What comes of asking `engine`, in this way. What is wrong with it is known then.
+    async fn asked(&self, engine: &dyn Synthesiser, utterance: &Utterance, ask: Ask) -> Result<SpeechAudio, SpeechError> {
+        let mut audio = ask(engine, utterance).await;
         if let (Some(_), Err(error @ SpeechError::VoiceMissing { .. })) = (&utterance.voice.name, &audio) {
             let problem = format!("{error}; until then the language's own voice is heard");
             self.state.send_if_modified(|state| state.voices.insert(utterance.language, problem).is_none());
-            audio = engine.synthesise(&in_own_voice(utterance.clone())).await;
+            audio = ask(engine, &in_own_voice(utterance.clone())).await;
         }
         let problem = match &audio {
-            Ok(_) => engine.impaired(),
+            Ok(_) => engine.impaired(utterance.language),
             Err(error) if error.is_the_engines() => Some(error.to_string()),
             // A text that can't be spoken says nothing about the engine.
             Err(_) => return audio,
         };
         self.state.send_if_modified(|state| {
-            let changed = state.engine != problem;
-            state.engine = problem;
+            let changed = state.engine.get(&utterance.language) != problem.as_ref();
+            match problem {
+                Some(problem) => drop(state.engine.insert(utterance.language, problem)),
+                None => drop(state.engine.remove(&utterance.language)),
+            }
             changed
         });
         audio
@@ -96,6 +112,9 @@ impl Speaker {
         if missing { in_own_voice(utterance) } else { utterance }
     }
 }
+
+/// How an engine is asked.
+type Ask = for<'a> fn(&'a dyn Synthesiser, &'a Utterance) -> Synthesis<'a>;
 
 /// In the voice that the engine has for the language by itself.
 fn in_own_voice(mut utterance: Utterance) -> Utterance {
@@ -391,7 +410,6 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::surface::speech::Synthesis;
 
     /// An engine that has no voices but the languages' own, or none at all; it notes which it was asked for.
     struct Engine {
@@ -426,7 +444,7 @@ mod tests {
         speaker.warm_up("hola", Language::Es).await.unwrap();
         assert!(state.has_changed().unwrap());
         let said = state.borrow_and_update().clone();
-        assert_eq!((said.engine, said.voices.keys().collect::<Vec<_>>()), (None, vec![&Language::Es]));
+        assert_eq!((said.engine.len(), said.voices.keys().collect::<Vec<_>>()), (0, vec![&Language::Es]));
         assert!(
             said.voices[&Language::Es].contains("engine has no voice \"klingon\"") && said.voices[&Language::Es].contains("speech.voices")
         );
@@ -446,7 +464,7 @@ mod tests {
         let failed = speaker.warm_up("hola", Language::Es).await.unwrap_err();
         assert!(matches!(&failed, SpeechError::VoiceMissing { voice, .. } if voice == "es"), "{failed}");
         assert_eq!(engine.asked.lock().unwrap().len(), 2);
-        assert!(speaker.state().borrow().engine.as_ref().is_some_and(|problem| problem.contains("no voice \"es\"")));
+        assert!(speaker.state().borrow().engine[&Language::Es].contains("no voice \"es\""));
     }
 
     #[test]

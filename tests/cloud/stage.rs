@@ -98,14 +98,19 @@ pub fn loud(samples: &[i16]) -> bool {
     samples.iter().map(|sample| i64::from(*sample).pow(2)).sum::<i64>() > 500_i64.pow(2) * samples.len() as i64
 }
 
-/// What was heard without the packets that hold silence, and how many runs of speech they part.
+/// What was heard without its silence, and how many runs of packets with speech are parted by packets without.
 pub fn without_pauses(ear: &Ear) -> (Ear, usize) {
     let frames: Vec<&[i16]> = ear.samples.chunks(160).collect();
     let sounds = |frame: &[i16]| frame.iter().any(|sample| *sample != 0);
     let runs = frames.chunk_by(|a, b| sounds(a) == sounds(b)).filter(|run| sounds(run[0])).count();
-    let samples = frames.into_iter().filter(|frame| sounds(frame)).flatten().copied().collect();
+    // A pause may begin in the middle of a packet.
+    let stretches = ear.samples.chunk_by(|a, b| (*a == 0) == (*b == 0));
+    let samples = stretches.filter(|stretch| stretch[0] != 0 || stretch.len() < SILENCE_SAMPLES).flatten().copied().collect();
     (Ear { samples }, runs)
 }
+
+/// So many samples of nothing in a row are silence, and no part of a sound.
+const SILENCE_SAMPLES: usize = 16;
 
 pub fn states(history: &History) -> Vec<DeliveryState> {
     history.deliveries.iter().map(|delivery| delivery.state).collect()

@@ -3,10 +3,11 @@
 
 mod conversation_rig;
 
-use conversation_rig::{Call, measured};
+use conversation_rig::{Call, claims, envelope, measured};
 use recado_core::Time;
 use recado_core::conversation::*;
-use recado_core::ledger::News;
+use recado_core::ledger::{News, Route};
+use recado_core::policy::Priority;
 
 const STAGES: [MeasureName; 5] = [
     MeasureName::SpeechStopToTurnEndMs,
@@ -120,6 +121,24 @@ fn an_answer_that_a_sound_delays_or_a_turn_cancels_is_not_measured() {
     call.give(Input::Hold(false));
     call.start("a", 1_000);
     assert!(nothing_was_measured(&call));
+}
+
+#[test]
+fn an_answer_that_a_closing_is_told_before_is_not_measured() {
+    for priority in [Priority::Normal, Priority::Urgent] {
+        let mut call = Call::new();
+        call.turn();
+        let mut closing = envelope(1);
+        closing.priority = priority;
+        assert_eq!(claims(&call.news(News::Offered(closing))), [(1, Route::Ride)], "nothing sounds that could be interrupted");
+        call.claimed(1);
+        call.say("a");
+        call.complete();
+        sounds_after(&mut call, "closing 1", 20);
+        call.sent("closing 1", 1_000);
+        sounds_after(&mut call, "a", 20);
+        assert!(nothing_was_measured(&call), "{:?}", stages(&call));
+    }
 }
 
 #[test]

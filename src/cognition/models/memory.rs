@@ -12,12 +12,14 @@ use super::notes::{self, Role};
 pub(super) struct Memory<N> {
     /// Oldest first.
     entries: VecDeque<Entry<N>>,
+    /// Items of the caller that are none of it any more, oldest first: they may still be written down.
+    forgotten: VecDeque<String>,
 }
 
 #[derive(Debug)]
 enum Entry<N> {
-    /// The caller spoke: the item, and the words where they are known.
-    Caller { item: String, words: Option<String> },
+    /// The caller spoke: the item, the words where they are known, and whether this model has begun to answer it.
+    Caller { item: String, words: Option<String>, answered: bool },
     /// The caller heard something; and the item that this connection has of it, where it needs one.
     Heard { segment: SegmentRef, text: String, standing: Standing, item: Option<String> },
     /// The model was told something that is neither's speech.
@@ -26,16 +28,14 @@ enum Entry<N> {
 
 impl<N> Default for Memory<N> {
     fn default() -> Self {
-        Self { entries: VecDeque::new() }
+        Self { entries: VecDeque::new(), forgotten: VecDeque::new() }
     }
 }
 
 /// A piece of the conversation, as a model is told it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Piece<'a, N> {
-    /// Somebody's words.
-    Words(Role, String),
-    /// Words that were spoken to the caller, and the name that they are to have, by which they can be replaced.
+    /// Words that were spoken, and the name that they are to have, by which they can be replaced and forgotten.
     Spoken(Role, String, String),
     /// Something else.
     Note(&'a N),
@@ -44,8 +44,8 @@ pub(super) enum Piece<'a, N> {
 impl<N> Memory<N> {
     pub fn caller_spoke(&mut self, item: String) {
         let known = self.entries.iter().any(|entry| matches!(entry, Entry::Caller { item: known, .. } if *known == item));
-        if !known && !item.is_empty() {
-            self.push(Entry::Caller { item, words: None });
+        if !known && !item.is_empty() && !self.forgotten.contains(&item) {
+            self.push(Entry::Caller { item, words: None, answered: false });
         }
     }
 
@@ -53,10 +53,34 @@ impl<N> Memory<N> {
         self.caller_spoke(of.to_owned());
         for entry in &mut self.entries {
             match entry {
-                Entry::Caller { item, words } if item == of => *words = Some(said.clone()),
+                Entry::Caller { item, words, .. } if item == of => *words = Some(said.clone()),
                 _ => {}
             }
         }
+    }
+
+    /// This model answers what the caller has said.
+    pub fn answered(&mut self) {
+        for entry in &mut self.entries {
+            if let Entry::Caller { answered, .. } = entry {
+                *answered = true;
+            }
+        }
+    }
+
+    /// Forgets what the caller has said and this model has not begun to answer: the items that it was.
+    pub fn forget_unanswered(&mut self) -> Vec<String> {
+        let mut items = Vec::new();
+        self.entries.retain_mut(|entry| match entry {
+            Entry::Caller { item, answered: false, .. } => {
+                items.push(std::mem::take(item));
+                false
+            }
+            _ => true,
+        });
+        self.forgotten.extend(items.iter().cloned());
+        self.forgotten.drain(..self.forgotten.len().saturating_sub(FORGOTTEN_MAX));
+        items
     }
 
     pub fn note(&mut self, note: N) {
@@ -88,16 +112,23 @@ impl<N> Memory<N> {
         }
     }
 
-    /// The history, for a model that has none. What was heard gets names from `names`, by which it
-    /// can be replaced.
+    /// The history, for a model that has none. What was said gets names from `names`, by which it can be replaced and forgotten; where
+    /// those are empty, what the caller said keeps its own.
     pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Piece<'_, N>> {
         let mut pieces = Vec::new();
         for entry in &mut self.entries {
             pieces.extend(match entry {
                 Entry::Caller { words: Some(words), .. } if words.trim().is_empty() => None,
-                Entry::Caller { words: Some(words), .. } => Some(Piece::Words(Role::User, words.clone())),
-                Entry::Caller { words: None, .. } => {
-                    Some(Piece::Words(Role::System, "The caller said something here that was not written down.".to_owned()))
+                Entry::Caller { item, words, .. } => {
+                    let (role, text) = match words {
+                        Some(words) => (Role::User, words.clone()),
+                        None => (Role::System, "The caller said something here that was not written down.".to_owned()),
+                    };
+                    let name = names();
+                    if !name.is_empty() {
+                        *item = name;
+                    }
+                    Some(Piece::Spoken(role, text, item.clone()))
                 }
                 Entry::Heard { text, standing, item, .. } => {
                     let spoken = spoken(text, *standing);
@@ -128,5 +159,7 @@ pub(super) fn spoken(text: &str, standing: Standing) -> Option<(Role, String)> {
     })
 }
 
+/// More than anybody says before it is answered.
+const FORGOTTEN_MAX: usize = 16;
 /// Some twenty turns: what is older than these is not asked for, and a model that has no memory has to be told all of it.
 const ENTRIES_MAX: usize = 80;

@@ -26,9 +26,15 @@ impl Words {
         self.came |= !delta.is_empty();
         self.pending.push_str(delta);
         let mut pieces = Vec::new();
-        while let Some(end) = clause_end(&self.pending) {
-            self.say_until(end, &mut pieces);
+        // Each is looked at once, however many come at a time.
+        let text = std::mem::take(&mut self.pending);
+        let mut rest = text.as_str();
+        while let Some(end) = clause_end(rest).or_else(|| endless(rest)) {
+            let (clause, after) = rest.split_at(end);
+            self.say(clause, &mut pieces);
+            rest = after;
         }
+        rest.clone_into(&mut self.pending);
         pieces
     }
 
@@ -65,8 +71,12 @@ impl Words {
     fn say_until(&mut self, end: usize, pieces: &mut Vec<Piece>) {
         let rest = self.pending.split_off(end);
         let clause = std::mem::replace(&mut self.pending, rest);
+        self.say(&clause, pieces);
+    }
+
+    fn say(&mut self, clause: &str, pieces: &mut Vec<Piece>) {
         if !clause.trim().is_empty() {
-            pieces.push(Piece::Words(clause));
+            pieces.push(Piece::Words(clause.to_owned()));
             self.release(pieces);
         }
     }
@@ -86,10 +96,10 @@ impl Words {
     }
 }
 
-/// Where a clause ends, its white space included: it is known to have ended when something follows.
+/// Where a clause ends, its white space included: it is known to have ended when something follows. None within what is too long for one.
 fn clause_end(text: &str) -> Option<usize> {
     let mut ended = false;
-    for (place, c) in text.char_indices() {
+    for (place, c) in text.char_indices().take_while(|(place, _)| *place <= CLAUSE_BYTES_MAX) {
         if c.is_whitespace() {
             continue;
         }
@@ -101,6 +111,25 @@ fn clause_end(text: &str) -> Option<usize> {
     None
 }
 
+/// Where words that come without an end are cut: behind the last whole one of what a clause may have.
+fn endless(text: &str) -> Option<usize> {
+    if text.len() <= CLAUSE_BYTES_MAX {
+        return None;
+    }
+    let (mut most, mut word) = (text.len(), None);
+    for (place, c) in text.char_indices() {
+        let end = place + c.len_utf8();
+        if end > CLAUSE_BYTES_MAX {
+            most = place;
+            break;
+        }
+        word = if c.is_whitespace() { Some(end) } else { word };
+    }
+    Some(word.unwrap_or(most))
+}
+
+/// Longer than any sentence that is spoken: half a minute.
+const CLAUSE_BYTES_MAX: usize = 500;
 /// So much audio waits for its first words (ms): a caller hears the silence.
 const HELD_MS_MAX: usize = 500;
 
@@ -127,6 +156,23 @@ mod tests {
         }
         said.extend(shown(words.complete(Some("not used"))));
         assert_eq!(said, ["Claro. ", "Son 3.5 euros! ", "¿Algo más"]);
+    }
+
+    #[test]
+    fn words_without_an_end_are_not_held_for_ever_and_none_is_lost() {
+        for endless in ["y otra más, ", "ñandú"] {
+            let (mut words, mut said, mut held) = (Words::default(), String::new(), 0);
+            for _ in 0..10_000 {
+                shown(words.add(endless)).iter().for_each(|clause| said.push_str(clause));
+                held = held.max(words.pending.len());
+            }
+            assert!(held < 1_000, "{held} bytes wait");
+            shown(words.complete(None)).iter().for_each(|clause| said.push_str(clause));
+            assert_eq!(said, endless.repeat(10_000));
+        }
+        let mut words = Words::default();
+        let clauses = shown(words.add(&"palabra ".repeat(200)));
+        assert!(clauses.iter().all(|clause| clause.ends_with("palabra ")), "none is cut in two: {clauses:?}");
     }
 
     #[test]

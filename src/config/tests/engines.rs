@@ -73,6 +73,10 @@ fn each_mistake_in_piper_is_named_with_its_place_and_a_remedy() {
         ),
         (piper("program = \"\""), "recado.toml:3:11: speech.piper.program: it is empty; write instead: program = \"piper\""),
         (
+            piper(&format!("program = {:?}", room.path("es.onnx"))),
+            "recado.toml:3:11: speech.piper.program: the file es.onnx is not executable; write instead: the path of a program that recado may run",
+        ),
+        (
             piper("program = \"/nonexistent/piper\""),
             "recado.toml:3:11: speech.piper.program: the file /nonexistent/piper does not exist; write instead: the path of a file that recado may read",
         ),
@@ -96,6 +100,10 @@ fn each_mistake_in_a_command_is_named_with_its_place_and_a_remedy() {
         (
             command("arguments = [\"{voice}\"]\nvoices.es = \"--help\""),
             "recado.toml:4:13: speech.command.voices.es: \"--help\" is not the name of a voice, and the program could take it for something else; write instead: es = \"…\"",
+        ),
+        (
+            command("arguments = [\"--voice={voice}\"]\nvoices.en = \"sun\""),
+            "recado.toml:4:1: speech.command.voices: there is no voice for the box's language, \"es\", to be put into {voice}; write instead: voices.es = \"sol\"",
         ),
         (
             command("output = \"raw\""),
@@ -152,6 +160,10 @@ fn each_mistake_in_a_speech_service_is_named_with_its_place_and_a_remedy() {
         (
             said_of(&service("headers = { Content-Type = \"s3cr3t\" }")),
             "recado.toml:5:28: cloud.speech.headers.Content-Type: the box sets this header itself; write instead: nothing: leave it out",
+        ),
+        (
+            said_of(&service("headers = { X-Goog-Api-Key = \"s3cr3t\" }")),
+            "recado.toml:5:30: cloud.speech.headers.X-Goog-Api-Key: the box sets this header itself; write instead: nothing: leave it out",
         ),
         (
             said_of(&service("headers = { Authorization = \"Bearer s3cr3t\" }")),

@@ -4,6 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use futures_util::future::Either;
 use recado_core::policy::Language;
 
 use super::command::CommandEngine;
@@ -12,10 +13,10 @@ use super::{SpeechAudio, SpeechError, Synthesiser, Utterance};
 use crate::config;
 
 /// A place with audio: `head.wav`, the header of a WAV file at 8 kHz that goes on to its end, and `loud`, some minutes of samples.
-struct Room(tempfile::TempDir);
+pub(super) struct Room(tempfile::TempDir);
 
 impl Room {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let room = Self(tempfile::tempdir().unwrap());
         let mut head = b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0\x01\0\x01\0".to_vec();
         head.extend(8_000_u32.to_le_bytes());
@@ -28,7 +29,7 @@ impl Room {
         room
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -39,9 +40,9 @@ impl Room {
     }
 
     /// A program that is the shell script `body`, run here.
-    fn script(&self, body: &str) -> PathBuf {
+    pub fn script(&self, body: &str) -> PathBuf {
         let (text, path) = (self.path("engine.txt"), self.path("engine"));
-        std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\necho $$ >>started\n{body}\n")).unwrap();
+        std::fs::write(&text, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\" || exit\necho $$ >>started\n{body}\n")).unwrap();
         // Not by this process: what another test starts meanwhile would inherit the file, open for writing, and nobody could run it.
         assert!(std::process::Command::new("cp").args([&text, &path]).status().unwrap().success());
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -82,7 +83,7 @@ async fn say(engine: &impl Synthesiser, text: &str) -> Result<SpeechAudio, Speec
 }
 
 /// Waits until a process is not there any more, or is only waited for.
-async fn gone(pid: u32) {
+pub(super) async fn gone(pid: u32) {
     let deadline = Instant::now() + Duration::from_secs(30);
     let runs = || std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
     while runs() {
@@ -92,7 +93,7 @@ async fn gone(pid: u32) {
 }
 
 /// Waits until a file holds a number.
-async fn number_in(path: &Path) -> u32 {
+pub(super) async fn number_in(path: &Path) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         if let Ok(number) = std::fs::read_to_string(path).unwrap_or_default().trim().parse() {
@@ -168,12 +169,32 @@ async fn what_a_command_does_wrong_is_said_and_bounded() {
 #[tokio::test]
 async fn a_command_that_hangs_is_killed_with_what_it_has_started() {
     let room = Room::new();
-    let engine = CommandEngine::new(&config::SpeechCommand {
-        timeout_ms: 1_500,
-        ..room.command("sleep 600 & echo $! >child\ncat head.wav; head -c 8000 loud; wait")
-    });
-    assert!(matches!(say(&engine, "hola").await, Err(SpeechError::TimedOut(_))));
+    let engine = CommandEngine::new(&room.command("sleep 600 & echo $! >child\ncat head.wav; head -c 8000 loud; wait"));
+    let child = {
+        let hangs = Box::pin(say(&engine, "hola"));
+        // It is given up when it has started what it waits for, as it is when its time is over.
+        match futures_util::future::select(hangs, Box::pin(number_in(&room.path("child")))).await {
+            Either::Left((spoken, _)) => panic!("{spoken:?}"),
+            Either::Right((child, _)) => child,
+        }
+    };
     gone(room.started()[0]).await;
+    gone(child).await;
+    let engine = CommandEngine::new(&config::SpeechCommand { timeout_ms: 100, ..room.command("exec sleep 600") });
+    assert!(matches!(say(&engine, "hola").await, Err(SpeechError::TimedOut(after)) if after == Duration::from_millis(100)));
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_behind_ends_with_it_also_where_it_ends_well() {
+    let room = Room::new();
+    let left_behind = "sleep 600 </dev/null >/dev/null 2>&1 & echo $! >child";
+    let engine = CommandEngine::new(&room.command(&format!("{left_behind}\ncat head.wav; head -c 8000 loud")));
+    assert_eq!(say(&engine, "hola").await.unwrap().duration_ms(), 500);
+    gone(number_in(&room.path("child")).await).await;
+
+    let room = Room::new();
+    let engine = Piper::new(&room.piper(&format!("say \"$line\"; [ $n = 2 ] && {{ {left_behind}; exit 1; }}")), true);
+    assert_eq!(say(&engine, "hola").await.unwrap().duration_ms(), 200);
     gone(number_in(&room.path("child")).await).await;
 }
 
@@ -255,11 +276,20 @@ async fn a_piper_that_can_not_start_is_tried_less_and_less_and_what_is_wrong_is_
         let error = say(&engine, "hola").await.unwrap_err();
         assert!(error.to_string().contains("no such model"), "{error}");
     }
-    // At once, once more at once, and then after one second, two …
+    // At once, and then after one second, two …
     assert!(room.started().len() <= 6, "{}", room.started().len());
     let missing = config::Piper { program: "/nonexistent/piper".into(), ..room.piper("") };
     let error = say(&Piper::new(&missing, true), "hola").await.unwrap_err().to_string();
     assert!(error.contains("/nonexistent/piper is not installed") && error.contains("speech.piper.program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_voice_that_takes_too_long_to_be_loaded_is_waited_for_once() {
+    let room = Room::new();
+    let hangs = config::Piper { load_timeout_ms: 2_000, ..room.piper("sleep 600 & wait") };
+    let error = say(&Piper::new(&hangs, true), "hola").await.unwrap_err().to_string();
+    assert!(error.contains("no audio within 2s"), "{error}");
+    assert!(room.started().len() <= 1, "{:?}", room.started());
 }
 
 #[tokio::test]

@@ -125,12 +125,6 @@ pub enum SpeechError {
         /// What is wrong in it, where, and how to mend it.
         fault: WavFault,
     },
-    /// The phrases to keep ready don't fit: raise the bound of the cache, or keep fewer ready.
-    #[error("the phrases to keep ready need more than the cache's {bytes_max} bytes")]
-    PhrasesFull {
-        /// The bound in bytes.
-        bytes_max: usize,
-    },
 }
 
 impl SpeechError {
@@ -151,12 +145,9 @@ impl SpeechError {
             | Self::EngineFailed { .. }
             | Self::EngineAudio(_)
             | Self::TimedOut(_) => true,
-            Self::TextTooLong { .. }
-            | Self::AudioTooLong { .. }
-            | Self::NothingToSay
-            | Self::VoiceOption { .. }
-            | Self::Prompt { .. }
-            | Self::PhrasesFull { .. } => false,
+            Self::TextTooLong { .. } | Self::AudioTooLong { .. } | Self::NothingToSay | Self::VoiceOption { .. } | Self::Prompt { .. } => {
+                false
+            }
         }
     }
 

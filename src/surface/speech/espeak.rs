@@ -119,11 +119,11 @@ const VOICE_NAME_BYTES_MAX: usize = 40;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::surface::speech::phrases::{PHRASES_BYTES_MAX, Phrases};
+    use crate::surface::speech::engine_faults::{Room, gone, number_in};
+    use crate::surface::speech::phrases::Phrases;
     use crate::surface::speech::process::STDERR_BYTES_MAX;
     use crate::surface::speech::{clauses, level};
-    use std::os::unix::fs::PermissionsExt;
-    use std::path::Path;
+    use futures_util::future::{Either, select};
     use std::time::Instant;
 
     /// The real engine, or none with a message where it is not installed.
@@ -146,11 +146,8 @@ mod tests {
     }
 
     /// An engine that is the shell script `body`.
-    fn script(directory: &Path, body: &str) -> EspeakNg {
-        let path = directory.join("engine");
-        std::fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        EspeakNg { timeout: Duration::from_secs(60), ..EspeakNg::new(path) }
+    fn script(room: &Room, body: &str) -> EspeakNg {
+        EspeakNg { timeout: Duration::from_secs(60), ..EspeakNg::new(room.script(body)) }
     }
 
     #[tokio::test]
@@ -207,7 +204,7 @@ mod tests {
         let text = "El pedido 4729 llegará el jueves, según nos dicen. ".repeat(100);
         let refused = say(&engine, &text, Language::Es).await;
         assert!(matches!(refused, Err(SpeechError::TextTooLong { chars: 5_100, .. })));
-        let phrases = Phrases::new(engine, PHRASES_BYTES_MAX);
+        let phrases = Phrases::new(engine, 1 << 20);
         let mut spoken = String::new();
         for clause in clauses(&text) {
             let audio = phrases.synthesise(&Utterance::new(clause, Language::Es)).await.unwrap();
@@ -262,22 +259,25 @@ mod tests {
 
     #[tokio::test]
     async fn an_engine_that_hangs_is_killed() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut engine = script(directory.path(), "echo $$ > \"$0.pid\"; exec sleep 600");
-        engine.timeout = Duration::from_secs(1);
+        let room = Room::new();
+        let mut engine = script(&room, "exec sleep 600");
+        let pid = {
+            let hangs = Box::pin(say(&engine, "hola", Language::Es));
+            // It is given up when it is known which process it is, as it is when its time is over.
+            match select(hangs, Box::pin(number_in(&room.path("started")))).await {
+                Either::Left((spoken, _)) => panic!("{spoken:?}"),
+                Either::Right((pid, _)) => pid,
+            }
+        };
+        gone(pid).await;
+        engine.timeout = Duration::from_millis(100);
         assert!(matches!(say(&engine, "hola", Language::Es).await, Err(SpeechError::TimedOut(_))));
-        let pid = std::fs::read_to_string(directory.path().join("engine.pid")).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while std::fs::read_to_string(format!("/proc/{}/comm", pid.trim())).is_ok_and(|comm| comm.trim() == "sleep") {
-            assert!(Instant::now() < deadline, "{pid} still runs");
-            tokio::task::yield_now().await;
-        }
     }
 
     #[tokio::test]
     async fn an_engine_that_floods_its_error_output_does_not_block_and_is_quoted_briefly() {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = script(directory.path(), "head -c 1000000 /dev/zero | tr '\\0' e >&2; exit 3");
+        let room = Room::new();
+        let engine = script(&room, "head -c 1000000 /dev/zero | tr '\\0' e >&2; exit 3");
         let error = say(&engine, "hola", Language::Es).await.unwrap_err();
         match error {
             SpeechError::EngineFailed { status, stderr } => {
@@ -289,8 +289,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_engine_that_writes_something_else_is_an_error() {
-        let directory = tempfile::tempdir().unwrap();
-        let engine = script(directory.path(), "cat; echo more");
+        let room = Room::new();
+        let engine = script(&room, "cat; echo more");
         let error = say(&engine, "hola, buenas tardes a todos", Language::Es).await;
         assert!(matches!(error, Err(SpeechError::EngineAudio(_))), "{error:?}");
     }

@@ -139,15 +139,14 @@ impl SpeechService {
         let body = self.request(&text, utterance.language)?;
         let began = Instant::now();
         let deadline = began + self.timeout;
-        let first = deadline.min(began + self.first_audio_timeout);
-        let response = timeout_at(first, async {
-            // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
-            let place = self.asking.acquire().await.ok();
-            let sent = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send().await;
-            sent.map(|response| (response, place))
-        });
-        let (response, _place) = match response.await {
-            Ok(Ok(answered)) => answered,
+        // A reply asks for all its clauses at once: what waits for a place here is not asked for yet, and no fault of the service.
+        let place = timeout_at(deadline.min(began + self.first_audio_timeout), self.asking.acquire());
+        // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
+        let _place = place.await.map_err(|_| SpeechError::Busy)?.ok();
+        let first = deadline.min(Instant::now() + self.first_audio_timeout);
+        let asked = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send();
+        let response = match timeout_at(first, asked).await {
+            Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unreachable(&error)),
             Err(_) => return Err(SpeechError::TimedOut(self.first_audio_timeout)),
         };
@@ -157,6 +156,9 @@ impl SpeechService {
         let rate_hz = rate_of_samples(response.headers())?;
         let audio = self.read(response, first, deadline).await?;
         let samples = match (self.format, audio.starts_with(RIFF)) {
+            (ResponseFormat::Pcm, false) if is_compressed(&audio) => {
+                return Err(SpeechError::ServiceAudio("it is compressed, whatever it was asked for".to_owned()));
+            }
             (ResponseFormat::Pcm, false) => wav::read_raw(&audio[..], rate_hz),
             // A server that knows no format but this sends it whatever it is asked for.
             (ResponseFormat::Pcm, true) | (ResponseFormat::Wav, _) => wav::read(&audio[..]),
@@ -217,7 +219,9 @@ impl SpeechService {
                 break;
             }
         }
-        let reason = reason_given(&body).map(|reason| self.without_key(&reason));
+        // Before it is cut, for a part of the key is too much of it, and after, for what was escaped is not any more.
+        let said = self.without_key(&String::from_utf8_lossy(&body));
+        let reason = reason_given(said.as_bytes()).map(|reason| self.without_key(&reason));
         SpeechError::ServiceRefused { status, detail: reason.map(|reason| format!(": {reason}")).unwrap_or_default(), retry_after }
     }
 
@@ -264,6 +268,12 @@ fn rate_of_samples(headers: &HeaderMap) -> Result<u32, SpeechError> {
     Ok(rate.unwrap_or(RATE_HZ))
 }
 
+/// Whether audio that goes by the name of samples begins as a file of compressed audio does: as samples it would be noise.
+fn is_compressed(audio: &[u8]) -> bool {
+    let is_mp3 = matches!(audio, [0xFF, 0xE2 | 0xE3 | 0xF2 | 0xF3 | 0xFA | 0xFB, rates, ..] if !matches!(rates >> 4, 0 | 15));
+    is_mp3 || [&b"ID3"[..], b"OggS", b"fLaC"].iter().any(|begins| audio.starts_with(begins))
+}
+
 const JSON: &str = "application/json";
 /// How a WAV file begins.
 const RIFF: &[u8] = b"RIFF";
@@ -305,5 +315,16 @@ mod tests {
         ] {
             assert_eq!(said(text), rate, "{text}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_wait_for_a_free_place_is_none_for_the_service_and_is_bounded() {
+        let service = toml::from_str("url = 'http://127.0.0.1:1/v1'\nmodel = 'm'\nvoices.es = 'v'\nfirst_audio_timeout_ms = 30").unwrap();
+        let engine = SpeechService::new(&service).unwrap();
+        let utterance = Utterance::new("hola", Language::Es);
+        let all = engine.asking.acquire_many(REQUESTS_MAX as u32).await.unwrap();
+        assert!(matches!(engine.synthesise(&utterance).await, Err(SpeechError::Busy)));
+        drop(all);
+        assert!(matches!(engine.synthesise(&utterance).await, Err(SpeechError::ServiceUnreachable(_) | SpeechError::TimedOut(_))));
     }
 }

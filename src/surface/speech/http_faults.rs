@@ -186,6 +186,11 @@ async fn a_clause_is_asked_for_as_the_protocol_says_and_the_key_is_sent_and_show
     ));
     let refused = say(&engine, "Hola").await.unwrap_err().to_string();
     assert_eq!(refused, "the speech service answered 401 Unauthorized: bad key ***");
+    // A reason is cut at 300 characters.
+    let long = format!("{}s3cr3t", "x".repeat(297));
+    service.now_does(Does::Answers("401 Unauthorized".into(), serde_json::json!({ "error": long }).to_string().into()));
+    let refused = say(&engine, "Hola").await.unwrap_err().to_string();
+    assert!(refused.ends_with("xxx***") && !refused.contains("s3c"), "{refused}");
     let plain = service.engine(PATIENT);
     let _ = say(&plain, "Hola").await;
     let (head, body) = service.asked.lock().unwrap().last().unwrap().clone();
@@ -227,6 +232,8 @@ async fn what_a_service_does_wrong_is_said_and_bounded() {
         (answers("302 Found\r\nlocation: http://127.0.0.1:1/", b""), "", "302 Found"),
         (answers("200 OK\r\ncontent-type: application/json", br#"{"error":"no"}"#), "", "it is application/json"),
         (answers("200 OK\r\ncontent-type: audio/mpeg", b"ID3"), "", "it is audio/mpeg"),
+        (answers("200 OK\r\ncontent-type: application/octet-stream", &[b"ID3", &*tone(100)].concat()), "", "it is compressed"),
+        (answers("200 OK\r\ncontent-type: audio/pcm", &[&[0xFF, 0xFB, 0x90, 0x64], &*tone(100)].concat()), "", "it is compressed"),
         (answers("200 OK\r\ncontent-type: audio/pcm", b""), "", "it is empty"),
         (answers("200 OK\r\ncontent-type: audio/pcm", &vec![0; 48_000]), "", "silent"),
         (answers("200 OK\r\ncontent-type: audio/pcm; rate=1", &tone(100)), "", "1 Hz"),
@@ -294,13 +301,13 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
     let local = Arc::new(Local::default());
     let first = Arc::new(service.engine("first_audio_timeout_ms = 400\ntimeout_ms = 60000\n"));
     let both = WithStandIn::new(first, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::Es), None);
     // A reply: all its clauses are asked for at once.
     let clauses = ["uno", "dos", "tres", "cuatro"];
     let spoken = futures_util::future::join_all(clauses.iter().map(|clause| say(&both, clause))).await;
     assert!(spoken.iter().all(|audio| is_local(audio.as_ref().unwrap())));
     assert_eq!(*local.0.lock().unwrap(), clauses, "none is lost, and none said twice");
-    let impaired = both.impaired().unwrap();
+    let impaired = both.impaired(Language::Es).unwrap();
     assert!(impaired.contains("no audio within 400ms") && impaired.ends_with("until it works, espeak-ng speaks"), "{impaired}");
 
     // What follows does not wait for the service, also when it is tried again.
@@ -313,7 +320,7 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
         assert!(is_local(&say(&both, &format!("hola {said}")).await.unwrap()));
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert!(both.impaired().is_some());
+    assert!(both.impaired(Language::Es).is_some());
 
     // It is back: the next try shows it, and after that it speaks.
     service.now_does(pcm(500));
@@ -327,7 +334,7 @@ async fn a_clause_that_the_service_does_not_speak_is_spoken_by_the_other_engine_
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(both.impaired(), None);
+    assert_eq!(both.impaired(Language::Es), None);
     // A phrase that was spoken is not asked for again.
     let asked = service.asked();
     assert_eq!(say(&both, &format!("hola {said}")).await.unwrap().duration_ms(), 500);
@@ -341,7 +348,7 @@ async fn a_service_that_asks_to_be_left_alone_is_and_of_one_voice_missing_anothe
     let first = Arc::new(service.engine(PATIENT));
     let both = WithStandIn::new(first, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
     let english = both.synthesise(&Utterance::new("hello", Language::En)).await.unwrap();
-    assert!(is_local(&english) && both.impaired().is_none() && service.asked() == 0);
+    assert!(is_local(&english) && both.impaired(Language::En).is_none() && service.asked() == 0);
     for clause in ["uno", "dos", "tres"] {
         assert!(is_local(&say(&both, clause).await.unwrap()));
     }
@@ -350,7 +357,7 @@ async fn a_service_that_asks_to_be_left_alone_is_and_of_one_voice_missing_anothe
 
 #[tokio::test]
 async fn a_reply_keeps_the_voice_that_it_was_given_to() {
-    let first = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
+    let first = Held::failing(is_dead);
     let local = Arc::new(Local::default());
     let both =
         WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
@@ -367,7 +374,7 @@ async fn a_reply_keeps_the_voice_that_it_was_given_to() {
     // It is back, and speaks the next reply; what is left of this one stays in the other voice.
     first.lets.add_permits(100);
     let deadline = Instant::now() + Duration::from_secs(60);
-    while both.impaired().is_some() {
+    while both.impaired(Language::Es).is_some() {
         assert!(Instant::now() < deadline, "it is taken up again");
         assert!(is_local(&say(&both, "otra cosa").await.unwrap()));
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -378,10 +385,92 @@ async fn a_reply_keeps_the_voice_that_it_was_given_to() {
     assert_eq!(said.iter().filter(|text| ["uno", "dos", "tres"].contains(&text.as_str())).count(), 3, "none twice: {said:?}");
 }
 
+/// An engine that is dead in English.
+struct NoEnglish;
+
+impl Synthesiser for NoEnglish {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(async {
+            match utterance.language {
+                Language::Es => SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800)),
+                Language::En => Err(is_dead()),
+            }
+        })
+    }
+}
+
+#[tokio::test]
+async fn an_engine_that_does_not_speak_one_language_speaks_the_other() {
+    let both = WithStandIn::new(Arc::new(NoEnglish), Arc::new(Local::default()), "espeak-ng", 1 << 20);
+    for number in 0..3 {
+        let english = both.synthesise(&Utterance::new(format!("hello {number}"), Language::En)).await.unwrap();
+        assert!(is_local(&english) && both.impaired(Language::En).is_some());
+        assert!(!is_local(&say(&both, &format!("hola {number}")).await.unwrap()) && both.impaired(Language::Es).is_none());
+    }
+}
+
+/// An engine that is dead, and has nothing to say to signs; it counts what it is asked.
+#[derive(Default)]
+struct Dead(AtomicUsize);
+
+impl Synthesiser for Dead {
+    fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Box::pin(async { Err(if &*utterance.text == "…" { SpeechError::NothingToSay } else { is_dead() }) })
+    }
+}
+
+#[tokio::test]
+async fn a_text_that_nobody_can_speak_says_nothing_about_an_engine_that_is_tried_again() {
+    let first = Arc::new(Dead::default());
+    let both = WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::new(Local::default()), "espeak-ng", 1 << 20);
+    assert!(is_local(&say(&both, "uno").await.unwrap()));
+    let known = both.impaired(Language::Es);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    // Tried with signs, it can be tried again at once.
+    while first.0.load(Ordering::Relaxed) < 4 && both.impaired(Language::Es) == known {
+        assert!(Instant::now() < deadline, "it is tried again");
+        let _ = say(&both, "…").await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(known.is_some());
+    assert_eq!(both.impaired(Language::Es), known);
+}
+
+#[tokio::test]
+async fn an_engine_that_has_too_much_to_say_is_helped_out_and_not_given_up() {
+    // At a time, or in one clause.
+    for too_much in [|| SpeechError::Busy, || SpeechError::AudioTooLong { seconds_max: 60 }] {
+        let first = Held::failing(too_much);
+        first.lets.add_permits(1);
+        let local = Arc::new(Local::default());
+        let both =
+            WithStandIn::new(Arc::clone(&first) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);
+        assert!(is_local(&say(&both, "uno").await.unwrap()));
+        assert_eq!(both.impaired(Language::Es), None);
+        first.fails.store(false, Ordering::Relaxed);
+        first.lets.add_permits(1);
+        assert!(!is_local(&say(&both, "dos").await.unwrap()), "it has the next reply");
+        assert_eq!(*local.0.lock().unwrap(), ["uno"]);
+    }
+}
+
 /// An engine whose next clause is held up until it is let go.
 struct Held {
     lets: Semaphore,
     fails: AtomicBool,
+    with: fn() -> SpeechError,
+}
+
+impl Held {
+    /// One that fails in this way.
+    fn failing(with: fn() -> SpeechError) -> Arc<Self> {
+        Arc::new(Self { lets: Semaphore::new(0), fails: AtomicBool::new(true), with })
+    }
+}
+
+fn is_dead() -> SpeechError {
+    SpeechError::NotRunning("it is dead".to_owned())
 }
 
 impl Synthesiser for Held {
@@ -389,7 +478,7 @@ impl Synthesiser for Held {
         Box::pin(async move {
             self.lets.acquire().await.unwrap().forget();
             if self.fails.load(Ordering::Relaxed) {
-                Err(SpeechError::Busy)
+                Err((self.with)())
             } else {
                 SpeechAudio::from_engine(utterance.text.clone(), [3_000, -3_000].repeat(800))
             }
@@ -399,7 +488,7 @@ impl Synthesiser for Held {
 
 #[tokio::test]
 async fn a_reply_that_is_cut_off_leaves_nothing_behind() {
-    let held = Arc::new(Held { lets: Semaphore::new(0), fails: AtomicBool::new(true) });
+    let held = Held::failing(is_dead);
     let local = Arc::new(Local::default());
     let both =
         WithStandIn::new(Arc::clone(&held) as Arc<dyn Synthesiser>, Arc::clone(&local) as Arc<dyn Synthesiser>, "espeak-ng", 1 << 20);

@@ -16,13 +16,18 @@ pub trait Synthesiser: Send + Sync {
     /// Speaks one utterance, best a clause. Dropping the future stops the work.
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a>;
 
+    /// Speaks as the engine that is meant does now: neither what was spoken before nor somebody who stands in for it proves that it works.
+    fn ask_anew<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        self.synthesise(utterance)
+    }
+
     /// The engine for what is asked for as one reply, which is spoken in one voice as far as possible; none where it has but one.
     fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
         None
     }
 
-    /// What is wrong though what is asked for is spoken: another engine stands in for the one that was meant.
-    fn impaired(&self) -> Option<String> {
+    /// What is wrong though what is asked for in `language` is spoken: it was at hand, or another engine stands in for the one that was meant.
+    fn impaired(&self, _language: Language) -> Option<String> {
         None
     }
 }
@@ -32,12 +37,16 @@ impl<E: Synthesiser + ?Sized> Synthesiser for Arc<E> {
         (**self).synthesise(utterance)
     }
 
+    fn ask_anew<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        (**self).ask_anew(utterance)
+    }
+
     fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
         (**self).for_a_reply()
     }
 
-    fn impaired(&self) -> Option<String> {
-        (**self).impaired()
+    fn impaired(&self, language: Language) -> Option<String> {
+        (**self).impaired(language)
     }
 }
 

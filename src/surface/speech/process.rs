@@ -2,11 +2,13 @@
 //! shell, and without what the box's environment may hold of secrets.
 
 use std::ffi::OsStr;
+use std::io;
 use std::path::Path;
 use std::process::Stdio;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::error::SpeechError;
 
@@ -38,15 +40,20 @@ impl Program {
             .kill_on_drop(true)
             .spawn()
             .map_err(|source| match source.kind() {
-                std::io::ErrorKind::NotFound => SpeechError::EngineMissing { program: program.into(), install },
+                io::ErrorKind::NotFound => SpeechError::EngineMissing { program: program.into(), install },
                 _ => SpeechError::EngineIo { program: program.into(), source },
             })?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok((Self { child }, pipes))
     }
 
-    /// Waits until it has ended; how, in words, unless well. Cancel-safe.
+    /// Waits until it has ended; how, in words, unless well. What it has started, and left behind, ends then too. Cancel-safe.
     pub async fn ended(&mut self) -> Result<(), String> {
+        if let Some(leader) = self.child.id()
+            && to_be_waited_for(leader).await
+        {
+            kill_group(leader);
+        }
         match self.child.wait().await {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => Err(status.to_string()),
@@ -57,9 +64,34 @@ impl Program {
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // One that has been waited for has no number any more, and its number may be another's.
+        // One that has been waited for has no number any more, its number may be another's, and what it has started was ended then.
         if let Some(leader) = self.child.id() {
             kill_group(leader);
+        }
+    }
+}
+
+/// Waits until a child has ended, and leaves it to be waited for, so that its number stays its own. Whether it could be seen.
+async fn to_be_waited_for(child: u32) -> bool {
+    let Ok(mut endings) = signal(SignalKind::child()) else { return false };
+    loop {
+        match has_ended(child) {
+            Ok(true) => return true,
+            Ok(false) if endings.recv().await.is_some() => {}
+            _ => return false,
+        }
+    }
+}
+
+#[allow(unsafe_code)]
+fn has_ended(child: u32) -> io::Result<bool> {
+    // SAFETY: all zeros are a valid `siginfo_t`, a structure of numbers; it outlives the call, which fills it in and keeps nothing. `si_pid` is
+    // there to be read: `waitid` sets it, and where no child has ended it is zero.
+    unsafe {
+        let mut found: libc::siginfo_t = std::mem::zeroed();
+        match libc::waitid(libc::P_PID, child, &mut found, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) {
+            0 => Ok(found.si_pid() != 0),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 }

@@ -2,12 +2,15 @@
 //!
 //! A clause that the first does not speak is spoken by the second, once: no clause is lost, none said twice. After that the second speaks
 //! at once, and the first is tried with a clause of which nobody waits for its audio: an engine that is away costs the time of one clause, not of each.
-//! When it speaks again, it has the next reply: a reply that the second has begun to speak is not given back.
+//! When it speaks again, it has the next reply: a reply that the second has begun to speak is not given back. A language is a matter of its own: an
+//! engine may have a process, a voice or a service for each.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use recado_core::policy::Language;
 use tokio::time::Instant;
 
 use super::error::SpeechError;
@@ -22,7 +25,7 @@ struct Shared {
     first: Phrases<Arc<dyn Synthesiser>>,
     second: Phrases<Arc<dyn Synthesiser>>,
     second_name: &'static str,
-    standing: Mutex<Standing>,
+    standing: Mutex<BTreeMap<Language, Standing>>,
 }
 
 /// What speaks one reply: in one voice, as far as that can still be had.
@@ -32,7 +35,7 @@ struct Reply {
     second_has_it: AtomicBool,
 }
 
-/// How the first engine is.
+/// How the first engine is in a language.
 #[derive(Debug, Default)]
 struct Standing {
     /// What is wrong with it, if anything.
@@ -62,26 +65,32 @@ impl WithStandIn {
         Reply { engines: self.clone(), second_has_it: AtomicBool::new(false) }
     }
 
-    /// Tries whether the first engine speaks again. Nobody waits for it.
-    fn try_first(&self, utterance: Utterance) {
-        let trial = Trial(Arc::clone(&self.0));
-        tokio::spawn(async move {
-            let began = Instant::now();
-            // Not what it has spoken before: that would prove nothing.
-            match trial.0.first.engine().synthesise(&utterance).await {
-                Ok(_) => trial.0.works_since(began),
-                Err(error) => trial.0.failed(&error),
+    /// A try whether the first engine speaks `language` again.
+    fn trial(&self, language: Language) -> Trial {
+        Trial { shared: Arc::clone(&self.0), language }
+    }
+
+    /// What comes of asking the first engine for `utterance`, unless it was asked a moment ago.
+    async fn look(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let language = utterance.language;
+        let known = || self.impaired(language).map(SpeechError::NotRunning);
+        match self.0.turn(language) {
+            Turn::Second { try_first: false } => Err(known().unwrap_or(SpeechError::Busy)),
+            Turn::First | Turn::Second { try_first: true } => {
+                self.trial(language).of(utterance).await.map_err(|error| known().unwrap_or(error))
             }
-        });
+        }
     }
 }
 
 impl Reply {
     async fn speak(&self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
         let shared = &self.engines.0;
-        let turn = shared.turn();
+        let turn = shared.turn(utterance.language);
         if let Turn::Second { try_first: true } = turn {
-            self.engines.try_first(utterance.clone());
+            let (trial, utterance) = (self.engines.trial(utterance.language), utterance.clone());
+            // Nobody waits for it.
+            tokio::spawn(async move { trial.of(&utterance).await.map(drop) });
         }
         let spoken = match turn {
             Turn::First if !self.second_has_it.load(Ordering::Relaxed) => self.first_speaks(utterance).await?,
@@ -106,13 +115,13 @@ impl Reply {
         let began = Instant::now();
         match shared.first.synthesise(utterance).await {
             Ok(audio) => {
-                shared.works_since(began);
+                shared.works_since(utterance.language, began);
                 Ok(Some(audio))
             }
             // The text is to blame, whoever reads it.
             Err(error @ (SpeechError::NothingToSay | SpeechError::TextTooLong { .. })) => Err(error),
             Err(error) => {
-                shared.failed(&error);
+                shared.failed(utterance.language, &error);
                 Ok(None)
             }
         }
@@ -124,12 +133,16 @@ impl Synthesiser for WithStandIn {
         Box::pin(async move { self.one_reply().speak(utterance).await })
     }
 
+    fn ask_anew<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
+        Box::pin(self.look(utterance))
+    }
+
     fn for_a_reply(&self) -> Option<Arc<dyn Synthesiser>> {
         Some(Arc::new(self.one_reply()))
     }
 
-    fn impaired(&self) -> Option<String> {
-        let problem = self.0.lock().problem.clone()?;
+    fn impaired(&self, language: Language) -> Option<String> {
+        let problem = self.0.lock().get(&language)?.problem.clone()?;
         Some(format!("{problem}; until it works, {} speaks", self.0.second_name))
     }
 }
@@ -139,15 +152,16 @@ impl Synthesiser for Reply {
         Box::pin(self.speak(utterance))
     }
 
-    fn impaired(&self) -> Option<String> {
-        self.engines.impaired()
+    fn impaired(&self, language: Language) -> Option<String> {
+        self.engines.impaired(language)
     }
 }
 
 impl Shared {
     /// Whose turn it is.
-    fn turn(&self) -> Turn {
-        let mut standing = self.lock();
+    fn turn(&self, language: Language) -> Turn {
+        let mut all = self.lock();
+        let standing = all.entry(language).or_default();
         match standing.not_before {
             None => Turn::First,
             Some(not_before) => {
@@ -159,21 +173,23 @@ impl Shared {
     }
 
     /// It has spoken what it was asked for at `began`; what has failed since counts for more.
-    fn works_since(&self, began: Instant) {
-        let mut standing = self.lock();
+    fn works_since(&self, language: Language, began: Instant) {
+        let mut all = self.lock();
+        let standing = all.entry(language).or_default();
         if standing.failed_at.is_some_and(|failed_at| failed_at > began) {
             return;
         }
-        let is_tried = standing.is_tried;
-        *standing = Standing { is_tried, ..Standing::default() };
+        *standing = Standing { is_tried: standing.is_tried, ..Standing::default() };
     }
 
-    fn failed(&self, error: &SpeechError) {
-        // Of another language it may well have a voice.
-        if matches!(error, SpeechError::NoVoiceFor { .. }) {
+    fn failed(&self, language: Language, error: &SpeechError) {
+        // A voice that it was never given is not missed, another text may well be spoken, and what waits for its turn here has not been asked for.
+        use SpeechError::{AudioTooLong, Busy, NoVoiceFor, NothingToSay, TextTooLong};
+        if matches!(error, NoVoiceFor { .. } | NothingToSay | TextTooLong { .. } | AudioTooLong { .. } | Busy) {
             return;
         }
-        let mut standing = self.lock();
+        let mut all = self.lock();
+        let standing = all.entry(language).or_default();
         let now = Instant::now();
         // Clauses that were asked for at the same time fail for the same reason.
         let is_news = standing.not_before.is_none_or(|not_before| now >= not_before);
@@ -189,17 +205,32 @@ impl Shared {
     }
 
     /// Nothing that holds the lock can leave it half changed.
-    fn lock(&self) -> MutexGuard<'_, Standing> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Language, Standing>> {
         self.standing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A try of the first engine, over when this is dropped.
-struct Trial(Arc<Shared>);
+/// A try of the first engine in a language, over when this is dropped.
+struct Trial {
+    shared: Arc<Shared>,
+    language: Language,
+}
+
+impl Trial {
+    async fn of(self, utterance: &Utterance) -> Result<SpeechAudio, SpeechError> {
+        let began = Instant::now();
+        let audio = self.shared.first.ask_anew(utterance).await;
+        match &audio {
+            Ok(_) => self.shared.works_since(self.language, began),
+            Err(error) => self.shared.failed(self.language, error),
+        }
+        audio
+    }
+}
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        self.0.lock().is_tried = false;
+        self.shared.lock().entry(self.language).or_default().is_tried = false;
     }
 }
 

@@ -10,7 +10,7 @@ use recado_core::policy::Language;
 use recado_core::{ResponseId, TurnId};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
-use tracing::{Instrument, Span};
+use tracing::{Instrument, Span, warn};
 
 use super::dialogue::{AfterTurns, Dialogue};
 use super::step::{Cancel, Collect, Facts, Step, TakeMessage};
@@ -25,12 +25,14 @@ use crate::cognition::models::sleep_until;
 pub struct Scripted {
     dialogue: Arc<Dialogue>,
     messages: Option<Arc<dyn Messages>>,
+    /// How long a caller waits to be told what became of a message.
+    kept_within: Duration,
 }
 
 impl Scripted {
     /// A model that holds `dialogue`. Messages are kept by `messages`; without it, none is.
     pub fn new(dialogue: Dialogue, messages: Option<Arc<dyn Messages>>) -> Self {
-        Self { dialogue: Arc::new(dialogue), messages }
+        Self { dialogue: Arc::new(dialogue), messages, kept_within: KEPT_WITHIN }
     }
 }
 
@@ -54,6 +56,8 @@ impl Model for Scripted {
         let holding = Holding {
             held: Held::new(self.dialogue.clone(), opening),
             messages: self.messages.clone(),
+            kept_within: self.kept_within,
+            asked: Instant::now(),
             ends: None,
             keeping: None,
             pending: VecDeque::new(),
@@ -67,8 +71,11 @@ impl Model for Scripted {
 struct Holding {
     held: Held,
     messages: Option<Arc<dyn Messages>>,
-    /// When the response that waits for the message's end was asked for, and when that end has come, unless the caller goes on.
-    ends: Option<(Instant, Instant)>,
+    kept_within: Duration,
+    /// When a response was last asked for.
+    asked: Instant,
+    /// When the message that is being taken has come to its end, unless the caller goes on.
+    ends: Option<Instant>,
     /// The message that is on its way to the disk.
     keeping: Option<Keeping>,
     pending: VecDeque<Output>,
@@ -88,10 +95,15 @@ impl Holding {
                     (Ok(place), Some(output)) => place.send(output),
                     _ => break,
                 },
-                () = sleep_until(self.ends.map(|(_, ends)| ends)) => self.keep(),
+                () = sleep_until(self.ends) => self.keep(),
                 result = kept(&mut self.keeping), if self.keeping.is_some() => {
                     self.keeping = None;
+                    if let Err(error) = &result {
+                        // It may be there all the same, a little later: whoever keeps it logs that too.
+                        warn!(%error, "the caller is told that their message is not kept");
+                    }
                     self.held.kept(result.is_ok(), &mut self.pending);
+                    self.await_end();
                 }
                 Some(frame) = hears.next() => self.held.hear(&frame),
             }
@@ -100,22 +112,27 @@ impl Holding {
     }
 
     fn take(&mut self, command: Command) {
+        if matches!(command, Command::Respond { .. }) {
+            self.asked = Instant::now();
+        }
         self.held.take(command, &mut self.pending);
-        self.ends = self.held.message_ends_after().map(|pause| {
-            let now = Instant::now();
-            let asked = self.ends.map_or(now, |(asked, _)| asked);
-            (asked, (now + pause).min(asked + ENDS_WITHIN))
-        });
+        self.await_end();
+    }
+
+    /// Where a response waits for the message's end, that comes after a pause.
+    fn await_end(&mut self) {
+        let after = self.held.message_ends_after();
+        self.ends = after.map(|pause| (Instant::now() + pause).min(self.asked + ENDS_WITHIN));
     }
 
     /// The caller has paused for long enough: the message is whole.
     fn keep(&mut self) {
         self.ends = None;
         if let Some(message) = self.held.end_message() {
-            let keeping = keeping(self.messages.as_ref(), message);
+            let (keeping, within) = (keeping(self.messages.as_ref(), message), self.kept_within);
             self.keeping = Some(Box::pin(async move {
                 let late = |_| Err(NotKept::Failed("the disk takes too long".to_owned()));
-                timeout(KEPT_WITHIN, keeping).await.unwrap_or_else(late)
+                timeout(within, keeping).await.unwrap_or_else(late)
             }));
         }
     }
@@ -236,6 +253,8 @@ impl Held {
     fn end_message(&mut self) -> Option<Message> {
         let taking = self.taking.take().filter(Taking::has_begun)?;
         let (step, due, is_cut) = (taking.step.clone(), taking.due, taking.is_cut());
+        // Who goes on before they are told what became of it leaves another one; of one that was cut they have been too long.
+        self.taking = (!is_cut).then(|| Taking::new(step.clone(), self.acoustic));
         self.keeping = Some((Kept { step, is_cut, is_kept: None }, due));
         let Opening { session, party, .. } = self.opening.clone();
         Some(Message { session, party, samples: taking.into_samples(), is_cut })
@@ -246,12 +265,25 @@ impl Held {
         let Some((kept, due)) = &mut self.keeping else { return };
         kept.is_kept = Some(is_kept);
         if let Some(response) = due.take() {
-            self.tell_kept(response, outputs);
+            self.message_settled(response, outputs);
+        }
+    }
+
+    /// What became of the message is known. Where the caller has gone on meanwhile, the rest is to be kept too before they are told.
+    fn message_settled(&mut self, response: ResponseId, outputs: &mut VecDeque<Output>) {
+        let is_kept = self.keeping.as_ref().is_some_and(|(kept, _)| kept.is_kept == Some(true));
+        match self.taking.as_mut().filter(|taking| is_kept && taking.has_begun()) {
+            Some(rest) => {
+                rest.due = Some(response);
+                self.keeping = None;
+            }
+            None => self.tell_kept(response, outputs),
         }
     }
 
     fn tell_kept(&mut self, response: ResponseId, outputs: &mut VecDeque<Output>) {
         let Some((Kept { step, is_cut, is_kept }, _)) = self.keeping.take() else { return };
+        self.taking = None;
         outputs.push_back(Output::TakesMessage(false));
         if is_kept == Some(true) && is_cut {
             let language = self.opening.language;
@@ -268,7 +300,7 @@ impl Held {
             // What became of the message comes first.
             *due = Some(response);
             if kept.is_kept.is_some() {
-                self.tell_kept(response, outputs);
+                self.message_settled(response, outputs);
             }
             return;
         }

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use tracing::{Instrument, Span, warn};
 
 use self::takeover::{Action, Input, Takeover};
-use super::audio::{CallerAudio, caller_audio};
+use super::audio::{CallerAudio, CallerFrame, caller_audio};
 use super::port::{Capabilities, Command, Model, ModelSession, Opening, Output};
 
 /// A model made of two.
@@ -104,19 +104,14 @@ impl Holding {
                 biased;
                 command = commands.recv() => match command {
                     Some(command) => self.told(command),
-                    None => return,
+                    None => break,
                 },
                 place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
                     (Ok(place), Some(output)) => place.send(output),
                     _ => return,
                 },
                 () = super::sleep_until(deadline) => self.give(Input::Wake),
-                Some(frame) = hears.next() => {
-                    let first = self.first.as_ref().filter(|_| !self.takeover.takes_message());
-                    for audio in [first, Some(&self.second)].into_iter().flatten().filter_map(|session| session.handle.audio.as_ref()) {
-                        audio.push(&frame);
-                    }
-                }
+                Some(frame) = hears.next() => self.hear(&frame),
                 output = ModelSession::next(&mut self.first), if takes => match output {
                     Some(output) => self.give(Input::First(output)),
                     None => self.first_ended(),
@@ -127,6 +122,17 @@ impl Holding {
                     None => return,
                 },
             }
+        }
+        // The call is over. What the caller said last may belong to a message.
+        while let Some(frame) = hears.next().await {
+            self.hear(&frame);
+        }
+    }
+
+    fn hear(&self, frame: &CallerFrame) {
+        let first = self.first.as_ref().filter(|_| !self.takeover.takes_message());
+        for audio in [first, Some(&self.second)].into_iter().flatten().filter_map(|session| session.handle.audio.as_ref()) {
+            audio.push(frame);
         }
     }
 

@@ -48,8 +48,8 @@ pub(super) struct Takeover {
     collects: Option<Who>,
     /// Whether the second model has the caller's next words for a message.
     takes_message: bool,
-    /// Whether the caller has been told that the assistant can be away.
-    introduced: bool,
+    /// Where the caller was told that the assistant can be away, and in which words; none where they were not, or have not heard it.
+    introduced: Option<(ResponseId, String)>,
     actions: Vec<Action>,
 }
 
@@ -72,6 +72,8 @@ struct Giving {
     began: bool,
     /// Whether its model has called a tool, or asked for a cancel.
     acted: bool,
+    /// Whether its model has ended the call with it.
+    hangs_up: bool,
 }
 
 impl Takeover {
@@ -85,7 +87,7 @@ impl Takeover {
             giving: None,
             collects: None,
             takes_message: false,
-            introduced: false,
+            introduced: None,
             actions: Vec::new(),
         }
     }
@@ -130,19 +132,22 @@ impl Takeover {
                 Some(call_id) => self.tell_second(Command::ToolOutput { call_id: call_id.to_owned(), operation, status }),
                 None => self.tell_first(Command::ToolOutput { call_id, operation, status }),
             },
+            Command::Truncate { response, heard_ms, heard_text } => {
+                self.introduced.take_if(|(told_in, words)| *told_in == response && !holds(&heard_text, words));
+                self.both(Command::Truncate { response, heard_ms, heard_text });
+            }
             command => self.both(command),
         }
     }
 
     fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
         let leader = if matches!(self.availability, Availability::Away { .. }) { Who::Second } else { Who::First };
-        self.giving = Some(Giving { response, cause: cause.clone(), who: leader, since: now, began: false, acted: false });
+        self.giving = Some(Giving { response, cause: cause.clone(), who: leader, since: now, began: false, acted: false, hangs_up: false });
         match cause {
             Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
             Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
-            Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
-            // It was wished for before.
             Cause::OwnAccord if self.takes_message => self.say_event(ModelEvent::Complete { response }),
+            Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
             _ => match self.availability.clone() {
                 Availability::Away { reason } => self.take_over(&reason),
                 Availability::Connecting | Availability::Ready => self.tell_first(Command::Respond { response, cause }),
@@ -184,14 +189,10 @@ impl Takeover {
     }
 
     fn first(&mut self, now: Time, output: Output) {
-        let Some(response) = response_of(&output) else {
-            // What the caller says, and the pauses in it, are the message's.
-            let unwanted = self.takes_message && output == Output::Event(ModelEvent::WantsToSpeak);
-            if !unwanted {
-                self.say(output);
-            }
-            return;
-        };
+        if self.takes_message && output == Output::Event(ModelEvent::WantsToSpeak) {
+            return; // Nobody breaks in on a message.
+        }
+        let Some(response) = response_of(&output) else { return self.say(output) };
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
         };
@@ -210,6 +211,7 @@ impl Takeover {
             output => {
                 giving.began = true;
                 giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
+                giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
                 if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
                     self.collects = Some(Who::First);
                 }
@@ -264,18 +266,20 @@ impl Takeover {
     /// The first model does not give the response that is due, or no more of it.
     fn first_fails(&mut self, reason: &str) {
         let Some(giving) = self.giving.as_ref().filter(|giving| giving.who == Who::First) else { return };
-        let (response, began, acted) = (giving.response, giving.began, giving.acted);
+        let &Giving { response, began, acted, hangs_up, .. } = giving;
         self.tell_first(Command::CancelResponse { response });
         if !began {
             return self.take_over(reason);
         }
+        if hangs_up {
+            // It has said goodbye, and the call ends.
+            return self.say_event(ModelEvent::Complete { response });
+        }
         // What has been said and asked for stands. Of what the second model would do, nothing is done twice.
-        self.introduced = true;
         self.say(Output::TakenOver { response, reason: reason.to_owned() });
         let lost = self.words.lost.clone();
-        self.say_words(response, lost.text(self.language));
+        self.introduce(response, lost.text(self.language));
         if acted {
-            self.giving = None;
             self.say_event(ModelEvent::Complete { response });
         } else {
             self.ask_second();
@@ -284,16 +288,16 @@ impl Takeover {
 
     /// The second model gives the response that is due.
     fn take_over(&mut self, reason: &str) {
-        let Some(Giving { response, cause, .. }) = self.giving.as_ref() else { return };
-        let response = *response;
-        if *cause == Cause::OwnAccord {
-            // Nobody waits for what the first wanted to say, and the second does not know it.
+        let Some(giving) = self.giving.as_ref() else { return };
+        let response = giving.response;
+        if giving.cause == Cause::OwnAccord {
+            // The caller has asked for nothing, and misses nothing.
             return self.say_event(ModelEvent::Complete { response });
         }
         self.say(Output::TakenOver { response, reason: reason.to_owned() });
-        if !std::mem::replace(&mut self.introduced, true) {
+        if self.introduced.is_none() {
             let away = self.words.away.clone();
-            self.say_words(response, away.text(self.language));
+            self.introduce(response, away.text(self.language));
         }
         self.ask_second();
     }
@@ -317,9 +321,11 @@ impl Takeover {
         }
     }
 
-    fn say_words(&mut self, response: ResponseId, text: Option<&str>) {
-        let language = self.language;
-        if let Some(text) = text.map(str::to_owned) {
+    /// The caller is told, in these words, that the assistant can be away.
+    fn introduce(&mut self, response: ResponseId, text: Option<&str>) {
+        let (language, text) = (self.language, text.unwrap_or_default().to_owned());
+        self.introduced = Some((response, text.clone()));
+        if !text.is_empty() {
             self.say_event(ModelEvent::Clause { response, content: Content::Text { text, language } });
         }
     }
@@ -347,6 +353,12 @@ impl Takeover {
         self.tell_first(command.clone());
         self.tell_second(command);
     }
+}
+
+/// Whether what was heard holds these words, whatever white space is between them.
+fn holds(heard_text: &str, words: &str) -> bool {
+    let of = |text: &str| text.split_whitespace().map(|word| format!(" {word}")).collect::<String>() + " ";
+    of(heard_text).contains(&of(words))
 }
 
 /// The response that something belongs to, where it belongs to one.

@@ -7,8 +7,9 @@ use recado_core::{ResponseId, Time, TurnId};
 use serde_json::json;
 
 use super::takeover::{Action, Input, Takeover};
-use super::{Bounds, Words};
-use crate::cognition::models::port::{Availability, Capabilities, Command, Output, OutputKind};
+use super::{Bounds, Standby, Words};
+use crate::cognition::models::audio::caller_audio;
+use crate::cognition::models::port::{Availability, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::config::Tool;
 
 const A: ResponseId = ResponseId(1);
@@ -254,6 +255,78 @@ fn a_tool_that_was_called_before_the_loss_stays_called_and_none_is_called_in_its
 }
 
 #[test]
+fn a_call_that_it_has_ended_before_the_loss_ends_and_nothing_is_asked_of_the_caller() {
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    stage.first(words(A, "Goodbye."));
+    stage.first(Output::Event(ModelEvent::HangUp { response: A }));
+    stage.stands(Availability::Connecting);
+    assert_eq!(stage.first(failed(A)), ["1 cancel", "complete"]);
+    assert_eq!(stage.takeover.deadline(), None);
+}
+
+#[test]
+fn a_caller_who_has_not_heard_that_it_is_away_is_told_with_the_next_response() {
+    let heard = |heard_text: &str| Input::Told(Command::Truncate { response: A, heard_ms: 300, heard_text: heard_text.to_owned() });
+    for (heard_text, told) in [("", true), ("AW", true), ("AWAY", false), ("AWAY Speak", false)] {
+        let mut stage = Stage::new();
+        stage.stands(away());
+        stage.respond(A, Cause::Greeting);
+        stage.give(Input::Told(Command::CancelResponse { response: A }));
+        stage.give(heard(heard_text));
+        assert_eq!(stage.respond(B, turn(1)).contains(&"says AWAY".to_owned()), told, "{heard_text:?}");
+    }
+    // Another response's cut says nothing of it.
+    let mut stage = Stage::new();
+    stage.stands(away());
+    stage.respond(A, Cause::Greeting);
+    stage.second(complete(A));
+    stage.respond(B, turn(1));
+    stage.give(Input::Told(Command::Truncate { response: B, heard_ms: 0, heard_text: String::new() }));
+    assert!(!stage.respond(A, turn(2)).contains(&"says AWAY".to_owned()));
+}
+
+#[tokio::test]
+async fn the_last_that_the_caller_says_reaches_the_second_before_the_call_ends() {
+    /// A model that says nothing, and keeps what it hears.
+    struct Hears(std::sync::Arc<std::sync::Mutex<usize>>);
+    impl Model for Hears {
+        fn capabilities(&self) -> Capabilities {
+            can(None)
+        }
+        fn open(&self, _opening: Opening) -> ModelSession {
+            let (heard, mut hears) = caller_audio();
+            let (session, mut commands, said) = ModelSession::new(Some(heard));
+            let count = self.0.clone();
+            tokio::spawn(async move {
+                while commands.recv().await.is_some() {}
+                while hears.next().await.is_some() {
+                    *count.lock().unwrap() += 1;
+                }
+                drop(said);
+            });
+            session
+        }
+    }
+    let (first, second) = (std::sync::Arc::default(), std::sync::Arc::<std::sync::Mutex<usize>>::default());
+    let bounds = Bounds { connecting_ms: 1_500, silent_ms: 4_000 };
+    let nothing = Localised { en: None, es: None };
+    let words = Words { away: nothing.clone(), lost: nothing };
+    let standby = Standby::new(Box::new(Hears(first)), Box::new(Hears(second.clone())), bounds, words);
+    let mut session = standby.open(Opening { session: recado_core::SessionId(1), party: None, language: Language::En });
+    // Its task runs only when this test waits: all of it is there when the call ends.
+    for n in 0..20 {
+        session.handle.audio.as_ref().expect("it hears").push(&[n; 160]);
+    }
+    drop(session.handle);
+    while session.outputs.recv().await.is_some() {}
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*second.lock().unwrap(), 20);
+}
+
+#[test]
 fn keys_go_to_whoever_has_asked_for_them_and_to_the_one_that_is_there() {
     let keys = |turn| Cause::Digits { turn: TurnId(turn), digits: "12".to_owned(), complete: true };
     let wants = |response| Output::Event(ModelEvent::CollectDigits { response, digits_max: 2, end: None, wait_ms: 5_000 });
@@ -301,35 +374,19 @@ fn a_silence_is_for_the_one_that_leads_where_it_wants_to_be_asked() {
 }
 
 #[test]
-fn what_the_first_wants_to_say_of_its_own_accord_is_missed_by_nobody_and_is_not_said_in_its_place() {
-    let mut stage = Stage::new();
-    stage.stands(away());
-    assert_eq!(stage.respond(A, Cause::OwnAccord), ["complete"]);
-    stage.stands(Availability::Ready);
-    stage.respond(A, Cause::OwnAccord);
-    assert_eq!(stage.stands(away()), ["1 cancel", "complete"]);
-    assert_eq!(stage.respond(B, turn(1))[..2], ["taken over", "says AWAY"], "nothing of it has been said yet");
-    stage.second(complete(B));
-    stage.stands(Availability::Ready);
-    stage.respond(A, Cause::OwnAccord);
-    stage.first(words(A, "By the way"));
-    assert_eq!(stage.stands(away())[..3], ["1 cancel", "taken over", "says LOST"], "it was cut off");
-}
-
-#[test]
-fn nobody_speaks_of_their_own_accord_while_a_message_is_taken() {
-    let wish = || Output::Event(ModelEvent::WantsToSpeak);
+fn what_the_first_wanted_to_say_of_its_own_accord_nobody_says_in_its_place_nor_into_a_message() {
+    let wants = || Output::Event(ModelEvent::WantsToSpeak);
     let mut stage = Stage::ready();
-    assert_eq!(stage.first(wish()), ["Event(WantsToSpeak)"]);
-    stage.stands(away());
-    stage.respond(A, turn(1));
+    assert_eq!(stage.first(wants()).len(), 1);
+    assert_eq!(stage.respond(A, Cause::OwnAccord), ["1 respond own accord"]);
+    assert_eq!(stage.stands(away()), ["1 cancel", "complete"], "the caller has asked for nothing, and misses nothing");
+    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"]);
+    assert_eq!(stage.respond(A, turn(1))[..2], ["taken over", "says AWAY"]);
     stage.second(Output::TakesMessage(true));
     stage.second(complete(A));
     stage.stands(Availability::Ready);
-    assert_eq!(stage.first(wish()), [""; 0]);
-    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"], "it was wished for before");
-    stage.second(Output::TakesMessage(false));
-    assert_eq!(stage.first(wish()), ["Event(WantsToSpeak)"]);
+    assert_eq!(stage.first(wants()), [""; 0]);
+    assert_eq!(stage.respond(B, Cause::OwnAccord), ["complete"], "it had asked before");
 }
 
 #[test]

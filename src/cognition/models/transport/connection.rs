@@ -12,7 +12,7 @@ use serde_json::Value;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsConnector;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
@@ -142,15 +142,29 @@ async fn connect<M: ServerMessage>(endpoint: &Endpoint) -> Result<Connection<M>,
     }
 }
 
-async fn connect_to_any(addresses: impl Iterator<Item = std::net::SocketAddr>) -> io::Result<TcpStream> {
+/// The first address that answers. Where one takes its time, the next one is tried beside it (RFC 8305 5): many a network has addresses of
+/// the one kind and carries only the other.
+async fn connect_to_any(mut addresses: impl Iterator<Item = std::net::SocketAddr>) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
-    for address in addresses {
-        match TcpStream::connect(address).await {
-            Ok(tcp) => return Ok(tcp),
-            Err(error) => last = error,
+    let mut tried = JoinSet::new();
+    loop {
+        let answered = match addresses.next() {
+            Some(address) => {
+                tried.spawn(TcpStream::connect(address));
+                timeout(NEXT_ADDRESS_AFTER, tried.join_next()).await.ok().flatten()
+            }
+            None => match tried.join_next().await {
+                None => return Err(last),
+                answered => answered,
+            },
+        };
+        match answered {
+            Some(Ok(Ok(tcp))) => return Ok(tcp),
+            Some(Ok(Err(error))) => last = error,
+            Some(Err(error)) => last = error.into(),
+            None => {}
         }
     }
-    Err(last)
 }
 
 /// What an answer that is no connection means.
@@ -301,6 +315,8 @@ const READ_BUFFER_BYTES: usize = 16 << 10;
 const INCOMING_MAX: usize = 64;
 /// Ten seconds of the caller's speech.
 const OUTGOING_MAX: usize = 512;
+/// Before another address is tried beside one that does not answer (RFC 8305 8).
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 /// Nobody waits for a goodbye.
 const GOODBYE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -354,6 +370,26 @@ mod tests {
                 break assert!(matches!(error, TransportError::Stuck(2_000) | TransportError::Silent(2_000)), "{error}");
             }
         }
+    }
+
+    #[tokio::test]
+    async fn an_address_that_does_not_answer_keeps_nobody_from_the_next_one() {
+        // One whose queue is full: what comes next is not answered.
+        let full = tokio::net::TcpSocket::new_v4().unwrap();
+        full.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let full = full.listen(1).unwrap();
+        let silent = full.local_addr().unwrap();
+        let mut waiting = Vec::new();
+        while let Ok(Ok(tcp)) = timeout(Duration::from_millis(500), TcpStream::connect(silent)).await {
+            waiting.push(tcp);
+        }
+        let there = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let connected = connect_to_any([unused, silent, there.local_addr().unwrap()].into_iter());
+        let tcp = timeout(Duration::from_secs(20), connected).await.expect("the next one is tried meanwhile").unwrap();
+        assert_eq!(tcp.peer_addr().unwrap(), there.local_addr().unwrap());
+        assert!(connect_to_any([unused].into_iter()).await.is_err());
+        assert!(connect_to_any([].into_iter()).await.unwrap_err().to_string().contains("no address"));
     }
 
     #[tokio::test]

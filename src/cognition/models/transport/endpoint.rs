@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::http::header::{HeaderMap, HeaderValue, USER_
 
 use super::connection::ServerMessage;
 use super::error::TransportError;
-use crate::cognition::tools::{ClientFault, SystemAuthorities};
+use crate::cognition::tools::{ClientFault, SystemAuthorities, bounded_text};
 use crate::config::endpoint::request_headers;
 use crate::config::{Gemini, KeyHeader, Live, Realtime, Secret};
 
@@ -103,10 +103,10 @@ impl Endpoint {
 
     /// What a service says, for people: without the key, should it repeat it.
     pub(super) fn quoted(&self, text: &str) -> String {
-        let text = crate::cognition::tools::bounded_text(text);
+        // First: what is cut in the middle is not found.
         let text = match &self.key {
-            Some(key) => text.replace(key.expose(), "***"),
-            None => text,
+            Some(key) => bounded_text(&text.replace(key.expose(), "***")),
+            None => bounded_text(text),
         };
         if text.is_empty() { text } else { format!(": {text}") }
     }
@@ -167,6 +167,24 @@ impl TransportError {
             ClientFault::File { path, reason } => Self::AuthoritiesFile { table, path, reason },
             ClientFault::NoAuthorities { detail } => Self::NoAuthorities { table, detail },
             ClientFault::Client(reason) => Self::Tls(reason),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_that_repeats_the_key_is_quoted_without_any_of_it_wherever_it_stands() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, key) = (folder.path().join("key"), "sk-0123456789abcdef");
+        std::fs::write(&file, key).unwrap();
+        let settings: Realtime = toml::from_str(&format!("url = 'ws://127.0.0.1/'\nmodel = 'm'\nkey_file = '{}'", file.display())).unwrap();
+        let endpoint = Endpoint::new(&settings).unwrap();
+        for before in 0..400 {
+            let quoted = endpoint.quoted(&format!("{}{key} is no key of ours", "x".repeat(before)));
+            assert!(!quoted.contains("sk-"), "{quoted}");
         }
     }
 }

@@ -13,6 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use recado_core::policy::Language;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use self::worker::{Request, Standing, Worker};
@@ -93,8 +94,12 @@ impl Piper {
             let _ = desk.requests.try_send(Request { text, answer });
             return Err(refusal);
         }
-        desk.requests.try_send(Request { text, answer }).map_err(|_| SpeechError::Busy)?;
-        let samples = answered.await.map_err(|_| SpeechError::NotRunning("piper is not waited for any more".to_owned()))??;
+        let gone = || SpeechError::NotRunning("piper is not waited for any more".to_owned());
+        desk.requests.try_send(Request { text, answer }).map_err(|error| match error {
+            TrySendError::Full(_) => SpeechError::Busy,
+            TrySendError::Closed(_) => gone(),
+        })?;
+        let samples = answered.await.map_err(|_| gone())??;
         SpeechAudio::of_words(Arc::clone(&utterance.text), samples)
     }
 }

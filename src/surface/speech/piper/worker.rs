@@ -96,7 +96,11 @@ impl Worker {
                 self.running = Some(running);
                 self.standing.send_replace(Standing::Ready);
             }
-            Err(error) => self.failed(&error),
+            Err(error) => {
+                // Whoever waits has waited for the loading already, and is not made to wait for another one.
+                self.failures = self.failures.max(1);
+                self.failed(&error);
+            }
         }
     }
 

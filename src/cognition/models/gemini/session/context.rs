@@ -142,7 +142,7 @@ impl Session {
         let mut history: Vec<(Role, String)> = Vec::new();
         for piece in self.context.memory.restore(String::new) {
             history.push(match piece {
-                Piece::Words(role, text) | Piece::Spoken(role, text, _) => (role, text),
+                Piece::Spoken(role, text, _) => (role, text),
                 Piece::Note(note) => note.clone(),
             });
         }

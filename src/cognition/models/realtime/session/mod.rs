@@ -297,6 +297,10 @@ impl Session {
                 if self.caller.forget_turn() && self.ready() {
                     self.outbox.send(About::Other, ClientBody::AudioClear);
                 }
+                let forgotten = self.memory.forget_unanswered();
+                if self.ready() {
+                    forgotten.into_iter().for_each(|item_id| drop(self.outbox.send(About::Other, ClientBody::ItemDelete { item_id })));
+                }
                 self.note(notes::ANSWERED_ELSEWHERE.to_owned());
             }
             Command::Reconnect => {
@@ -375,7 +379,6 @@ impl Session {
         let pieces = self.memory.restore(|| self.outbox.item_name()).into_iter();
         let mut history: Vec<Item> = pieces
             .map(|piece| match piece {
-                Piece::Words(role, text) => Item::message(role, text),
                 Piece::Spoken(role, text, name) => Item::message(role, text).named(name),
                 Piece::Note(item) => item.clone(),
             })
@@ -480,10 +483,15 @@ impl Session {
     }
 
     fn say_event(&mut self, event: ModelEvent) {
+        if !matches!(event, ModelEvent::Failed { .. }) {
+            self.memory.answered();
+        }
         self.outbox.say(Said::Output(Output::Event(event)));
     }
 
     fn failed(&mut self, response: ResponseId, reason: &str) {
+        // What is said in its place is not the model's, which is told it.
+        self.spoken.retain(|spoken| spoken.response != response || spoken.has_speech());
         self.say_event(ModelEvent::Failed { response, reason: reason.to_owned() });
     }
 }

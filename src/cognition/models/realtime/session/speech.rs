@@ -31,6 +31,11 @@ impl Spoken {
         Self { response, items: Vec::new() }
     }
 
+    /// Whether anything came of it.
+    pub fn has_speech(&self) -> bool {
+        !self.items.is_empty()
+    }
+
     fn item(&mut self, id: &str) -> Option<&mut SpokenItem> {
         let place = match self.items.iter().position(|item| item.id == id) {
             Some(place) => place,
@@ -82,6 +87,9 @@ impl Session {
     }
 
     fn say_pieces(&mut self, response: ResponseId, pieces: Vec<Piece>) {
+        if !pieces.is_empty() {
+            self.memory.answered();
+        }
         for piece in pieces {
             self.outbox.say(Said::Output(match piece {
                 Piece::Words(text) => Output::Words { response, text },

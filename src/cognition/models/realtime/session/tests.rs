@@ -568,6 +568,65 @@ fn what_the_box_speaks_in_the_models_name_is_marked_until_it_is_settled() {
 }
 
 #[test]
+fn what_the_caller_hears_in_the_place_of_a_response_that_failed_is_told_to_the_model() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    assert!(!failure(&stage.ends("resp_1", "failed")).is_empty());
+    let segment = SegmentRef { playback: PlaybackId(1), index: 0 };
+    let (purpose, standing) = (Purpose::Reply { response: A }, Standing::Settled(Evidence::Received));
+    let heard = Command::Heard(HeardText { segment, purpose, text: "Deje un recado.".into(), heard_ms: 500, standing });
+    assert_eq!(words(&sent(&stage.tell(heard))), ["assistant: Deje un recado."]);
+    // What it had said itself before it failed, it knows.
+    stage.respond(B, TURN);
+    stage.begins("resp_2", B);
+    stage.speaks("resp_2", "item_2", "Claro que sí. ", 900);
+    stage.ends("resp_2", "failed");
+    let (segment, purpose) = (SegmentRef { playback: PlaybackId(2), index: 0 }, Purpose::Reply { response: B });
+    let heard = Command::Heard(HeardText { segment, purpose, text: "Claro que sí.".into(), heard_ms: 500, standing });
+    assert_eq!(stage.tell(heard), []);
+}
+
+#[test]
+fn what_was_answered_elsewhere_is_forgotten_on_this_connection_and_every_later_one_and_what_was_answered_here_is_not() {
+    let deleted = |actions: &[Action]| {
+        let deletes = sent(actions).into_iter().filter(|event| event["type"] == "conversation.item.delete");
+        deletes.map(|event| event["item_id"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let turn = |stage: &mut Stage, response, item: &str, id: &str| {
+        stage.caller_speaks(10);
+        stage.respond(response, TURN);
+        stage.server(json!({ "type": "input_audio_buffer.committed", "item_id": item }));
+        stage.begins(id, response);
+    };
+    let written = |stage: &mut Stage, item: &str, words: &str| {
+        stage.server(json!({ "type": "conversation.item.input_audio_transcription.completed", "item_id": item, "transcript": words }));
+    };
+    let mut stage = Stage::ready("transcription_model = 'scribe'");
+    turn(&mut stage, A, "item_u1", "resp_1");
+    stage.speaks("resp_1", "item_1", "Claro. ", 500);
+    stage.ends("resp_1", "completed");
+    turn(&mut stage, B, "item_u2", "resp_2");
+    stage.ends("resp_2", "failed");
+    assert_eq!(deleted(&stage.tell(Command::AnsweredElsewhere)), ["item_u2"]);
+    // What is written down late is forgotten all the same.
+    written(&mut stage, "item_u1", "Hola.");
+    written(&mut stage, "item_u2", "Quiero pan.");
+    stage.give(Line::Lost { reason: "broke".into() });
+    let told = words(&stage.connect());
+    assert!(told[0] == "user: Hola." && !told.iter().any(|words| words.contains("pan")), "{told:?}");
+    assert!(told[1].contains("could not hear or answer"), "{told:?}");
+    // One that was lost with its connection, and is known to the next one.
+    turn(&mut stage, A, "item_u3", "resp_3");
+    written(&mut stage, "item_u3", "Quiero vino.");
+    stage.give(Line::Lost { reason: "broke".into() });
+    let restored = stage.connect();
+    let wine = restored.iter().find(|event| event.to_string().contains("vino")).expect("it is told");
+    assert_eq!(deleted(&stage.tell(Command::AnsweredElsewhere)), [wine["item"]["id"].as_str().expect("it has a name")]);
+    assert_eq!(deleted(&stage.tell(Command::AnsweredElsewhere)), [""; 0]);
+}
+
+#[test]
 fn what_is_settled_on_a_new_connection_takes_the_place_of_what_it_was_told_and_what_it_was_not_is_told() {
     let mut stage = Stage::ready("");
     stage.respond(A, TURN);

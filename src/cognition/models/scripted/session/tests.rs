@@ -109,7 +109,15 @@ async fn a_session_says_its_events_in_order() {
 async fn a_session_that_is_dropped_ends_also_in_the_middle_of_a_response() {
     let (session, commands, said) = ModelSession::new(None);
     let held = Held::new(Arc::new(dialogue("")), opening());
-    let holding = Holding { held, messages: None, ends: None, keeping: None, pending: VecDeque::new() };
+    let holding = Holding {
+        held,
+        messages: None,
+        kept_within: KEPT_WITHIN,
+        asked: Instant::now(),
+        ends: None,
+        keeping: None,
+        pending: VecDeque::new(),
+    };
     let holding = tokio::spawn(holding.hold(commands, caller_audio().1, said));
     for turn in 1..100 {
         session.handle.tell(Command::Respond { response: R, cause: turn_of(turn) }).unwrap();
@@ -238,6 +246,103 @@ async fn a_caller_who_hangs_up_after_the_last_word_has_left_a_message_and_one_wh
         }
         assert_eq!(kept.0.lock().unwrap().len(), messages);
     }
+}
+
+/// A disk that takes its time: what is on its way to it, and where its answer is waited for.
+#[derive(Debug, Default)]
+struct Slow(std::sync::Mutex<Vec<(Message, Option<Answer>)>>);
+
+type Answer = tokio::sync::oneshot::Sender<Result<(), NotKept>>;
+
+impl Messages for Slow {
+    fn keep(&self, message: Message) -> Keeping {
+        let (answer, answered) = tokio::sync::oneshot::channel();
+        self.0.lock().unwrap().push((message, Some(answer)));
+        Box::pin(async move { answered.await.unwrap_or(Err(NotKept::Nobody)) })
+    }
+}
+
+impl Slow {
+    /// Waits until this message is on its way.
+    async fn has(&self, number: usize) {
+        let comes = async {
+            while self.0.lock().unwrap().len() < number {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        timeout(Duration::from_secs(60), comes).await.expect("it is on its way within a minute");
+    }
+
+    fn answers(&self, number: usize, result: Result<(), NotKept>) {
+        let answer = self.0.lock().unwrap()[number - 1].1.take().expect("it has no answer yet");
+        answer.send(result).expect("it is waited for");
+    }
+
+    /// The first sample of each frame of a message.
+    fn frames(&self, number: usize) -> Vec<i16> {
+        self.0.lock().unwrap()[number - 1].0.samples.chunks(160).map(|frame| frame[0]).collect()
+    }
+}
+
+/// A session whose caller has left a message, which is on its way to the disk.
+async fn message_on_its_way() -> (ModelSession, Arc<Slow>) {
+    let slow = Arc::new(Slow::default());
+    // However busy the machine is.
+    let scripted = Scripted { kept_within: Duration::from_secs(60), ..Scripted::new(dialogue(LEAVES_A_MESSAGE), Some(slow.clone())) };
+    let mut session = scripted.open(opening());
+    assert_eq!(ask(&mut session, Cause::Greeting).await, "+diga");
+    speak(&session, 0..40).await;
+    session.handle.tell(Command::Respond { response: ResponseId(9), cause: turn_of(1) }).unwrap();
+    slow.has(1).await;
+    (session, slow)
+}
+
+#[tokio::test]
+async fn who_goes_on_while_the_message_is_on_its_way_to_the_disk_is_told_that_it_is_kept_when_all_of_it_is() {
+    for answers_first in [true, false] {
+        let (mut session, slow) = message_on_its_way().await;
+        session.handle.tell(Command::CancelResponse { response: ResponseId(9) }).unwrap();
+        speak(&session, 40..80).await;
+        if answers_first {
+            slow.answers(1, Ok(()));
+        }
+        let asked = tokio::spawn(async move {
+            let said = ask(&mut session, turn_of(2)).await;
+            (said, session)
+        });
+        if !answers_first {
+            tokio::task::yield_now().await;
+            slow.answers(1, Ok(()));
+        }
+        slow.has(2).await;
+        assert!(!asked.is_finished(), "the rest is not kept yet");
+        slow.answers(2, Ok(()));
+        let (said, mut session) = asked.await.unwrap();
+        assert_eq!(said, "-guardado");
+        assert_eq!((slow.frames(1), slow.frames(2)), ((0..40).collect(), (40..80).collect()));
+        assert_eq!(ask(&mut session, turn_of(3)).await, "uno");
+    }
+}
+
+#[tokio::test]
+async fn who_goes_on_after_a_message_that_could_not_be_kept_is_told_that_it_is_not() {
+    let (mut session, slow) = message_on_its_way().await;
+    session.handle.tell(Command::CancelResponse { response: ResponseId(9) }).unwrap();
+    speak(&session, 40..80).await;
+    slow.answers(1, Err(NotKept::Full));
+    assert_eq!(ask(&mut session, turn_of(2)).await, "-perdido");
+    assert_eq!(slow.0.lock().unwrap().len(), 1, "half a message is none");
+}
+
+#[tokio::test]
+async fn who_goes_on_while_the_message_is_on_its_way_and_hangs_up_has_left_both_parts() {
+    let (session, slow) = message_on_its_way().await;
+    session.handle.tell(Command::CancelResponse { response: ResponseId(9) }).unwrap();
+    speak(&session, 40..80).await;
+    drop(session);
+    slow.answers(1, Ok(()));
+    slow.has(2).await;
+    assert_eq!(slow.frames(2), (40..80).collect::<Vec<_>>());
 }
 
 #[tokio::test]
