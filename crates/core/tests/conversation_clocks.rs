@@ -155,6 +155,11 @@ fn the_model_speaks_of_its_own_accord_where_there_is_room_at_that_moment_and_not
     assert_eq!(causes(&call.give(wish())), [Cause::OwnAccord]);
     assert_ne!(call.response(), response);
     let response = call.response();
+    call.give(Input::Model(ModelEvent::CollectDigits { response, digits_max: 4, end: None, wait_ms: 3_000 }));
+    call.complete();
+    assert_eq!(causes(&call.give(wish())), [], "keys are being pressed");
+    assert!(matches!(causes(&call.pass(3_000))[..], [Cause::Digits { .. }]));
+    let response = call.response();
     call.give(Input::Model(ModelEvent::HangUp { response }));
     call.complete();
     assert_eq!(causes(&call.give(wish())), [], "the call is about to end");

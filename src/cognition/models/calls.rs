@@ -60,6 +60,11 @@ impl Calls {
         self.made.push_back(Call { call_id, tool, connection, answered, told: answered, status: None });
     }
 
+    /// Whether this call was made on this connection.
+    pub fn is_made(&self, call_id: &str, connection: u64) -> bool {
+        self.made.iter().any(|call| call.call_id == call_id && call.connection == connection)
+    }
+
     /// How the operation stands: the call's one output where `connection` is the one that it was made on and it has none yet, and news of
     /// it otherwise.
     pub fn told(&mut self, call_id: &str, operation: Option<OperationId>, status: ToolStatus, connection: Option<u64>) -> Option<News> {

@@ -176,12 +176,7 @@ impl Pieces {
 
     /// The model pauses: what there is, with all the words that there are. Should it go on, that goes on from this.
     pub fn pause(&mut self) -> Option<Piece> {
-        // What the resampler still holds sounds now, as if silence followed; should something else follow, it does not sound again.
-        if let (Source::Linear { resampler, codec }, true) = (&self.source, std::mem::take(&mut self.lags)) {
-            let telephone = rest_of(resampler.as_ref().clone());
-            self.sounded_ahead = telephone.len();
-            self.octets.extend(telephone.iter().map(|sample| codec.encode_sample(*sample)));
-        }
+        self.catch_up();
         let octets = std::mem::take(&mut self.octets);
         if octets.is_empty() {
             return None;
@@ -208,11 +203,12 @@ impl Pieces {
         Some(piece)
     }
 
-    /// Takes the end of what came out of the resampler, which lags behind by a few milliseconds.
+    /// Takes the end of what came out of the resampler, which lags behind by a few milliseconds: it sounds now, as if silence followed. Should
+    /// something else follow, it does not sound again.
     fn catch_up(&mut self) {
-        if let (Source::Linear { resampler, codec }, true) = (&mut self.source, std::mem::take(&mut self.lags)) {
+        if let (Source::Linear { resampler, codec }, true) = (&self.source, std::mem::take(&mut self.lags)) {
             let telephone = rest_of(resampler.as_ref().clone());
-            let ahead = std::mem::take(&mut self.sounded_ahead);
+            let ahead = std::mem::replace(&mut self.sounded_ahead, telephone.len());
             self.octets.extend(telephone.iter().skip(ahead).map(|sample| codec.encode_sample(*sample)));
         }
     }
@@ -326,28 +322,32 @@ mod tests {
     #[test]
     fn a_pause_in_what_comes_adds_loses_and_moves_no_sample() {
         let linear: Vec<u8> = (0..24_000_i32).flat_map(|n| ((n * 37 % 8_000 - 4_000) as i16).to_le_bytes()).collect();
-        let cut = |pauses: bool| {
+        let cut = |step: usize, stop: Option<fn(&mut Pieces) -> Option<Piece>>| {
             let mut pieces = Pieces::new(Source::linear(24_000, Codec::Pcmu).unwrap(), Pace::AsSpoken);
             pieces.words(TEXT);
             let mut cut = Vec::new();
-            for chunk in linear.chunks(1_700) {
+            for chunk in linear.chunks(step) {
                 cut.extend(pieces.audio(chunk));
-                if pauses {
-                    cut.extend(pieces.pause());
-                }
+                cut.extend(stop.and_then(|stop| stop(&mut pieces)));
             }
-            cut.extend(pieces.pause());
+            cut.extend(pieces.end());
             (cut.iter().flat_map(|piece| piece.audio.octets.to_vec()).collect::<Vec<u8>>(), cut)
         };
-        let (whole, pieces) = cut(true);
-        let (without, _) = cut(false);
-        assert_eq!(whole.len(), without.len());
-        // Next to a pause it sounds as if silence followed.
-        let differ = whole.iter().zip(&without).filter(|(a, b)| a != b).count();
+        let (without, _) = cut(1_700, None);
         let delay = Resampler::new(24_000, 8_000).unwrap().delay_samples();
-        assert!(differ <= pieces.len() * delay, "{differ} samples beside {} pauses", pieces.len());
-        assert_eq!(texts(&pieces).concat(), TEXT);
-        assert!(pieces[1..].iter().all(|piece| piece.audio.continues));
+        // The last are of less than what the resampler holds.
+        for step in [1_700, 240, 18] {
+            for stop in [Pieces::pause, Pieces::end] {
+                let (whole, pieces) = cut(step, Some(stop));
+                assert_eq!(whole.len(), without.len(), "{step}");
+                // Next to a pause it sounds as if silence followed.
+                let differ = whole.iter().zip(&without).filter(|(a, b)| a != b).count();
+                assert!(differ <= pieces.len() * delay, "{differ} samples beside {} pauses", pieces.len());
+                assert_eq!(texts(&pieces).concat(), TEXT);
+            }
+        }
+        let (_, paused) = cut(1_700, Some(Pieces::pause));
+        assert!(paused[1..].iter().all(|piece| piece.audio.continues));
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::voice::Voice;
 #[derive(Debug, Default)]
 pub struct CallWatch {
     acoustic: Acoustic,
+    on_hold: bool,
     epoch: AcousticEpoch,
     /// The response that is being generated.
     pub open: Option<ResponseId>,
@@ -96,6 +97,7 @@ impl CallWatch {
                 May::Answer
             }
             Input::Hold(_) | Input::ChannelOver => {
+                self.on_hold = *input == Input::Hold(true);
                 if *input != Input::Hold(false) {
                     self.history.stops_listening(findings.now);
                 }
@@ -169,7 +171,7 @@ impl CallWatch {
                 Effect::Respond { response, cause } => {
                     findings
                         .check(self.open.is_none(), Invariant::I18, || format!("{response} is asked for while {:?} is open", self.open));
-                    let room = may == May::AskLedger && self.acoustic == Acoustic::Quiet && !over;
+                    let room = may == May::AskLedger && self.acoustic == Acoustic::Quiet && !self.on_hold && !over;
                     findings.check(*cause != Cause::OwnAccord || room, Invariant::I18, || format!("{response} is asked for by nobody"));
                     self.open = Some(*response);
                     self.answers_turn = matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. });

@@ -42,6 +42,10 @@ impl Session {
         });
         let Some(active) = self.generation.speaks(now) else {
             self.unasked(now);
+            if self.calls.is_made(&call_id, self.connection) {
+                // It is said again, and its response is over.
+                return;
+            }
             return self.answered(call_id, name, notes::not_taken("it came when nothing had been asked for"));
         };
         let response = active.response;

@@ -456,6 +456,21 @@ fn a_call_that_the_model_does_not_wait_for_is_answered_at_once_and_once_more_wit
 }
 
 #[test]
+fn a_call_that_is_said_again_once_its_response_is_over_has_its_answer_and_keeps_its_standing() {
+    for calls in ["blocking", "non-blocking"] {
+        let mut stage = Stage::ready(&format!("calls = '{calls}'"));
+        stage.respond(A, TURN);
+        stage.asks_for_operation("c");
+        stage.content(json!({ "generationComplete": true }));
+        stage.later(250);
+        assert_eq!(told(&stage.calls("c", "order", json!({ "item": "pan" }))), [], "{calls}");
+        stage.tell(output("c", ToolStatus::Told));
+        assert_eq!(stage.session.calls.under_way().count(), 0, "{calls}: no other session is told that it runs");
+        assert_eq!(told(&stage.calls("d", "order", json!({ "item": "pan" })))[0].1, "not_accepted", "{calls}: that one is new");
+    }
+}
+
+#[test]
 fn a_call_that_the_model_waits_for_is_answered_once_and_in_any_case_soon() {
     let mut stage = Stage::ready("calls = 'blocking'");
     stage.respond(A, TURN);

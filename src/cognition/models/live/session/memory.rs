@@ -51,14 +51,19 @@ impl Memory {
         self.push(Entry::Heard { segment: heard.segment, text: heard.text.clone(), standing: heard.standing });
     }
 
-    /// The history, oldest first: as much of its end as a session takes, with `further`, which comes last and whole.
+    /// The history, oldest first: as much of its end as a session takes, with the latest of `further`, which come last.
     pub fn restore(&self, further: impl IntoIterator<Item = String>) -> Vec<InitialItem> {
         let further = further.into_iter().map(|text| InitialItem::new(Role::Developer, text));
         let mut items: VecDeque<InitialItem> = further.collect();
-        let mut bytes: usize = items.iter().map(|item| item.text().len() + ITEM_BYTES).sum();
+        let size = |item: &InitialItem| item.text().len() + ITEM_BYTES;
+        let mut bytes: usize = items.iter().map(size).sum();
+        while items.len() > FURTHER_MAX || bytes > BYTES_MAX / 2 {
+            let Some(oldest) = items.pop_front() else { break };
+            bytes -= size(&oldest);
+        }
         for entry in self.entries.iter().rev() {
             let Some(item) = entry.item() else { continue };
-            bytes += item.text().len() + ITEM_BYTES;
+            bytes += size(&item);
             if bytes > BYTES_MAX {
                 break;
             }
@@ -89,8 +94,9 @@ impl Entry {
     }
 }
 
-/// With what runs, fewer than the 128 messages that a session takes.
+/// With what runs, the 128 messages that a session takes.
 const ENTRIES_MAX: usize = 80;
+const FURTHER_MAX: usize = 48;
 /// A session takes 8,192 tokens, and a token is a byte at least.
 const BYTES_MAX: usize = 8_000;
 /// What a message takes beside its text.
@@ -114,5 +120,11 @@ mod tests {
         let texts: Vec<&str> = items.iter().map(InitialItem::text).collect();
         assert_eq!(texts[texts.len() - 2..], ["The last thing.", "It runs."]);
         assert!(texts[texts.len() - 3].ends_with("número 399,"));
+        (0..200).for_each(|n| memory.note(format!("{n}")));
+        let items = memory.restore((0..64).map(|n| format!("{n} {}", "runs ".repeat(60))));
+        let bytes: usize = items.iter().map(|item| item.text().len()).sum();
+        assert!(bytes <= BYTES_MAX && items.len() <= 128, "{bytes} in {}", items.len());
+        assert!(items[items.len() - 1].text().starts_with("63 "));
+        assert_eq!(memory.restore((0..64).map(|n| format!("{n}"))).len(), 128, "as many messages as a session takes");
     }
 }

@@ -227,6 +227,7 @@ impl Session {
             State::Starting { until } if now >= until => self.reconnect("the service did not say in time that the session has started"),
             State::Ready { renew_at } => {
                 self.renewal_due |= now >= renew_at;
+                self.give_up_calls(now);
                 self.make_calls(now);
                 self.pass(now);
                 self.outbox.complain(now, self.setup.answer_timeout_ms);
@@ -247,7 +248,10 @@ impl Session {
     fn command(&mut self, now: Time, command: Command) {
         match command {
             Command::Respond { response, cause } => self.respond(now, response, &cause),
-            Command::CancelResponse { response } => self.cancel(response),
+            Command::CancelResponse { response } => {
+                self.cancel(response);
+                self.doubt_calls(now, response);
+            }
             Command::Truncate { response, heard_ms: _, heard_text } => {
                 // What of it another session said is known as `Heard`.
                 if self.floor.spoke_in(response) {
@@ -347,7 +351,9 @@ impl Session {
         self.state = State::Down;
         self.outbox.begin_connection();
         self.end_speech(reason);
-        self.tasks.begin_connection();
+        if self.tasks.begin_connection() {
+            self.memory.note(LOST_TASK.to_owned());
+        }
         self.transcript.begin_session();
         let (before, now) = self.seconds;
         self.seconds = (before + now, 0.0);
@@ -360,8 +366,9 @@ impl Session {
     }
 
     fn reconnect(&mut self, reason: &str) {
-        self.lost(reason);
+        // Said first: what fails with it is known to have failed for it.
         self.outbox.reconnect(reason);
+        self.lost(reason);
     }
 
     /// What the service complains of, and what that ends.
@@ -438,6 +445,8 @@ impl Session {
     }
 }
 
+/// What another session is told of a task that was lost with the one that delegated it. What the caller said of it is kept.
+const LOST_TASK: &str = "What was delegated last has not been done: delegate it again, unless the caller does not want it any more.";
 /// A session is replaced so long before the service ends it (ms): somebody may be speaking just then.
 const EXPIRY_MARGIN_MS: u64 = 60_000;
 /// So much of what the caller says is kept for a session that is about to start (ms).

@@ -331,13 +331,15 @@ fn a_task_that_nobody_has_a_moment_for_waits_for_one_and_not_for_ever() {
     stage.delegates("dlg_2", 4_000);
     let given_up = stage.pass(15_000);
     assert_eq!(thought(&given_up), [("Nothing was done: there was no moment for it: delegate it again.".to_owned(), json!("dlg_2"))]);
-    // Without a word of the caller's there is nothing to do.
+    // Without a word of the caller's there is nothing to do, and a response is not kept open for longer than a service that answers takes.
+    let mut stage = Stage::ready();
     stage.respond(B, TURN);
-    stage.session.transcript.begin_session();
+    stage.speaks("Un momento. ", 500);
+    stage.pass(700);
     stage.delegates("dlg_3", 9_000);
-    let not_understood = stage.pass(15_000);
+    let not_understood = stage.pass(2_000);
     assert!(thought(&not_understood)[0].0.contains("was not understood"));
-    assert!(!events(&not_understood).iter().any(|event| matches!(event, ModelEvent::ToolCall { .. })));
+    assert_eq!(events(&not_understood), [ModelEvent::Complete { response: B }]);
     let mut without = Stage::with("", "", None);
     without.connect();
     assert!(thought(&without.delegates("dlg_1", 1))[0].0.contains("nothing here that could do it"));
@@ -400,14 +402,65 @@ fn a_new_session_is_told_what_was_heard_and_what_runs_and_is_not_answered_for_an
         .collect();
     assert_eq!(input[..2], [("user", "Quiero pan."), ("assistant", "Ahora mismo")]);
     assert_eq!(input[2], ("developer", "The caller has been told this, in your name; do not repeat it: \"Hay pan.\""));
-    assert!(input[3].1.starts_with("order was called earlier in this call."), "{input:?}");
+    assert!(input[3].1.contains("has not been done"), "{input:?}");
+    assert!(input[4].1.starts_with("order (\"Quiero pan.\") was called earlier in this call."), "{input:?}");
     assert_eq!(session["input"][1]["content"][0]["type"], "output_text");
     assert_eq!(events(&ready), []);
     let later = stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Told });
     assert_eq!(
         thought(&later),
-        [("About order, which was called before: The caller has been told its result already: do not call it again.".into(), Value::Null)]
+        [(
+            "About order (\"Quiero pan.\"), which was called before: The caller has been told its result already: do not call it again."
+                .into(),
+            Value::Null
+        )]
     );
+}
+
+#[test]
+fn a_call_that_came_too_late_for_its_response_is_known_to_have_done_nothing_and_can_be_made_again() {
+    for taken in [false, true] {
+        let mut stage = Stage::ready();
+        stage.caller(100, "Quiero pan.");
+        stage.respond(A, TURN);
+        stage.delegates("dlg_1", 2_000);
+        assert_eq!(events(&stage.pass(600)).len(), 1);
+        stage.tell(Command::CancelResponse { response: A });
+        if taken {
+            // It was accepted, and the model hears of it a little later.
+            stage.tell(Command::ToolOutput { call_id: "dlg_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+        }
+        let told = thought(&stage.pass(4_000));
+        assert_eq!(told.len(), usize::from(!taken), "{told:?}");
+        assert!(told.iter().all(|(text, of)| text.starts_with("Nothing was done: the caller had begun to speak") && of == "dlg_1"));
+        stage.respond(B, TURN);
+        stage.delegates("dlg_2", 9_000);
+        let again = [call(B, "dlg_2", "Quiero pan.")];
+        assert_eq!(events(&stage.pass(600)), if taken { &again[..0] } else { &again });
+    }
+}
+
+#[test]
+fn a_task_that_is_lost_with_the_session_is_known_to_be_and_is_delegated_again_in_the_callers_words() {
+    let mut stage = Stage::ready();
+    stage.caller(100, "Quiero pan.");
+    stage.respond(A, TURN);
+    stage.delegates("dlg_1", 2_000);
+    stage.pass(600);
+    stage.caller(5_000, " Y vino");
+    stage.caller(5_400, " tinto.");
+    stage.delegates("dlg_2", 6_000);
+    stage.give(Line::Lost { reason: "the connection broke".into() });
+    let (session, _) = stage.connect();
+    assert!(session["input"].to_string().contains("has not been done: delegate it again"), "{session}");
+    stage.respond(B, TURN);
+    stage.caller(50, " Y sal.");
+    stage.delegates("dlg_1", 100);
+    assert_eq!(events(&stage.pass(600)), [call(B, "dlg_1", "Y vino tinto. Y sal.")], "what was taken is not done again");
+    let before = stage.session.memory.restore([]).len();
+    stage.pass(5_000);
+    stage.give(Line::Lost { reason: "the connection broke".into() });
+    assert_eq!(stage.session.memory.restore([]).len(), before, "nothing was lost this time");
 }
 
 #[test]
@@ -426,8 +479,8 @@ fn a_session_that_ends_or_is_about_to_is_replaced_while_nobody_speaks() {
     stage.server(usage(30.0));
     stage.respond(A, TURN);
     let closed = stage.server(json!({ "type": "session.closed", "event_id": "e", "reason": "expired", "usage": { "seconds": 31.0 } }));
-    assert_eq!(events(&closed).len(), 1, "what was asked for has failed");
-    assert!(matches!(&closed[1], Action::Reconnect { reason } if reason.ends_with("expired")), "{closed:?}");
+    assert!(matches!(&closed[0], Action::Reconnect { reason } if reason.ends_with("expired")), "{closed:?}");
+    assert!(matches!(&events(&closed[1..])[..], [ModelEvent::Failed { response: A, .. }]), "it has failed for that: {closed:?}");
     stage.connect();
     stage.server(usage(5.0));
     let totals = stage.session.totals();

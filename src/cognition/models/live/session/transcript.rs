@@ -66,9 +66,18 @@ impl Transcript {
         (!task.is_empty()).then_some(task)
     }
 
-    /// What was said before this belongs to a task that was taken.
-    pub fn taken(&mut self, offset_ms: u64) {
-        self.taken_until_ms = self.taken_until_ms.max(offset_ms);
+    /// What was said before this belongs to a task that was taken. From where to where.
+    pub fn taken(&mut self, offset_ms: u64) -> (u64, u64) {
+        let from = self.taken_until_ms;
+        self.taken_until_ms = from.max(offset_ms);
+        (from, self.taken_until_ms)
+    }
+
+    /// What was taken belongs to no task, unless more has been taken since.
+    pub fn give_back(&mut self, (from, until): (u64, u64)) {
+        if self.taken_until_ms == until {
+            self.taken_until_ms = from;
+        }
     }
 
     /// Whether a task was taken of all that was said before this.
@@ -76,9 +85,13 @@ impl Transcript {
         self.taken_until_ms > 0 && self.task(offset_ms).is_none()
     }
 
-    /// Another session has its own timeline.
+    /// Another session has its own timeline: what no task was made of comes before all of it, for the task may be delegated there.
     pub fn begin_session(&mut self) {
-        *self = Self::default();
+        let taken_until_ms = std::mem::take(&mut self.taken_until_ms);
+        self.fragments.retain(|fragment| fragment.start_ms >= taken_until_ms);
+        self.fragments.make_contiguous().sort_by_key(|fragment| fragment.start_ms);
+        self.fragments.iter_mut().for_each(|fragment| fragment.start_ms = 0);
+        self.bytes = self.fragments.iter().map(|fragment| fragment.text.len()).sum();
     }
 
     fn add(&mut self, fragment: Fragment) {
