@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch as watch_channel;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::admin::{HealthState, Impact};
 use crate::cognition::models::{Availability, Usage};
@@ -125,10 +125,13 @@ impl Services {
         loop {
             let now = facts.borrow_and_update().clone();
             shown.iter().filter(|table| !now.away.contains_key(*table)).for_each(|table| health.clear(table));
-            shown = now.away.keys().copied().collect();
             for (table, reason) in &now.away {
+                if !shown.contains(table) {
+                    warn!(service = table, reason, "a service that leads calls can't be reached");
+                }
                 health.raise(table, Impact::Degrades, format!("cannot be reached: {reason}: {instead}"));
             }
+            shown = now.away.keys().copied().collect();
             measures.service(&now.measures);
             if facts.changed().await.is_err() {
                 return;

@@ -173,6 +173,10 @@ async fn what_keeps_a_service_from_being_tried_is_said_on_stderr_and_the_code_is
     for (settings, expected) in [
         ("", "no service is configured: write a table [cloud.realtime]"),
         (
+            "[model]\nkind = 'gemini'\n[cloud.gemini]\nurl = 'ws://127.0.0.1:9/'\nmodel = 'm'\n",
+            "cloud.gemini: a service of this kind is not tried out here: start the box",
+        ),
+        (
             "[cloud.realtime]\nurl = 'ws://127.0.0.1:9/'\nmodel = 'm'\nkey_file = 'no-such-file'\n",
             "cloud.realtime.key_file: the credential file ",
         ),

@@ -32,6 +32,14 @@ pub enum CloudTestError {
         "no service is configured: write a table [cloud.realtime] with its url, its model and a key_file, or [cloud.transcription] and [cloud.language]"
     )]
     NotConfigured,
+    /// Calls are led by a service of a protocol that this does not speak: a box that runs shows whether it can be reached.
+    #[error(
+        "{table}: a service of this kind is not tried out here: start the box (recado run), and /health says whether it can be reached"
+    )]
+    NotTried {
+        /// The table of the configuration that names it.
+        table: &'static str,
+    },
     /// What is configured can't be used: correct what is named.
     #[error(transparent)]
     Endpoint(#[from] TransportError),
@@ -90,7 +98,11 @@ pub fn cloud_test(config: &Config) -> Result<CloudReport, CloudTestError> {
             talk(config, service).map(|report| CloudReport::Talk(Box::new(report)))
         }
         (_, Some((transcription, language))) => try_cascade(config, transcription, language).map(CloudReport::Cascade),
-        _ => Err(CloudTestError::NotConfigured),
+        _ => Err(match config.model.kind {
+            ModelKind::Live if config.cloud.live.is_some() => CloudTestError::NotTried { table: "cloud.live" },
+            ModelKind::Gemini if config.cloud.gemini.is_some() => CloudTestError::NotTried { table: "cloud.gemini" },
+            _ => CloudTestError::NotConfigured,
+        }),
     }
 }
 
