@@ -12,6 +12,7 @@ use crate::cognition::models::functions::FunctionTool;
 use crate::cognition::models::json::or_default;
 use crate::cognition::models::notes::Role;
 use crate::config::LanguageService;
+use crate::outward::bounded_text;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`.
 pub fn chat_request(service: &LanguageService, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
@@ -91,9 +92,14 @@ impl ChatReader {
                 self.call(call)?;
             }
             match choice.finish_reason.as_deref() {
-                None => {}
+                // Some say with every piece that it is not the last one.
+                None | Some("" | "null") => {}
                 Some("length") => return Err(Unusable::CutOff(CUT_BY_LENGTH)),
                 Some("content_filter") => return Err(Unusable::CutOff(CUT_BY_FILTER)),
+                Some(reason) if !GOOD_ENDS.contains(&reason) => {
+                    let reason = bounded_text(reason);
+                    return Err(Unusable::Unreadable(format!("an answer that ended with {reason:?}")));
+                }
                 Some(_) => {
                     self.ended = true;
                     let calls = std::mem::take(&mut self.calls).into_values();
@@ -231,6 +237,9 @@ impl From<ChatUsage> for Tokens {
     }
 }
 
+/// How an answer ends that the model has brought to its end; `eos` is what servers of open models call `stop`.
+const GOOD_ENDS: [&str; 5] = ["stop", "tool_calls", "function_call", "eos", "eos_token"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -312,6 +321,23 @@ mod tests {
         let usage = Tokens { input: 9, cached: 5, output: 4 };
         let text = |text: &str| AnswerEvent::Text(text.into());
         assert_eq!(read(&events).unwrap(), [text("Ho"), text("la."), AnswerEvent::Ended { calls: vec![] }, AnswerEvent::Usage(usage)]);
+    }
+
+    #[test]
+    fn only_an_end_that_a_model_comes_to_by_itself_is_one() {
+        let said = |reason: &str| json!({ "choices": [{ "index": 0, "delta": { "content": "Hola." }, "finish_reason": reason }] });
+        let text = || AnswerEvent::Text("Hola.".into());
+        for none in ["", "null"] {
+            let events = read(&[said(none), said(none), finish("stop")]).unwrap();
+            assert_eq!(events, [text(), text(), AnswerEvent::Ended { calls: vec![] }], "{none:?}");
+        }
+        for good in ["stop", "tool_calls", "function_call", "eos"] {
+            assert_eq!(read(&[said(good)]).unwrap(), [text(), AnswerEvent::Ended { calls: vec![] }], "{good}");
+        }
+        for bad in ["error", "abort", "insufficient_system_resource"] {
+            let Err(Unusable::Unreadable(why)) = read(&[said(bad)]) else { panic!("{bad} is no good end") };
+            assert!(why.contains(bad), "{why}");
+        }
     }
 
     #[test]
