@@ -215,6 +215,20 @@ async fn what_goes_by_is_tried_again_and_then_answered_as_if_nothing_had_been() 
 }
 
 #[tokio::test]
+async fn a_key_that_is_part_of_what_comes_harms_none_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let key = directory.path().join("dummy");
+    // A local server takes any key; people write the shortest.
+    std::fs::write(&key, "e").unwrap();
+    let stop = json!({ "choices": [{ "index": 0, "delta": { "content": "Me alegro." }, "finish_reason": "stop" }] });
+    let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::events(&[stop])]).await;
+    let mut session = open(&model(&service.settings("", &format!("key_file = '{}'\n{SETTINGS}", key.display()))));
+    respond(&session, A, Cause::Greeting);
+    let (words, events) = all_of(&mut session, A).await;
+    assert_eq!((words.as_str(), events.last()), ("Me alegro.", Some(&ModelEvent::Complete { response: A })));
+}
+
+#[tokio::test]
 async fn what_stays_is_said_at_once_and_never_with_the_key() {
     let endless = format!("data: {{\"x\":\"{}", "x".repeat(400_000));
     let said = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Buenos días a todos. ¿Qué \"}}]}\n\n";
@@ -237,6 +251,11 @@ async fn what_stays_is_said_at_once_and_never_with_the_key() {
         ),
         ("too long", finish("length"), "the answer is longer than the service or tokens_max allows, and was cut off"),
         ("filtered", finish("content_filter"), "the service cut the answer off: its content is not allowed there"),
+        (
+            "refused in the stream",
+            Conduct::events(std::slice::from_ref(&echo)),
+            "the service says: invalid_api_key: Incorrect API key provided: ***",
+        ),
         ("said and cut", Conduct::stream(said).ends(End::Cut), "the connection to the service broke: "),
         ("said and silent", Conduct::stream(said).ends(End::Silence), "the service sent nothing more within 700 ms"),
         ("said and broken", Conduct::stream(format!("{said}data: {{\n\n")), "the service sent what can't be read: "),

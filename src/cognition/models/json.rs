@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-use crate::cognition::tools::bounded_text;
+use crate::outward::bounded_text;
 
 /// What the service says went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]

@@ -32,7 +32,6 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
-pub(in crate::cognition) use crate::outward::{ClientFault, SystemAuthorities, bounded_text, distrust};
 pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
 pub use error::ToolError;
 pub use executor::{Executor, Slot};

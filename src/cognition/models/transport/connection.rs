@@ -23,7 +23,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::endpoint::Endpoint;
 use super::error::TransportError;
-use crate::cognition::tools::distrust;
+use crate::outward::distrust;
 
 /// What a service says, as a connection passes it on.
 pub trait ServerMessage: Sized + Send + 'static {

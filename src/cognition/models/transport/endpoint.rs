@@ -14,9 +14,9 @@ use tokio_tungstenite::tungstenite::http::header::{HeaderMap, HeaderValue, USER_
 
 use super::connection::ServerMessage;
 use super::error::TransportError;
-use crate::cognition::tools::{ClientFault, SystemAuthorities, bounded_text};
 use crate::config::endpoint::request_headers;
 use crate::config::{Gemini, KeyHeader, Live, Realtime, Secret};
+use crate::outward::{ClientFault, SystemAuthorities, bounded_text};
 
 /// What the configuration says of a service.
 #[derive(Debug, Clone)]

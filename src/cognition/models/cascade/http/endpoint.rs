@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
+use crate::cognition::models::cascade::wire::Unusable;
 use crate::config::endpoint::request_headers;
 use crate::config::{HttpPart, Secret, SecretError};
 use crate::outward::{ClientFault, SystemAuthorities, tls};
@@ -170,6 +171,14 @@ impl Endpoint {
         match &self.key {
             Some(key) => text.replace(key.expose(), "***"),
             None => text.to_owned(),
+        }
+    }
+
+    /// What came can't be used: why, without the key.
+    pub(super) fn fault(&self, unusable: Unusable) -> Fault {
+        match &self.key {
+            Some(key) => unusable.hiding(key.expose()).into(),
+            None => unusable.into(),
         }
     }
 

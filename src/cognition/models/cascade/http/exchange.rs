@@ -62,7 +62,7 @@ impl<'a> Exchange<'a> {
             match &mut self.form {
                 Form::Events(sse) => {
                     if let Some(data) = sse.event() {
-                        return Ok(Some(Piece::Event(self.endpoint.hiding_key(&data))));
+                        return Ok(Some(Piece::Event(data)));
                     }
                     if sse.is_overlong() {
                         return Err(Fault::lasting("the service sent an event that is too long"));
@@ -111,9 +111,9 @@ impl<'a> Exchange<'a> {
             Form::Events(mut sse) => {
                 sse.end();
                 // What was left of the stream is one event at most.
-                sse.event().map(|data| Piece::Event(self.endpoint.hiding_key(&data)))
+                sse.event().map(Piece::Event)
             }
-            Form::Whole(body) => Some(Piece::Whole(self.endpoint.hiding_key(&String::from_utf8_lossy(&body)))),
+            Form::Whole(body) => Some(Piece::Whole(String::from_utf8_lossy(&body).into_owned())),
             Form::Unknown | Form::Ended => None,
         }
     }

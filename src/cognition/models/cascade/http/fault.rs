@@ -1,6 +1,7 @@
 //! Why a request came to nothing.
 
 use super::super::wire::Unusable;
+use crate::outward::bounded_text;
 
 /// Why a request came to nothing, in words without the key, and whether another one may come to something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,6 +51,6 @@ impl Fault {
 impl From<Unusable> for Fault {
     fn from(unusable: Unusable) -> Self {
         let again = if unusable.passes() { Again::Soon } else { Again::Never };
-        Self { reason: unusable.to_string(), again, reach: Reach::Answers }
+        Self { reason: bounded_text(&unusable.to_string()), again, reach: Reach::Answers }
     }
 }

@@ -61,8 +61,8 @@ impl Transcription {
         let mut reader = TranscriptReader::default();
         while let Some(piece) = exchange.next().await? {
             match piece {
-                Piece::Whole(body) => return Ok(TranscriptReader::whole(&body)?),
-                Piece::Event(data) => reader.read(&data)?,
+                Piece::Whole(body) => return TranscriptReader::whole(&body).map_err(|unusable| self.endpoint.fault(unusable)),
+                Piece::Event(data) => reader.read(&data).map_err(|unusable| self.endpoint.fault(unusable))?,
             }
             if let Some(transcript) = reader.done() {
                 return Ok(transcript);
@@ -139,7 +139,7 @@ impl Language {
             let events = match reader.read(&data) {
                 Ok(events) => events,
                 Err(_) if ended => return Ok(()),
-                Err(unusable) => return Err(unusable.into()),
+                Err(unusable) => return Err(self.endpoint.fault(unusable)),
             };
             for came in events {
                 ended |= matches!(came, AnswerEvent::Ended { .. });

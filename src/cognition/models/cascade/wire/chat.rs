@@ -12,7 +12,6 @@ use crate::cognition::models::functions::FunctionTool;
 use crate::cognition::models::json::or_default;
 use crate::cognition::models::notes::Role;
 use crate::config::LanguageService;
-use crate::outward::bounded_text;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`.
 pub fn chat_request(service: &LanguageService, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
@@ -97,7 +96,6 @@ impl ChatReader {
                 Some("length") => return Err(Unusable::CutOff(CUT_BY_LENGTH)),
                 Some("content_filter") => return Err(Unusable::CutOff(CUT_BY_FILTER)),
                 Some(reason) if !GOOD_ENDS.contains(&reason) => {
-                    let reason = bounded_text(reason);
                     return Err(Unusable::Unreadable(format!("an answer that ended with {reason:?}")));
                 }
                 Some(_) => {

@@ -45,6 +45,20 @@ pub enum Unusable {
     Service(ServiceFault),
 }
 
+impl Unusable {
+    /// The same, with `secret` taken out of what the service says. It is not shortened yet, which could leave a part of it.
+    pub fn hiding(self, secret: &str) -> Self {
+        let hide = |text: String| text.replace(secret, "***");
+        match self {
+            Self::Unreadable(text) => Self::Unreadable(hide(text)),
+            Self::Service(ServiceFault { kind, code, message }) => {
+                Self::Service(ServiceFault { kind: hide(kind), code: hide(code), message: hide(message) })
+            }
+            other => other,
+        }
+    }
+}
+
 /// What a service says went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default)]

@@ -273,7 +273,7 @@ impl Complaint {
     /// Its name and what it says, on one line that is not too long.
     pub fn words(&self) -> String {
         let Self { status, message } = self;
-        crate::cognition::tools::bounded_text(&if status.is_empty() { message.clone() } else { format!("{status}: {message}") })
+        crate::outward::bounded_text(&if status.is_empty() { message.clone() } else { format!("{status}: {message}") })
     }
 }
 
