@@ -62,6 +62,8 @@ impl Caller {
             }
             (_, Acoustic::Speaking) => {
                 self.speech.extend(self.before.drain(..));
+                // Had the turn been over, it would have been asked for before this: the caller goes on.
+                self.next = None;
                 self.spoke = true;
                 Moved::WentOn
             }
@@ -146,6 +148,27 @@ mod tests {
         }
         caller.edge(Acoustic::Quiet);
         assert_eq!(caller.take().unwrap().len(), samples_of(500), "and not what was suspected after it");
+    }
+
+    #[test]
+    fn who_goes_on_after_a_pause_has_said_one_turn_and_all_of_it() {
+        let mut caller = Caller::default();
+        for pause in [Acoustic::Trailing, Acoustic::Quiet] {
+            for (to, sample, ms) in [(Acoustic::Suspected, 1, 100), (Acoustic::Speaking, 1, 900), (pause, 0, 300)] {
+                caller.edge(to);
+                hear(&mut caller, sample, ms);
+            }
+            // Nobody has asked for it when it is known to be speech.
+            for (to, sample, ms) in [(Acoustic::Suspected, 2, 100), (Acoustic::Speaking, 2, 500), (Acoustic::Trailing, 0, 300)] {
+                caller.edge(to);
+                hear(&mut caller, sample, ms);
+            }
+            let said = caller.take().unwrap();
+            let samples_that_are = |what: i16| said.iter().filter(|sample| **sample == what).count();
+            assert_eq!((samples_that_are(1), samples_that_are(2)), (samples_of(1_000), samples_of(600)), "{pause:?}");
+            assert_eq!(caller.take(), None, "and nothing is left for the next turn");
+            caller.edge(Acoustic::Quiet);
+        }
     }
 
     #[test]
