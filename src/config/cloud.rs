@@ -1,6 +1,5 @@
 //! `[cloud]`: speech models in a network.
 
-use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -38,9 +37,6 @@ speech_model_table! {
         /// The format of the audio, both ways.
         #[serde(default)]
         pub format: CloudAudio,
-        /// The language that is spoken; the box's own where none is given.
-        #[serde(default)]
-        pub language: Option<Language>,
         /// Who tells the service where the caller's speech begins and ends. Whether it is answered is the box's decision in any case.
         #[serde(default)]
         pub turn_detection: TurnDetection,

@@ -1,6 +1,5 @@
 //! `[cloud.gemini]`.
 
-use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -9,13 +8,9 @@ use super::endpoint::{KeyHeader, Kind, ReachedBy};
 use super::speech_model::{SpeechModel, speech_model_table};
 
 speech_model_table! {
-    /// A service that speaks the Gemini Live protocol: Google's, or one of your own.
+    /// A service that speaks the Gemini Live protocol: Google's, or one of your own. Its model speaks the language that it is spoken to in.
     #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
     pub struct Gemini in "cloud.gemini", key_header = "key_header", renew_after_ms = "renew_after_ms", {
-        /// The language that the model is instructed in, where `model.instructions` says nothing; the box's own where none is given. The
-        /// model speaks the language that it is spoken to in.
-        #[serde(default)]
-        pub language: Option<Language>,
         /// Whether the model goes on while a call of it is under way.
         #[serde(default)]
         pub calls: GeminiCalls,

@@ -1,6 +1,5 @@
 //! `[cloud.live]`: a speech model that hears and speaks at all times, in a network.
 
-use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
@@ -18,9 +17,6 @@ speech_model_table! {
         /// The format of the audio, both ways.
         #[serde(default)]
         pub format: LiveAudio,
-        /// The language that is spoken; the box's own where none is given.
-        #[serde(default)]
-        pub language: Option<Language>,
         /// The tool that does what the model delegates. Where there is one tool, it need not be named.
         #[serde(default)]
         pub delegate_tool: Option<String>,

@@ -2,6 +2,7 @@
 
 use std::ops::RangeInclusive;
 
+use recado_core::policy::Language;
 use reqwest::Url;
 
 use super::Prices;
@@ -21,6 +22,10 @@ macro_rules! speech_model_table {
                 /// The voice, by the service's name for it; the service's default where none is given.
                 #[serde(default)]
                 pub voice: Option<String>,
+                /// The language that is spoken, and that the model is instructed in where `model.instructions` says nothing; the box's own where
+                /// none is given.
+                #[serde(default)]
+                pub language: Option<recado_core::policy::Language>,
                 /// How long a connection may take until it stands, TLS included (ms).
                 #[serde(default = "super::speech_model::timeout_ms")]
                 pub connect_timeout_ms: u64,
@@ -44,6 +49,7 @@ macro_rules! speech_model_table {
                     endpoint: service.endpoint(),
                     address: service.address(),
                     voice: service.voice.as_deref(),
+                    language: service.language,
                     connect_timeout_ms: service.connect_timeout_ms,
                     answer_timeout_ms: service.answer_timeout_ms,
                     renew_after_ms: service.renew_after_ms,
@@ -64,6 +70,8 @@ pub struct SpeechModel<'a> {
     pub address: Option<Url>,
     /// The voice, by the service's name for it.
     pub voice: Option<&'a str>,
+    /// The language that is spoken, where it is not the box's own.
+    pub language: Option<Language>,
     /// How long a connection may take until it stands (ms).
     pub connect_timeout_ms: u64,
     /// How long the service may take to answer what it is asked (ms).
