@@ -29,6 +29,7 @@ mod model;
 mod port_range;
 mod prices;
 mod problem;
+mod repeated;
 mod secret;
 mod settings;
 mod sip;

@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::file::open_file;
+use super::repeated;
 
 /// A credential. It can be used and can't be printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -46,9 +47,28 @@ impl Secret {
         }
     }
 
+    /// `text` with `***` in each place that repeats it, also where it is escaped or encoded. Before a text is shortened: what is cut in the middle
+    /// is not found.
+    pub fn hidden_in(&self, text: &str) -> String {
+        repeated::without(text, &self.0)
+    }
+
+    /// The same for a name that something goes by, as a code of a fault: what is too short to be a key of a service, as one that stands for none, is
+    /// part of many a name.
+    pub fn hidden_in_name(&self, name: &str) -> String {
+        if self.0.len() < KEY_BYTES_MIN { name.to_owned() } else { self.hidden_in(name) }
+    }
+
     /// The credential itself, to be sent and not to be kept.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+#[cfg(test)]
+impl From<&str> for Secret {
+    fn from(line: &str) -> Self {
+        Self(line.to_owned())
     }
 }
 
@@ -71,6 +91,8 @@ pub(super) fn may_hold_secret<'k>(keys: impl IntoIterator<Item = &'k str>) -> bo
 const HINTS: [&str; 12] =
     ["secret", "token", "password", "passwd", "passphrase", "credential", "bearer", "authorization", "cookie", "key", "headers", "url"];
 
+/// Services give longer ones.
+const KEY_BYTES_MIN: usize = 8;
 /// Servers refuse headers beyond 8 KiB.
 const SECRET_BYTES_MAX: u64 = 8 * 1024;
 
@@ -90,6 +112,13 @@ mod tests {
         let secret = read(b"  s3cr3t token\n").unwrap();
         assert_eq!(secret.expose(), "s3cr3t token");
         assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "*** Some(***)");
+    }
+
+    #[test]
+    fn a_name_is_a_name_also_where_what_stands_for_a_key_is_part_of_it() {
+        assert_eq!(Secret::from("none").hidden_in_name("none_such"), "none_such");
+        assert_eq!(Secret::from("none").hidden_in("none such"), "*** such");
+        assert_eq!(Secret::from("s3cr3t-key").hidden_in_name("no_s3cr3t%2Dkey"), "no_***");
     }
 
     #[test]

@@ -10,4 +10,4 @@ pub(crate) use client::{Connections, USER_AGENT, plain_client};
 pub(crate) use service::HttpService;
 pub use service::HttpServiceError;
 pub(crate) use trust::{ClientFault, SystemAuthorities, distrust};
-pub(crate) use words::{bounded_text, host_and_port, reason_given, retry_after_ms, status_words, transport_fault};
+pub(crate) use words::{bounded_text, host_and_port, quoted, reason_given, retry_after_ms, status_words, transport_fault};

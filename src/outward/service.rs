@@ -8,7 +8,7 @@ use reqwest::{Client, RequestBuilder, Url};
 
 use super::client::{Connections, client_for};
 use super::trust::ClientFault;
-use super::words::host_and_port;
+use super::words::{host_and_port, quoted, reason_given, transport_fault};
 use crate::config::endpoint::{EndpointSettings, request_headers};
 use crate::config::{Secret, SecretError};
 
@@ -117,12 +117,14 @@ impl HttpService {
         self.key.as_ref()
     }
 
-    /// A text without the key, should the service repeat it in what it says.
-    pub fn hiding_key(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.expose(), "***"),
-            None => text.to_owned(),
-        }
+    /// What a failed answer's body says about the reason, without the key, should the service repeat it.
+    pub fn reason_given(&self, body: &[u8]) -> Option<String> {
+        reason_given(body, self.key())
+    }
+
+    /// Why it, called `whom`, could not be reached, without the key.
+    pub fn transport_fault(&self, error: &reqwest::Error, whom: &str) -> String {
+        quoted(&transport_fault(error, whom, &self.url), self.key())
     }
 }
 

@@ -7,6 +7,7 @@ use reqwest::{StatusCode, Url};
 use serde_json::Value;
 
 use super::trust::distrust;
+use crate::config::Secret;
 
 /// Why `whom` (the tool, the webhook) could not be reached.
 pub(crate) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> String {
@@ -62,17 +63,25 @@ pub(crate) fn retry_after_ms(headers: &HeaderMap, now: SystemTime) -> Option<u64
     u64::try_from(wait.as_millis()).ok()
 }
 
-/// What a failed answer's body says about the reason, in words, where it is JSON that says it: `error`, `message`, or
-/// RFC 9457's `detail` and `title`.
-pub(crate) fn reason_given(body: &[u8]) -> Option<String> {
+/// What a failed answer's body says about the reason, in words and without the `secret` that the request was sent with, where it is JSON that says
+/// it: `error`, `message`, or RFC 9457's `detail` and `title`.
+pub(crate) fn reason_given(body: &[u8], secret: Option<&Secret>) -> Option<String> {
     let body: Value = serde_json::from_slice(body).ok()?;
     let text = ["error", "message", "detail", "title"].iter().find_map(|name| match body.get(name) {
         Some(Value::String(text)) => Some(text.as_str()),
         Some(Value::Object(inner)) => inner.get("message").and_then(Value::as_str),
         _ => None,
     })?;
-    let text = bounded_text(text);
+    let text = quoted(text, secret);
     if text.is_empty() { None } else { Some(text) }
+}
+
+/// What somebody said who was sent `secret`, as it may become part of an error: without that, one line, bounded.
+pub(crate) fn quoted(text: &str, secret: Option<&Secret>) -> String {
+    match secret {
+        Some(secret) => bounded_text(&secret.hidden_in(text)),
+        None => bounded_text(text),
+    }
 }
 
 /// `text` as it may become part of an error: one line, bounded.
@@ -113,13 +122,13 @@ mod tests {
 
     #[test]
     fn a_reason_is_found_where_tools_put_it_and_stays_one_short_line() {
-        assert_eq!(reason_given(br#"{"error":"no table\nleft"}"#).as_deref(), Some("no table left"));
-        assert_eq!(reason_given(br#"{"error":{"code":7,"message":"closed"}}"#).as_deref(), Some("closed"));
-        assert_eq!(reason_given(br#"{"title":"Full","detail":"no table left"}"#).as_deref(), Some("no table left"));
+        assert_eq!(reason_given(br#"{"error":"no table\nleft"}"#, None).as_deref(), Some("no table left"));
+        assert_eq!(reason_given(br#"{"error":{"code":7,"message":"closed"}}"#, None).as_deref(), Some("closed"));
+        assert_eq!(reason_given(br#"{"title":"Full","detail":"no table left"}"#, None).as_deref(), Some("no table left"));
         let long = json!({ "message": "é".repeat(10_000) }).to_string();
-        assert_eq!(reason_given(long.as_bytes()).map(|reason| reason.chars().count()), Some(REASON_CHARS_MAX));
+        assert_eq!(reason_given(long.as_bytes(), None).map(|reason| reason.chars().count()), Some(REASON_CHARS_MAX));
         for silent in [&b"<html>"[..], b"{}", b"[]", br#"{"error":""}"#, br#"{"error":5}"#] {
-            assert_eq!(reason_given(silent), None);
+            assert_eq!(reason_given(silent, None), None);
         }
     }
 }

@@ -222,10 +222,12 @@ async fn what_stays_is_said_at_once_and_never_with_the_key() {
     let endless = format!("data: {{\"x\":\"{}", "x".repeat(400_000));
     let said = "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Buenos días a todos. ¿Qué \"}}]}\n\n";
     let echo = json!({ "error": { "message": "Incorrect API key provided: s3cr3t-key", "code": "invalid_api_key" } });
+    let escaped = br#"{"error":{"message":"No key: s3cr3t\u002dkey, s3cr3t%2Dkey, QmVhcmVyIHMzY3IzdC1rZXk=, \u0073\u0033cr3t-key"}}"#;
     let quota = json!({ "error": { "message": "Pay.", "code": "insufficient_quota" } });
     let finish = |reason: &str| Conduct::events(&[json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] })]);
     for (what, conduct, reason) in [
         ("401", Conduct::json(401, &echo), "the service refuses the key (401): Incorrect API key provided: ***"),
+        ("escaped", Conduct::new(401, "", escaped.to_vec()), "the service refuses the key (401): No key: ***, ***, ***, ***"),
         ("404", Conduct::json(404, &json!({ "detail": "Not Found" })), "the service knows no such address or model (404): Not Found"),
         ("400", Conduct::json(400, &json!({ "error": "No." })), "the service answers 400: No."),
         ("307", Conduct::new(307, "location: /v2\r\n", vec![]), "the service answers 307"),

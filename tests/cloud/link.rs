@@ -199,6 +199,10 @@ async fn a_key_is_shown_by_nothing() {
     assert!(!format!("{:?} {settings:?}", Endpoint::new(&settings).unwrap()).contains("s3cr3t"));
     let (error, _) = Talker::open(&service.url(), &key).disconnected().await;
     assert!(error.to_string().ends_with("wrong key: ***") && !format!("{error:?}").contains("s3cr3t"), "{error}");
+    let escaped = r#"{"error":{"message":"wrong key: s3cr3t\u002dkey"}}"#;
+    let service = Service::start(vec![answers(401, None, escaped)]).await;
+    let (error, _) = Talker::open(&service.url(), &key).disconnected().await;
+    assert!(error.to_string().ends_with("wrong key: ***"), "{error}");
     std::fs::write(&file, "bad\nkey").unwrap();
     let error = Endpoint::new(&settings).unwrap_err();
     assert!(error.to_string().starts_with("cloud.realtime.key_file: the credential file "), "{error}");

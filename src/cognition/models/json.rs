@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
+use crate::config::Secret;
 use crate::outward::bounded_text;
 
 /// What the service says went wrong.
@@ -41,9 +42,13 @@ pub(super) fn read<'de, T: Deserialize<'de>>(text: &'de str) -> Result<T, Unread
 }
 
 impl ServerFault {
-    /// Takes `secret` out of what the service says in its own words.
-    pub fn hide(&mut self, secret: &str) {
-        self.message = self.message.replace(secret, "***");
+    /// Takes `secret` out of what is said of it.
+    pub fn hide(&mut self, secret: &Secret) {
+        let Self { kind, code, message, event_id: _ } = self;
+        *message = secret.hidden_in(message);
+        for name in std::iter::once(kind).chain(code) {
+            *name = secret.hidden_in_name(name);
+        }
     }
 
     /// Its code, or what kind of thing it is where it has none.

@@ -36,6 +36,8 @@ pub struct HttpTool {
     url: Url,
     client: Client,
     headers: HeaderMap,
+    /// What it is sent, and may repeat.
+    token: Option<Secret>,
     timeout: Duration,
     callback: Option<CallbackAddress>,
     cancel_url: Option<Url>,
@@ -63,7 +65,16 @@ impl HttpTool {
         let https = |url: &Url| url.scheme() == "https";
         let client = clients.client(tool, https(&url) || cancel_url.as_ref().is_some_and(https))?;
         let timeout = Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX));
-        Ok(Self { url, client, headers: headers(tool)?, timeout, callback, cancel_url })
+        let mut headers = headers(tool)?;
+        let token = match &tool.bearer_file {
+            Some(path) => {
+                let (token, value) = bearer(path).map_err(|reason| bearer_error(tool, path, reason))?;
+                headers.insert(AUTHORIZATION, value);
+                Some(token)
+            }
+            None => None,
+        };
+        Ok(Self { url, client, headers, token, timeout, callback, cancel_url })
     }
 }
 
@@ -75,6 +86,7 @@ impl ToolPort for HttpTool {
             attempt: dispatch.attempt,
             takes_callbacks: self.callback.is_some(),
             url: self.url.clone(),
+            token: self.token.clone(),
             deadline: Instant::now() + self.timeout,
             timeout: self.timeout,
         };
@@ -87,7 +99,7 @@ impl ToolPort for HttpTool {
 
     fn cancel(&self, request: CancelRequest) -> CancelFuture {
         let Some(url) = self.cancel_url.clone() else { return Box::pin(async { CancelOutcome::Unsupported }) };
-        let endpoint = CancelEndpoint { url, client: self.client.clone(), headers: self.headers.clone(), timeout: self.timeout };
+        let endpoint = CancelEndpoint { url, client: self.client.clone(), headers: self.headers.clone(), token: self.token.clone(), timeout: self.timeout };
         Box::pin(endpoint.ask(request))
     }
 }
@@ -116,6 +128,7 @@ struct Exchange {
     attempt: u32,
     takes_callbacks: bool,
     url: Url,
+    token: Option<Secret>,
     deadline: Instant,
     timeout: Duration,
 }
@@ -163,7 +176,7 @@ impl Exchange {
         let reason = match elsewhere {
             Some(target) => Some(format!("it points to {target}, and redirects are not followed: set the tool's `url` to that address")),
             None => match timeout_at(self.deadline, read(response, REASON_BYTES_MAX)).await {
-                Ok(Body::Whole(body) | Body::BrokenOff(body)) => reason_given(&body),
+                Ok(Body::Whole(body) | Body::BrokenOff(body)) => reason_given(&body, self.token.as_ref()),
                 Ok(Body::TooLarge) | Err(_) => None,
             },
         };
@@ -286,13 +299,11 @@ fn headers(tool: &Tool) -> Result<HeaderMap, ToolError> {
         headers.insert(parsed, value);
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if let Some(path) = &tool.bearer_file {
-        headers.insert(AUTHORIZATION, bearer(path).map_err(|reason| bearer_error(tool, path, reason))?);
-    }
     Ok(headers)
 }
 
-fn bearer(path: &Path) -> Result<HeaderValue, String> {
+/// The token, and the header that it is sent as.
+fn bearer(path: &Path) -> Result<(Secret, HeaderValue), String> {
     let token = Secret::read(path).map_err(|error| match error {
         SecretError::Unreadable { error, .. } => format!("can't be read: {error}"),
         SecretError::Malformed { .. } => "is empty, or is not one line of printable characters".to_owned(),
@@ -300,7 +311,7 @@ fn bearer(path: &Path) -> Result<HeaderValue, String> {
     let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
     let mut value = value.map_err(|_| "holds characters that a header can't".to_owned())?;
     value.set_sensitive(true);
-    Ok(value)
+    Ok((token, value))
 }
 
 fn bearer_error(tool: &Tool, path: &Path, reason: String) -> ToolError {

@@ -25,6 +25,7 @@ use super::http::{Body, IDEMPOTENCY_KEY, read};
 use super::port::cancel_failed;
 use super::reply::{RESULT_BYTES_MAX, result_object};
 use super::token::hex;
+use crate::config::Secret;
 use crate::outward::{bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
 
 /// What is needed to ask.
@@ -32,6 +33,8 @@ pub(super) struct CancelEndpoint {
     pub url: Url,
     pub client: Client,
     pub headers: HeaderMap,
+    /// What the tool is sent, and may repeat.
+    pub token: Option<Secret>,
     pub timeout: Duration,
 }
 
@@ -71,11 +74,11 @@ impl CancelEndpoint {
             Err(_) => return too_slow(),
         };
         tracing::info!(operation_id = %request.operation, request = request.request, status = status.as_u16(), "cancel answered");
-        judge(status, wait, &body)
+        judge(status, wait, &body, self.token.as_ref())
     }
 }
 
-fn judge(status: StatusCode, retry_after_ms: Option<u64>, body: &[u8]) -> CancelOutcome {
+fn judge(status: StatusCode, retry_after_ms: Option<u64>, body: &[u8], token: Option<&Secret>) -> CancelOutcome {
     match status.as_u16() {
         200 | 201 | 203 => match serde_json::from_slice::<Answer>(body) {
             Ok(Answer { status: Word::Cancelled, .. }) => CancelOutcome::Cancelled,
@@ -92,7 +95,7 @@ fn judge(status: StatusCode, retry_after_ms: Option<u64>, body: &[u8]) -> Cancel
         409 => CancelOutcome::TooLate { result: None },
         status_code => {
             let retryable = matches!(status_code, 202 | 408 | 425 | 429 | 500 | 502..=504 | 506..=599);
-            let error = match reason_given(body) {
+            let error = match reason_given(body, token) {
                 Some(reason) => format!("the tool answered the cancel with {}: {reason}", status_words(status)),
                 None => format!("the tool answered the cancel with {}", status_words(status)),
             };
@@ -107,7 +110,7 @@ mod tests {
 
     #[test]
     fn an_operation_is_called_cancelled_on_the_tools_word_only() {
-        let judged = |status, body: &str| judge(StatusCode::from_u16(status).unwrap(), None, body.as_bytes());
+        let judged = |status, body: &str| judge(StatusCode::from_u16(status).unwrap(), None, body.as_bytes(), None);
         assert_eq!(judged(200, r#"{"status":"cancelled"}"#), CancelOutcome::Cancelled);
         assert_eq!(judged(200, r#"{"status":"compensated","refund":7}"#), CancelOutcome::Compensated);
         assert_eq!(judged(200, r#"{"status":"too_late","result":7}"#), CancelOutcome::TooLate { result: Some(json!({ "value": 7 })) });
@@ -132,7 +135,7 @@ mod tests {
     #[test]
     fn what_a_tool_says_instead_is_kept_in_part_only() {
         let body = format!(r#"{{"status":"{}"}}"#, "o".repeat(100_000));
-        let CancelOutcome::Failed { error, .. } = judge(StatusCode::OK, None, body.as_bytes()) else { panic!() };
+        let CancelOutcome::Failed { error, .. } = judge(StatusCode::OK, None, body.as_bytes(), None) else { panic!() };
         assert!(error.len() < 1_000 && error.contains("unknown variant"), "{} bytes", error.len());
     }
 }

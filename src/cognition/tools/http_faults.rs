@@ -10,7 +10,7 @@ use axum::extract::ConnectInfo;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use axum::routing::any;
-use recado_core::ledger::{AttemptOutcome, Dispatch, Executed, Input};
+use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Input};
 use recado_core::{IntentKey, OperationId};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -206,6 +206,29 @@ async fn a_status_that_fails_says_what_is_known_and_brings_the_tools_words() {
     expect(&port.attempt(dispatch(1), Sent::default()).await, Executed::No, false, None, "in progress");
     expect(&port.attempt(dispatch(2), Sent::default()).await, Executed::Maybe, true, None, "in progress");
     assert_eq!(service.requests().len(), 6, "one request for each attempt, and no other");
+}
+
+#[tokio::test]
+async fn a_tool_that_repeats_its_token_is_quoted_without_it() {
+    let echo = r#"{"error": "who is Bearer s3cret\u002ftoken?"}"#;
+    let service = Service::start(move |_| (StatusCode::FORBIDDEN, echo).into_response()).await;
+    let bearer = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(bearer.path(), "s3cret/token\n").unwrap();
+    let mut tool = tool(&service.url("/book"));
+    tool.bearer_file = Some(bearer.path().to_owned());
+    tool.cancel_url = Some(service.url("/cancel"));
+    let port = HttpTool::new(&tool, &mut clients(), None).unwrap();
+    let AttemptOutcome::Failed { error, .. } = port.attempt(dispatch(1), Sent::default()).await else { panic!() };
+    assert_eq!(error, "who is Bearer ***?");
+    let request = CancelRequest {
+        operation: OperationId(5),
+        request: 1,
+        tool: tool.name.clone(),
+        arguments: json!({}),
+        intent_key: IntentKey("k".into()),
+    };
+    let CancelOutcome::Failed { error, .. } = port.cancel(request).await else { panic!() };
+    assert_eq!(error, "the tool answered the cancel with 403 Forbidden: who is Bearer ***?");
 }
 
 #[tokio::test]

@@ -19,10 +19,8 @@ use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance};
 use super::process::SECONDS_MAX;
 use super::text::{has_words, sayable};
 use super::wav;
-use crate::config::{CloudSpeech, ResponseFormat, Voices};
-use crate::outward::{
-    Connections, HttpService, HttpServiceError, bounded_text, reason_given, retry_after_ms, status_words, transport_fault,
-};
+use crate::config::{CloudSpeech, ResponseFormat, Secret, Voices};
+use crate::outward::{Connections, HttpService, HttpServiceError, quoted, retry_after_ms, status_words};
 
 /// The service of `[cloud.speech]`.
 #[derive(Debug)]
@@ -96,7 +94,7 @@ impl SpeechService {
         if !response.status().is_success() {
             return Err(self.refused(response).await);
         }
-        let rate_hz = rate_of_samples(response.headers())?;
+        let rate_hz = rate_of_samples(response.headers(), self.service.key())?;
         let audio = self.read(response, first, deadline).await?;
         let samples = match (self.format, audio.starts_with(RIFF)) {
             (ResponseFormat::Pcm, false) if is_compressed(&audio) => {
@@ -162,14 +160,12 @@ impl SpeechService {
                 break;
             }
         }
-        // Before it is cut, for a part of the key is too much of it, and after, for what was escaped is not any more.
-        let said = self.service.hiding_key(&String::from_utf8_lossy(&body));
-        let reason = reason_given(said.as_bytes()).map(|reason| self.service.hiding_key(&reason));
-        SpeechError::ServiceRefused { status, detail: reason.map(|reason| format!(": {reason}")).unwrap_or_default(), retry_after }
+        let detail = self.service.reason_given(&body).map(|reason| format!(": {reason}")).unwrap_or_default();
+        SpeechError::ServiceRefused { status, detail, retry_after }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> SpeechError {
-        SpeechError::ServiceUnreachable(self.service.hiding_key(&transport_fault(error, "the speech service", &self.service.url)))
+        SpeechError::ServiceUnreachable(self.service.transport_fault(error, "the speech service"))
     }
 }
 
@@ -180,14 +176,14 @@ impl Synthesiser for SpeechService {
 }
 
 /// The rate of samples without a header, as far as the answer says one; an error where it says that it holds something else.
-fn rate_of_samples(headers: &HeaderMap) -> Result<u32, SpeechError> {
+fn rate_of_samples(headers: &HeaderMap, key: Option<&Secret>) -> Result<u32, SpeechError> {
     let Some(said) = headers.get(CONTENT_TYPE) else { return Ok(RATE_HZ) };
     let said = said.to_str().unwrap_or_default().to_lowercase();
     let mut parts = said.split(';').map(str::trim);
     let essence = parts.next().unwrap_or_default();
     let samples = essence.strip_prefix("audio/").is_some_and(|kind| !COMPRESSED.contains(&kind));
     if !samples && essence != "application/octet-stream" && essence != "binary/octet-stream" {
-        return Err(SpeechError::ServiceAudio(format!("it is {}", bounded_text(essence))));
+        return Err(SpeechError::ServiceAudio(format!("it is {}", quoted(essence, key))));
     }
     let rate = parts.find_map(|part| part.strip_prefix("rate=")?.parse().ok());
     Ok(rate.unwrap_or(RATE_HZ))
@@ -225,9 +221,9 @@ mod tests {
     fn what_is_said_to_be_something_else_is_no_audio_and_a_rate_that_is_said_counts() {
         let said = |text: &'static str| {
             let headers = HeaderMap::from_iter([(CONTENT_TYPE, reqwest::header::HeaderValue::from_static(text))]);
-            rate_of_samples(&headers).ok()
+            rate_of_samples(&headers, None).ok()
         };
-        assert_eq!(rate_of_samples(&HeaderMap::new()).ok(), Some(24_000));
+        assert_eq!(rate_of_samples(&HeaderMap::new(), None).ok(), Some(24_000));
         for (text, rate) in [
             ("audio/pcm", Some(24_000)),
             ("audio/pcm; rate=16000", Some(16_000)),

@@ -186,6 +186,10 @@ async fn a_clause_is_asked_for_as_the_protocol_says_and_the_key_is_sent_and_show
     ));
     let refused = say(&engine, "Hola").await.unwrap_err().to_string();
     assert_eq!(refused, "the speech service answered 401 Unauthorized: bad key ***");
+    let escaped = br#"{"error":{"message":"bad key \u0073\u0033cr3t or s3cr%33t"}}"#;
+    service.now_does(Does::Answers("401 Unauthorized".into(), escaped.to_vec()));
+    let refused = say(&engine, "Hola").await.unwrap_err().to_string();
+    assert_eq!(refused, "the speech service answered 401 Unauthorized: bad key *** or ***");
     // A reason is cut at 300 characters.
     let long = format!("{}s3cr3t", "x".repeat(297));
     service.now_does(Does::Answers("401 Unauthorized".into(), serde_json::json!({ "error": long }).to_string().into()));

@@ -23,6 +23,7 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::endpoint::Endpoint;
 use super::error::TransportError;
+use crate::config::Secret;
 use crate::outward::distrust;
 
 /// What a service says, as a connection passes it on.
@@ -36,8 +37,8 @@ pub trait ServerMessage: Sized + Send + 'static {
     /// The text is no message of the protocol's.
     fn read(text: &str) -> Result<Option<Self>, Self::Unreadable>;
 
-    /// The same, with `secret` taken out of what the service says in its own words.
-    fn hiding(self, secret: &str) -> Self;
+    /// The same, with `secret` taken out of what the service says that may be shown to people.
+    fn hiding(self, secret: &Secret) -> Self;
 }
 
 /// A connection that stands. It is closed when this is dropped.

@@ -14,7 +14,7 @@ use super::connection::ServerMessage;
 use super::error::TransportError;
 use crate::config::endpoint::{EndpointSettings, request_headers};
 use crate::config::{Secret, SpeechModel};
-use crate::outward::{ClientFault, SystemAuthorities, USER_AGENT, bounded_text, host_and_port};
+use crate::outward::{ClientFault, SystemAuthorities, USER_AGENT, host_and_port, quoted};
 
 /// Where a service is. Read once; connected to as often as needed.
 #[derive(Clone)]
@@ -75,18 +75,14 @@ impl Endpoint {
     /// An event of the service, for whoever shows it: without the key, should the service repeat it in what it complains of.
     pub(super) fn hiding_key<M: ServerMessage>(&self, event: M) -> M {
         match &self.key {
-            Some(key) => event.hiding(key.expose()),
+            Some(key) => event.hiding(key),
             None => event,
         }
     }
 
     /// What a service says, for people: without the key, should it repeat it.
     pub(super) fn quoted(&self, text: &str) -> String {
-        // First: what is cut in the middle is not found.
-        let text = match &self.key {
-            Some(key) => bounded_text(&text.replace(key.expose(), "***")),
-            None => bounded_text(text),
-        };
+        let text = quoted(text, self.key.as_ref());
         if text.is_empty() { text } else { format!(": {text}") }
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
-use crate::cognition::models::cascade::wire::Unusable;
+use crate::cognition::models::cascade::wire::{AnswerEvent, Unusable};
 use crate::config::HttpPart;
 use crate::outward::{Connections, HttpService, HttpServiceError, host_and_port};
 
@@ -76,8 +76,16 @@ impl Endpoint {
     /// What came can't be used: why, without the key.
     pub(super) fn fault(&self, unusable: Unusable) -> Fault {
         match self.service.key() {
-            Some(key) => unusable.hiding(key.expose()).into(),
+            Some(key) => unusable.hiding(key).into(),
             None => unusable.into(),
+        }
+    }
+
+    /// What came of an answer, without the key where it may be shown.
+    pub(super) fn hiding_key(&self, event: AnswerEvent) -> AnswerEvent {
+        match self.service.key() {
+            Some(key) => event.hiding(key),
+            None => event,
         }
     }
 

@@ -10,7 +10,7 @@ use super::super::wire::{Sse, looks_like_events};
 use super::endpoint::{Endpoint, Timeouts};
 use super::fault::{Again, Fault, Reach};
 use crate::cognition::tools::{Body, read};
-use crate::outward::{reason_given, retry_after_ms, transport_fault};
+use crate::outward::retry_after_ms;
 
 /// An answer that comes.
 pub(super) struct Exchange<'a> {
@@ -84,7 +84,7 @@ impl<'a> Exchange<'a> {
         let stalls = Instant::now() + patience;
         let chunk = match timeout_at(stalls.min(self.until), self.response.chunk()).await {
             Ok(Ok(chunk)) => chunk,
-            Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &self.endpoint.service.url))),
+            Ok(Err(error)) => return Err(Fault::passing(self.endpoint.service.transport_fault(&error, "the service"))),
             Err(_) if stalls < self.until => return Err(too_slow("sent nothing more", patience)),
             Err(_) => return Err(too_slow("did not send its whole answer", whole)),
         };
@@ -136,7 +136,7 @@ async fn send(endpoint: &Endpoint, request: RequestBuilder) -> Result<Response, 
     match timeout_at(Instant::now() + answer.min(whole), request.send()).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => {
-            let fault = Fault::passing(transport_fault(&error, "the service", &endpoint.service.url));
+            let fault = Fault::passing(endpoint.service.transport_fault(&error, "the service"));
             // A connection that was kept may have been closed meanwhile: that says nothing of the next one.
             Err(if error.is_connect() { Fault { reach: Reach::Unreachable, ..fault } } else { fault })
         }
@@ -150,10 +150,10 @@ async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fau
     let after_ms = retry_after_ms(response.headers(), SystemTime::now());
     let until = until.min(Instant::now() + endpoint.timeouts.stall);
     let body = match timeout_at(until, read(response, REASON_BYTES_MAX)).await {
-        Ok(Body::Whole(body) | Body::BrokenOff(body)) => endpoint.service.hiding_key(&String::from_utf8_lossy(&body)),
-        Ok(Body::TooLarge) | Err(_) => String::new(),
+        Ok(Body::Whole(body) | Body::BrokenOff(body)) => body,
+        Ok(Body::TooLarge) | Err(_) => Vec::new(),
     };
-    let detail = reason_given(body.as_bytes()).map(|reason| format!(": {reason}")).unwrap_or_default();
+    let detail = endpoint.service.reason_given(&body).map(|reason| format!(": {reason}")).unwrap_or_default();
     let number = status.as_u16();
     let reason = match number {
         401 | 403 => format!("the service refuses the key ({number}){detail}"),
@@ -161,7 +161,7 @@ async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fau
         429 => format!("the service takes no more requests for now ({number}){detail}"),
         _ => format!("the service answers {number}{detail}"),
     };
-    let no_more_credit = body.contains("insufficient_quota");
+    let no_more_credit = String::from_utf8_lossy(&body).contains("insufficient_quota");
     let again = if no_more_credit { Again::Never } else { again(status, after_ms) };
     let reach = match number {
         401 | 403 | 404 | 429 | 500..=599 => Reach::Refuses,

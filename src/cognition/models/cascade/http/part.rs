@@ -145,7 +145,7 @@ impl Language {
             for came in events {
                 ended |= matches!(came, AnswerEvent::Ended { .. });
                 // Nobody waits for it where the call is over.
-                let _ = says.send(event(came)).await;
+                let _ = says.send(event(self.endpoint.hiding_key(came))).await;
             }
         }
         // Neither a connection that closes nor a last event says that an answer is complete.

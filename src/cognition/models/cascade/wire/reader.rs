@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::tokens::Tokens;
+use crate::config::Secret;
 use crate::outward::bounded_text;
 
 /// Something of an answer.
@@ -17,6 +18,16 @@ pub enum AnswerEvent {
     },
     /// What it took.
     Usage(Tokens),
+}
+
+impl AnswerEvent {
+    /// The same, with `secret` taken out of the names of functions: one that there is none of is named in what is said of the call.
+    pub fn hiding(mut self, secret: &Secret) -> Self {
+        if let Self::Ended { calls } = &mut self {
+            calls.iter_mut().for_each(|call| call.name = secret.hidden_in_name(&call.name));
+        }
+        self
+    }
 }
 
 /// A function that the model calls.
@@ -47,13 +58,14 @@ pub enum Unusable {
 
 impl Unusable {
     /// The same, with `secret` taken out of what the service says. It is not shortened yet, which could leave a part of it.
-    pub fn hiding(self, secret: &str) -> Self {
-        let hide = |text: String| text.replace(secret, "***");
+    pub fn hiding(self, secret: &Secret) -> Self {
         match self {
-            Self::Unreadable(text) => Self::Unreadable(hide(text)),
-            Self::Service(ServiceFault { kind, code, message }) => {
-                Self::Service(ServiceFault { kind: hide(kind), code: hide(code), message: hide(message) })
-            }
+            Self::Unreadable(text) => Self::Unreadable(secret.hidden_in(&text)),
+            Self::Service(ServiceFault { kind, code, message }) => Self::Service(ServiceFault {
+                kind: secret.hidden_in_name(&kind),
+                code: secret.hidden_in_name(&code),
+                message: secret.hidden_in(&message),
+            }),
             other => other,
         }
     }

@@ -7,6 +7,7 @@ use super::OUTPUT_HZ;
 use crate::cognition::models::Usage;
 use crate::cognition::models::json::{self, Unreadable, or_default};
 use crate::cognition::models::transport::ServerMessage;
+use crate::config::Secret;
 
 /// A message of the service, as far as it is used. It may say several things at once.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -189,10 +190,12 @@ impl ServerMessage for LiveMessage {
         Ok((message != Self::default()).then_some(message))
     }
 
-    fn hiding(mut self, secret: &str) -> Self {
-        if let Some(complaint) = &mut self.error {
-            complaint.message = complaint.message.replace(secret, "***");
-        }
+    fn hiding(mut self, secret: &Secret) -> Self {
+        let complaint = self.error.iter_mut().flat_map(|complaint| [&mut complaint.status, &mut complaint.message]);
+        let reason = self.server_content.iter_mut().filter_map(|content| content.turn_complete_reason.as_mut());
+        let functions = self.tool_call.function_calls.iter_mut().map(|call| &mut call.name);
+        complaint.for_each(|text| *text = secret.hidden_in(text));
+        reason.chain(functions).for_each(|name| *name = secret.hidden_in_name(name));
         self
     }
 }
@@ -314,10 +317,10 @@ mod tests {
     #[test]
     fn a_message_says_several_things_at_once_and_what_is_null_or_unknown_is_not_there() {
         let message = read(json!({
-            "setupComplete": {}, "serverContent": { "turnComplete": true, "interrupted": null, "interactionStatus": "IN_PROGRESS" },
+            "setupComplete": {}, "serverContent": { "turnComplete": true, "interrupted": null, "interactionStatus": "IN_PROGRESS", "turnCompleteReason": "s3cr3t-key" },
             "toolCall": { "functionCalls": [{ "id": "c1", "name": "order", "args": { "item": "pan" } }, { "name": "end_call" }] },
             "toolCallCancellation": { "ids": ["c1"] }, "goAway": { "timeLeft": "9.5s" }, "voiceActivity": {},
-            "sessionResumptionUpdate": { "newHandle": "h", "resumable": true }, "error": { "code": 8, "message": "key s3cr3t", "status": "X" },
+            "sessionResumptionUpdate": { "newHandle": "h", "resumable": true }, "error": { "code": 8, "message": "key s3cr3t-key", "status": "X s3cr3t-key" },
         }));
         let content = message.server_content.clone().unwrap();
         assert!(message.setup_complete && content.turn_complete && !content.interrupted && content.goes_on());
@@ -326,7 +329,9 @@ mod tests {
         assert_eq!(message.tool_call_cancellation.ids, ["c1"]);
         assert_eq!(message.go_away.as_ref().unwrap().time_left_ms(), Some(9_500));
         assert_eq!(message.session_resumption_update.clone().unwrap().handle().as_deref(), Some("h"));
-        assert_eq!(message.hiding("s3cr3t").error.unwrap().words(), "X: key ***");
+        let message = message.hiding(&"s3cr3t-key".into());
+        assert_eq!(message.error.unwrap().words(), "X ***: key ***");
+        assert_eq!(message.server_content.unwrap().reason(), Some("***"));
         assert_eq!(LiveMessage::read(r#"{"voiceActivityDetectionSignal":{}}"#), Ok(None));
         assert_eq!(LiveMessage::read("no"), Err(Unreadable::NotJson));
         assert_eq!(LiveMessage::read(r#"{"toolCall":7}"#), Err(Unreadable::NoEvent));

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
 use crate::cognition::models::transport::ServerMessage;
+use crate::config::Secret;
 
 /// An event of the service, as far as it is used. Places on the session's timeline are in milliseconds from its beginning.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -135,9 +136,11 @@ impl ServerMessage for ServerEvent {
         json::read(text).map(|event: Self| (event != Self::Ignored).then_some(event))
     }
 
-    fn hiding(mut self, secret: &str) -> Self {
-        if let Self::Error { error } = &mut self {
-            error.hide(secret);
+    fn hiding(mut self, secret: &Secret) -> Self {
+        match &mut self {
+            Self::Error { error } => error.hide(secret),
+            Self::Closed { reason, .. } => *reason = secret.hidden_in(reason),
+            _ => {}
         }
         self
     }
@@ -168,10 +171,12 @@ mod tests {
     #[test]
     fn an_error_names_the_event_that_it_is_about_and_repeats_no_secret() {
         let event = read(
-            r#"{"type":"error","event_id":"e","error":{"type":"invalid_request_error","code":"bad","message":"key s3cr3t","client_event_id":"recado_7"}}"#,
+            r#"{"type":"error","event_id":"e","error":{"type":"invalid_request_error","code":"bad s3cr3t-key","message":"key s3cr3t-key","client_event_id":"recado_7"}}"#,
         );
-        let Some(ServerEvent::Error { error }) = event.map(|event| event.hiding("s3cr3t")) else { panic!("it is an error") };
-        assert_eq!((error.event_id.as_deref(), error.words().as_str()), (Some("recado_7"), "bad: key ***"));
+        let Some(ServerEvent::Error { error }) = event.map(|event| event.hiding(&"s3cr3t-key".into())) else { panic!("it is an error") };
+        assert_eq!((error.event_id.as_deref(), error.words().as_str()), (Some("recado_7"), "bad ***: key ***"));
+        let closed = read(r#"{"type":"session.closed","reason":"no s3cr3t-key"}"#).map(|event| event.hiding(&"s3cr3t-key".into()));
+        assert_eq!(closed, Some(ServerEvent::Closed { reason: "no ***".into(), usage: Usage::default() }));
     }
 
     #[test]

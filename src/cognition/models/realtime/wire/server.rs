@@ -6,6 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::cognition::models::json::{self, ServerFault, Unreadable, or_default};
 use crate::cognition::models::transport::ServerMessage;
+use crate::config::Secret;
 
 /// An event of the service, as far as it is used. What belongs to a response names it.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -328,14 +329,19 @@ impl ServerMessage for ServerEvent {
         Self::read(text).map(|event| (event != Self::Ignored).then_some(event))
     }
 
-    fn hiding(mut self, secret: &str) -> Self {
-        let fault = match &mut self {
-            Self::Error { error } => Some(error),
-            Self::ResponseDone { response } => response.status_details.error.as_mut(),
-            _ => None,
-        };
-        if let Some(fault) = fault {
-            fault.hide(secret);
+    fn hiding(mut self, secret: &Secret) -> Self {
+        let hide = |name: &mut String| *name = secret.hidden_in_name(name);
+        match &mut self {
+            Self::Error { error } => error.hide(secret),
+            Self::ResponseDone { response } => {
+                let StatusDetails { reason, error } = &mut response.status_details;
+                response.status.iter_mut().chain(reason).for_each(hide);
+                error.iter_mut().for_each(|error| error.hide(secret));
+            }
+            // A function that there is none of is named in what is said of the call.
+            Self::OutputItemAdded { item, .. } | Self::OutputItemDone { item, .. } => item.name.iter_mut().for_each(hide),
+            Self::ArgumentsDone { call, .. } => call.name.iter_mut().for_each(hide),
+            _ => {}
         }
         self
     }
@@ -387,13 +393,14 @@ mod tests {
 
     #[test]
     fn a_service_that_repeats_a_secret_in_a_complaint_is_quoted_without_it() {
-        let complaint = r#"{"type":"invalid_request_error","code":"invalid_api_key","message":"Incorrect API key provided: s3cr3t."}"#;
+        let complaint = r#"{"type":"s3cr3t-key","code":"a s3cr%33t-key","message":"Incorrect API key provided: s3cr3t-key.","param":"s3cr3t-key"}"#;
         for text in [
             format!(r#"{{"type":"error","error":{complaint}}}"#),
             format!(r#"{{"type":"response.done","response":{{"id":"r","status":"failed","status_details":{{"error":{complaint}}}}}}}"#),
+            r#"{"type":"response.done","response":{"id":"r","status":"s3cr3t-key","status_details":{"reason":"API key provided: s3cr3t-key."}}}"#.to_owned(),
         ] {
-            let said = format!("{:?}", read(&text).hiding("s3cr3t"));
-            assert!(said.contains("Incorrect API key provided: ***.") && !said.contains("s3cr3t"), "{said}");
+            let said = format!("{:?}", read(&text).hiding(&"s3cr3t-key".into()));
+            assert!(said.contains("API key provided: ***.") && !said.contains("s3cr"), "{said}");
         }
     }
 
