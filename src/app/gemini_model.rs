@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
+use super::session_log::{Counts, SessionLog};
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use crate::cognition::models::gemini::Totals;
 use crate::cognition::models::gemini::session::{Said, Session, Setup};
@@ -50,13 +51,13 @@ impl SpeechSession for Session {
         }
     }
 
-    fn output(said: Said) -> Option<Output> {
+    fn output(said: Said, log: &mut SessionLog) -> Option<Output> {
         match said {
             Said::Output(output) => return Some(output),
             Said::Ready { resumed } => debug!(resumed, "the speech model is ready"),
             Said::Refused(says) => warn!(says, "the speech model's service refuses the session"),
             Said::Cancelled { response } => debug!(response_id = %response, "a response is cancelled"),
-            Said::Trouble(says) => warn!(says, "the speech model's service complains"),
+            Said::Trouble(says) => log.complaint(&says),
         }
         None
     }
@@ -65,7 +66,8 @@ impl SpeechSession for Session {
         totals.usage
     }
 
-    fn log_end(totals: &Totals, frames_lost: u64) {
+    fn log_end(totals: &Totals, counts: &Counts) {
+        let Counts { frames_lost, complaints, disconnections } = counts;
         let Totals { usage, unasked, calls_cancelled } = totals;
         let cached_tokens = usage.cached_text.saturating_add(usage.cached_audio);
         info!(
@@ -75,6 +77,8 @@ impl SpeechSession for Session {
             unasked,
             calls_cancelled,
             frames_lost,
+            complaints,
+            disconnections,
             "the speech model's session has ended"
         );
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
+use super::session_log::{Counts, SessionLog};
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use super::wall;
 use crate::cognition::models::live::Totals;
@@ -76,12 +77,12 @@ impl SpeechSession for Session {
         }
     }
 
-    fn output(said: Said) -> Option<Output> {
+    fn output(said: Said, log: &mut SessionLog) -> Option<Output> {
         match said {
             Said::Output(output) => return Some(output),
             Said::Ready => debug!("the speech model is ready"),
             Said::Refused(fault) => warn!(says = fault.words(), "the speech model's service refuses the session"),
-            Said::Trouble(fault) => warn!(says = fault.words(), "the speech model's service complains"),
+            Said::Trouble(fault) => log.complaint(&fault.words()),
             Said::Unacknowledged { appends } => warn!(appends, "the speech model's service does not acknowledge what the model is told"),
         }
         None
@@ -91,8 +92,9 @@ impl SpeechSession for Session {
         Usage { audio_ms: (totals.seconds * 1_000.0) as u64, ..Usage::default() }
     }
 
-    fn log_end(totals: &Totals, frames_lost: u64) {
+    fn log_end(totals: &Totals, counts: &Counts) {
+        let Counts { frames_lost, complaints, disconnections } = counts;
         let Totals { seconds, context_ratio, dropped_ms } = totals;
-        info!(seconds, context_ratio, dropped_ms, frames_lost, "the speech model's session has ended");
+        info!(seconds, context_ratio, dropped_ms, frames_lost, complaints, disconnections, "the speech model's session has ended");
     }
 }

@@ -23,6 +23,7 @@ mod realtime_model;
 mod run;
 mod running;
 mod services;
+mod session_log;
 mod speech_model;
 mod switchboard;
 mod upkeep;

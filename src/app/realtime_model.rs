@@ -6,6 +6,7 @@ use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
 use super::cloud_audio::speech_format;
+use super::session_log::{Counts, SessionLog};
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use crate::cognition::models::realtime::Totals;
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
@@ -49,12 +50,12 @@ impl SpeechSession for Session {
         }
     }
 
-    fn output(said: Said) -> Option<Output> {
+    fn output(said: Said, log: &mut SessionLog) -> Option<Output> {
         match said {
             Said::Output(output) => return Some(output),
             Said::Ready => debug!("the speech model is ready"),
             Said::Refused(fault) => warn!(says = fault.words(), "the speech model's service refuses the session"),
-            Said::Trouble(fault) => warn!(says = fault.words(), "the speech model's service complains"),
+            Said::Trouble(fault) => log.complaint(&fault.words()),
             Said::Cancelled { response, confirmed } => debug!(response_id = %response, confirmed, "a response is cancelled"),
             // Nobody has asked for one here.
             Said::Rendered { .. } | Said::RenderEnded { .. } => {}
@@ -66,7 +67,8 @@ impl SpeechSession for Session {
         totals.charged()
     }
 
-    fn log_end(totals: &Totals, frames_lost: u64) {
+    fn log_end(totals: &Totals, counts: &Counts) {
+        let Counts { frames_lost, complaints, disconnections } = counts;
         let Totals { usage, transcription_usage, .. } = totals;
         info!(
             input_tokens = usage.input_tokens,
@@ -74,6 +76,8 @@ impl SpeechSession for Session {
             cached_tokens = usage.input_token_details.cached_tokens,
             transcription_tokens = transcription_usage.input_tokens.saturating_add(transcription_usage.output_tokens),
             frames_lost,
+            complaints,
+            disconnections,
             "the speech model's session has ended"
         );
     }

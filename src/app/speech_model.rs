@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
-use tracing::{Instrument, Span, info, warn};
+use tracing::{Instrument, Span, warn};
 
 use super::cloud_audio::Coder;
 use super::services::{Service, Services};
+use super::session_log::{Counts, SessionLog};
 use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session, Told};
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
@@ -93,13 +94,13 @@ pub trait SpeechSession: Session<Told: From<Told>> {
     fn refusal(said: &Self::Said) -> Option<String>;
 
     /// What of this is for the call; the rest is logged.
-    fn output(said: Self::Said) -> Option<Output>;
+    fn output(said: Self::Said, log: &mut SessionLog) -> Option<Output>;
 
     /// What it took, by the kinds that are charged for differently.
     fn charged(totals: &Self::Totals) -> Usage;
 
-    /// Logs what it took, and how many frames of the caller it never heard.
-    fn log_end(totals: &Self::Totals, frames_lost: u64);
+    /// Logs what it took, and what happened in it.
+    fn log_end(totals: &Self::Totals, counts: &Counts);
 }
 
 impl<S: SpeechSession> SpeechModel<S> {
@@ -156,6 +157,7 @@ impl<S: SpeechSession> Model for SpeechModel<S> {
             coder: self.coder.clone(),
             pending: VecDeque::new(),
             frames_lost: 0,
+            log: SessionLog::default(),
             services: self.services.clone(),
             was_ready: false,
         };
@@ -173,6 +175,7 @@ struct Passing<S: Session> {
     pending: VecDeque<Output>,
     /// Frames of the caller that the session had no room for.
     frames_lost: u64,
+    log: SessionLog,
     services: Services,
     /// Whether the service was ready on its last connection.
     was_ready: bool,
@@ -205,7 +208,8 @@ impl<S: SpeechSession> Passing<S> {
                 // Where the call takes nothing, nothing more is taken of the session, which then reads no more.
                 what = news.recv(), if self.pending.len() < PENDING_MAX => match what {
                     Some(News::Ended(totals)) => {
-                        return ended::<S>(&totals, self.frames_lost.saturating_add(hears.dropped()), &self.services);
+                        let counts = self.log.counts(self.frames_lost.saturating_add(hears.dropped()));
+                        return ended::<S>(&totals, &counts, &self.services);
                     }
                     Some(what) => self.news(what),
                     None => return,
@@ -214,11 +218,11 @@ impl<S: SpeechSession> Passing<S> {
         }
         // The call sees that the session has ended; what it took is still said.
         drop(said);
-        let Self { handle, frames_lost, services, .. } = self;
+        let Self { handle, frames_lost, log, services, .. } = self;
         drop(handle);
         while let Some(what) = news.recv().await {
             if let News::Ended(totals) = what {
-                ended::<S>(&totals, frames_lost.saturating_add(hears.dropped()), &services);
+                ended::<S>(&totals, &log.counts(frames_lost.saturating_add(hears.dropped())), &services);
             }
         }
     }
@@ -235,7 +239,20 @@ impl<S: SpeechSession> Passing<S> {
             self.services.stands(&availability);
             self.pending.push_back(Output::Availability(availability));
         }
-        self.pending.extend(output::<S>(news));
+        self.pending.extend(self.output(news));
+    }
+
+    /// What of the news is for the call; the rest is logged.
+    fn output(&mut self, news: News<S::Said, S::Totals>) -> Option<Output> {
+        match news {
+            News::Said(said) => return S::output(said, &mut self.log),
+            News::Connected => self.log.connected(),
+            News::Disconnected { error, again_in } => self.log.disconnected(&error, again_in),
+            News::Reconnecting { reason } => self.log.reconnecting(&reason),
+            // It is seen where the news are taken.
+            News::Ended(_) => {}
+        }
+        None
     }
 
     /// How the service stands by the news, where they change it.
@@ -266,8 +283,8 @@ impl<S: SpeechSession> Passing<S> {
     }
 }
 
-fn ended<S: SpeechSession>(totals: &S::Totals, frames_lost: u64, services: &Services) {
-    S::log_end(totals, frames_lost);
+fn ended<S: SpeechSession>(totals: &S::Totals, counts: &Counts, services: &Services) {
+    S::log_end(totals, counts);
     services.took(&S::charged(totals));
 }
 
@@ -287,24 +304,6 @@ async fn look<S: SpeechSession>(endpoint: Endpoint, session: S) -> Result<(), St
         }
     }
     Err("the session has ended".to_owned())
-}
-
-/// What of the news is for the call; the rest is logged.
-fn output<S: SpeechSession>(news: News<S::Said, S::Totals>) -> Option<Output> {
-    match news {
-        News::Said(said) => return S::output(said),
-        News::Connected => info!("connected to the speech model's service"),
-        News::Disconnected { error, again_in: Some(wait) } => {
-            warn!(%error, again_in_ms = wait.as_millis() as u64, "no connection to the speech model's service");
-        }
-        News::Disconnected { error, again_in: None } => {
-            warn!(%error, "no connection to the speech model's service, and no other one is tried in this call");
-        }
-        News::Reconnecting { reason } => warn!(reason, "the connection to the speech model's service is replaced"),
-        // It is seen where the news are taken.
-        News::Ended(_) => {}
-    }
-    None
 }
 
 /// So much waits here for a call before nothing more is taken of the session: a call takes what comes at once.

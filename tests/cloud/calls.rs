@@ -158,3 +158,21 @@ async fn where_the_service_is_away_the_call_is_answered_told_what_is_owed_and_ta
     boxed.log.seen_times("the call to be settled", 2, |line| line["message"] == "call settled").await.unwrap();
     assert_eq!(states(&stage.history()), [DeliveryState::Spoken]);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_complains_without_end_is_logged_in_a_few_lines_and_counted() {
+    let service = Service::start(vec![replies(&[Reply::Complains(2_000)])]).await;
+    let stage = Stage::set(&service.url(), "").await;
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    caller.hang_up().await.unwrap();
+    let ended = |line: &Value| line["message"] == "the speech model's session has ended";
+    boxed.log.seen("the end of the session", ended).await.unwrap();
+    let lines = boxed.log.all();
+    let complaints: Vec<&Value> = lines.iter().filter(|line| line["message"] == "the speech model's service complains").collect();
+    // A machine that is very slow takes some times ten seconds.
+    assert!((1..20).contains(&complaints.len()), "{} lines", complaints.len());
+    assert!(complaints[0]["says"].as_str().is_some_and(|says| says.starts_with("weird: ")), "{}", complaints[0]);
+    assert_eq!(lines.iter().find(|line| ended(line)).unwrap()["complaints"], 2_000);
+}

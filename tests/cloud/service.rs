@@ -79,6 +79,8 @@ pub enum Reply {
     Long { confirms: bool },
     /// Says this at twice the pace of speech, for so many milliseconds of sound, unless it is cancelled.
     Paced(&'static str, usize),
+    /// Begins to speak, complains so often of something that ends nothing, and ends.
+    Complains(usize),
     /// Speaks for so many milliseconds at once, in one event.
     Burst(usize),
     /// Begins to speak, and the connection is gone without a goodbye.
@@ -530,6 +532,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 true => "completed",
                 false => "cancelled",
             },
+            Reply::Complains(times) => {
+                for _ in 0..times {
+                    self.complain("server_error", "weird", None).await?;
+                }
+                self.speak(&id, "Bueno.", 1_000).await?;
+                "completed"
+            }
             Reply::Burst(ms) => {
                 let item = self.begin_item(&id, BURST).await?;
                 self.words(&id, &item, BURST).await?;
