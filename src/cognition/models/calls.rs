@@ -117,6 +117,10 @@ impl Call {
     }
 }
 
+/// So many of one response are taken: more than anybody asks for in one turn.
+pub(super) const TAKEN_MAX: usize = 32;
+/// What is said of the others.
+pub(super) const TOO_MANY: &str = "too many calls are made at a time";
 /// Many more than are under way at a time.
 const CALLS_MAX: usize = 64;
 

@@ -126,7 +126,7 @@ impl ChatReader {
         };
         self.count(name.len() + arguments.len())?;
         if !self.calls.contains_key(&index) && self.calls.len() == CALLS_MAX {
-            return Err(Unusable::TooLong(ANSWER_BYTES_MAX));
+            return Err(Unusable::TooManyCalls(CALLS_MAX));
         }
         let call = self.calls.entry(index).or_default();
         if let Some(id) = id.filter(|_| call.id.is_empty()) {
@@ -389,6 +389,6 @@ mod tests {
         let endless = delta(json!({ "content": "palabra ".repeat(1_000) }));
         assert!(matches!(read(&vec![endless; 10]), Err(Unusable::TooLong(_))));
         let calls: Vec<Value> = (0..100).map(|n| delta(json!({ "tool_calls": [{ "index": n, "function": { "name": "a" } }] }))).collect();
-        assert!(matches!(read(&calls), Err(Unusable::TooLong(_))));
+        assert!(matches!(read(&calls), Err(Unusable::TooManyCalls(64))));
     }
 }

@@ -48,6 +48,9 @@ pub enum Unusable {
     /// It is longer than anybody would listen to.
     #[error("the answer is longer than {0} bytes")]
     TooLong(usize),
+    /// It calls more than anybody asks for at a time: nothing of it is done.
+    #[error("the model makes more than {0} calls at a time")]
+    TooManyCalls(usize),
     /// The service stopped in the middle, and says why: the same would come again.
     #[error("{0}")]
     CutOff(&'static str),
@@ -111,7 +114,7 @@ impl Unusable {
     pub fn passes(&self) -> bool {
         match self {
             Self::Unreadable(_) => true,
-            Self::TooLong(_) | Self::CutOff(_) => false,
+            Self::TooLong(_) | Self::TooManyCalls(_) | Self::CutOff(_) => false,
             Self::Service(fault) => fault.passes(),
         }
     }

@@ -133,7 +133,7 @@ impl ResponsesReader {
     fn call(&mut self, place: u64, known: AskedCall) -> Result<(), Unusable> {
         self.count(known.arguments.len())?;
         if !self.calls.contains_key(&place) && self.calls.len() == CALLS_MAX {
-            return Err(Unusable::TooLong(ANSWER_BYTES_MAX));
+            return Err(Unusable::TooManyCalls(CALLS_MAX));
         }
         let call = self.calls.entry(place).or_default();
         if !known.name.is_empty() {

@@ -8,7 +8,7 @@ use recado_core::{OperationId, Time};
 use serde_json::{Value, json};
 
 use super::Session;
-use crate::cognition::models::calls::News;
+use crate::cognition::models::calls::{News, TAKEN_MAX, TOO_MANY};
 use crate::cognition::models::gemini::wire::{ClientMessage, FunctionCall, FunctionResponse, Scheduling, ToolResponse};
 use crate::cognition::models::notes::{self, Role};
 use crate::config::GeminiCalls;
@@ -30,16 +30,21 @@ impl OpenCalls {
     pub fn begin_connection(&mut self) {
         self.until.clear();
     }
+
+    /// What a call is known by: the service's name for it, or one of the box's own.
+    fn name_of(&mut self, id: Option<String>) -> String {
+        id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
+            self.unnamed += 1;
+            format!("{UNNAMED}{}", self.unnamed)
+        })
+    }
 }
 
 impl Session {
     /// The model makes a call. A service may say so more than once.
     pub(super) fn call(&mut self, now: Time, call: FunctionCall) {
         let FunctionCall { id, name, args } = call;
-        let call_id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| {
-            self.open_calls.unnamed += 1;
-            format!("{UNNAMED}{}", self.open_calls.unnamed)
-        });
+        let call_id = self.open_calls.name_of(id);
         let Some(active) = self.generation.speaks(now) else {
             self.unasked(now);
             if self.calls.is_made(&call_id, self.connection) {
@@ -49,9 +54,13 @@ impl Session {
             return self.answered(call_id, name, notes::not_taken("it came when nothing had been asked for"));
         };
         let response = active.response;
-        if !active.calls.insert(call_id.clone()) {
+        if active.calls.contains(&call_id) {
             return;
         }
+        if active.calls.len() == TAKEN_MAX {
+            return self.refuse(vec![FunctionCall { id: Some(call_id), name, args }]);
+        }
+        active.calls.insert(call_id.clone());
         match self.setup.functions.taken(&name, &Value::Object(args).to_string(), &call_id, response) {
             Ok(event @ ModelEvent::ToolCall { .. }) => {
                 self.say_event(event);
@@ -73,6 +82,19 @@ impl Session {
                 self.answered(call_id, name, output);
             }
         }
+    }
+
+    /// Refuses calls beyond those that are taken, all in one message. They are not remembered, as those are that wait for what comes of them.
+    pub(super) fn refuse(&mut self, calls: Vec<FunctionCall>) {
+        if calls.is_empty() {
+            return;
+        }
+        let refusal = |call: FunctionCall| {
+            let call_id = self.open_calls.name_of(call.id);
+            self.output_of(&call_id, &call.name, notes::not_taken(TOO_MANY), false)
+        };
+        let function_responses = calls.into_iter().map(refusal).collect();
+        self.send(ClientMessage::ToolResponse(ToolResponse { function_responses }));
     }
 
     fn answered(&mut self, call_id: String, name: String, output: String) {
@@ -117,17 +139,21 @@ impl Session {
     }
 
     fn answer(&mut self, call_id: &str, name: &str, output: String, will_continue: bool) {
+        let response = self.output_of(call_id, name, output, will_continue);
+        self.send(ClientMessage::ToolResponse(ToolResponse { function_responses: vec![response] }));
+    }
+
+    fn output_of(&self, call_id: &str, name: &str, output: String, will_continue: bool) -> FunctionResponse {
         let output: Value = serde_json::from_str(&output).unwrap_or(Value::String(output));
         // Of a call that it waits for, the service knows neither.
         let goes_on = self.setup.calls == GeminiCalls::NonBlocking;
-        let response = FunctionResponse {
+        FunctionResponse {
             id: (!call_id.starts_with(UNNAMED)).then(|| call_id.to_owned()),
             name: name.to_owned(),
             response: json!({ "output": output }),
             scheduling: goes_on.then_some(Scheduling::Silent),
             will_continue: goes_on.then_some(will_continue),
-        };
-        self.send(ClientMessage::ToolResponse(ToolResponse { function_responses: vec![response] }));
+        }
     }
 }
 

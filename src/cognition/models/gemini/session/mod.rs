@@ -39,7 +39,7 @@ pub use self::setup::Setup;
 use super::wire::{ClientMessage, INPUT_HZ, LiveMessage, ServerContent};
 use crate::cognition::models::Usage;
 use crate::cognition::models::caller::Caller;
-use crate::cognition::models::calls::Calls;
+use crate::cognition::models::calls::{Calls, TAKEN_MAX};
 use crate::cognition::models::link::{self, Line, Meaning, Told};
 use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
@@ -250,9 +250,12 @@ impl Session {
             return;
         }
         self.totals.usage.add(&(&message.usage_metadata).into());
-        for call in message.tool_call.function_calls {
+        let mut calls = message.tool_call.function_calls;
+        let further = calls.split_off(calls.len().min(TAKEN_MAX));
+        for call in calls {
             self.call(now, call);
         }
+        self.refuse(further);
         for call_id in message.tool_call_cancellation.ids {
             self.call_cancelled(&call_id);
         }

@@ -988,3 +988,28 @@ impl Keeps {
         self.wanted.remove(&response);
     }
 }
+
+#[test]
+fn of_calls_without_end_some_are_taken_the_others_refused_at_once_and_the_session_goes_on() {
+    for kind in ["blocking", "non-blocking"] {
+        let mut stage = Stage::ready(&format!("calls = '{kind}'"));
+        let many = |name: &str| -> Vec<Value> {
+            (0..1_000).map(|n| json!({ "id": format!("{name}{n}"), "name": "order", "args": { "item": "pan" } })).collect()
+        };
+        let unasked = stage.server(json!({ "toolCall": { "functionCalls": many("u") } }));
+        assert_eq!((told(&unasked).len(), events(&unasked)), (1_000, vec![]));
+        assert!(sent(&unasked).len() <= 33, "{}", sent(&unasked).len());
+        stage.ends();
+        stage.respond(A, TURN);
+        let asked = stage.server(json!({ "toolCall": { "functionCalls": many("c") } }));
+        assert_eq!(events(&asked).len(), 32, "{kind}");
+        assert!(sent(&asked).len() <= 33, "{}", sent(&asked).len());
+        assert_eq!(told(&asked).iter().filter(|told| told.1 == "not_accepted").count(), 968, "{kind}");
+        let one_more = stage.calls("d", "order", json!({ "item": "pan" }));
+        assert_eq!((events(&one_more), told(&one_more)[0].1.as_str()), (vec![], "not_accepted"), "{kind}");
+        for n in 0..32 {
+            assert_eq!(told(&stage.tell(output(&format!("c{n}"), ToolStatus::Refused))).len(), 1, "{kind}: each that was taken has its output");
+        }
+        assert_eq!(events(&stage.ends()), complete(A));
+    }
+}

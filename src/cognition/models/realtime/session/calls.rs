@@ -6,7 +6,7 @@ use recado_core::conversation::input::ModelEvent;
 
 use super::Session;
 use super::outbox::About;
-use crate::cognition::models::calls::News;
+use crate::cognition::models::calls::{News, TAKEN_MAX, TOO_MANY};
 use crate::cognition::models::notes;
 use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item};
 
@@ -17,8 +17,14 @@ impl Session {
         let (response, cut_off) = (active.response, active.is_cancelled());
         let name = call.name.filter(|name| !name.is_empty()).or_else(|| active.functions.get(&call.item_id).cloned());
         let call_id = call.call_id.filter(|id| !id.is_empty()).unwrap_or_else(|| call.item_id.clone());
-        if !active.calls.insert(call_id.clone()) {
+        if active.calls.contains(&call_id) || active.calls.len() == KNOWN_MAX {
             return;
+        }
+        let is_taken = active.calls.len() < TAKEN_MAX;
+        active.calls.insert(call_id.clone());
+        if !is_taken {
+            // Not one of those that are remembered: they wait for what comes of them.
+            return self.answer(call_id, notes::not_taken(TOO_MANY));
         }
         let name = name.unwrap_or_default();
         if cut_off {
@@ -69,3 +75,6 @@ impl Session {
         self.outbox.send(About::Other, ClientBody::ItemCreate { item: Item::FunctionCallOutput { call_id, output } });
     }
 }
+
+/// So many calls of a response are known, and answered: what a model makes beyond them is no answer to anything.
+const KNOWN_MAX: usize = TAKEN_MAX + 256;

@@ -60,7 +60,7 @@ pub(super) struct Active {
     cancelled: Option<Time>,
     /// The functions that its items call, by item.
     pub functions: BTreeMap<String, String>,
-    /// The calls that were taken.
+    /// The calls that were taken or refused.
     pub calls: BTreeSet<String>,
     /// Why a call of it could not be taken.
     pub refused_call: Option<String>,

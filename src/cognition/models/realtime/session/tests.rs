@@ -1098,3 +1098,28 @@ fn what_is_charged_is_told_apart_by_kind_and_what_has_none_is_taken_for_the_dear
     let untold = totals(json!({ "input_tokens": 10, "output_tokens": 6 }), json!({})).charged();
     assert_eq!(untold, models::Usage { input_audio: 10, output_audio: 6, ..models::Usage::default() });
 }
+
+#[test]
+fn of_a_response_that_calls_without_end_some_are_taken_the_others_answered_and_the_session_goes_on() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, Cause::Greeting);
+    stage.begins("r", A);
+    let (mut taken, mut answered) = (Vec::new(), Vec::new());
+    for n in 0..1_000 {
+        for said in 0..2 {
+            let actions = stage.calls("r", &format!("c{n}"), "order", r#"{"item":"pan"}"#);
+            assert!(said == 0 || actions.is_empty(), "{n}: said twice, it is one");
+            taken.extend(events(&actions));
+            answered.extend(sent(&actions));
+        }
+    }
+    assert_eq!(taken.len(), 32);
+    assert_eq!(answered.len(), 256, "what is beside all measure is not even answered");
+    assert!(answered.iter().all(|item| item["item"]["output"].as_str().is_some_and(|output| output.contains("not_accepted"))));
+    for n in 0..32 {
+        let told = stage.tell(Command::ToolOutput { call_id: format!("c{n}"), operation: None, status: ToolStatus::Refused });
+        assert_eq!(sent(&told).len(), 1, "each that was taken still gets its output");
+    }
+    assert_eq!(events(&stage.ends("r", "completed")), [ModelEvent::Complete { response: A }]);
+    assert_eq!(sent(&stage.respond(B, Cause::Greeting)).last().unwrap()["type"], "response.create");
+}
