@@ -216,3 +216,16 @@ async fn a_session_whose_handle_is_dropped_closes_its_connection_and_says_what_i
     talker.0.handle.tell(Told::Caller(vec![0; 160])).unwrap();
     assert_eq!(talker.end().await, Default::default());
 }
+
+#[tokio::test]
+async fn what_is_larger_than_any_service_sends_is_refused_and_another_connection_is_made() {
+    let talks = |reply| Conduct { replies: [reply].into(), ..Conduct::default() };
+    let service = Service::start(vec![talks(Reply::Burst(1_000_000)), talks(Reply::Speak("Hola. ", 100))]).await;
+    let mut talker = Talker::open(&service.url(), "");
+    talker.ready().await;
+    talker.respond(A, Cause::Greeting);
+    let (error, again_in) = talker.disconnected().await;
+    assert_eq!(error.to_string(), "the service sent a message of more than 8388608 bytes");
+    assert!(again_in.is_some());
+    talker.ready().await;
+}

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use tokio_rustls::TlsConnector;
+use tokio_tungstenite::tungstenite::error::CapacityError;
 use tokio_tungstenite::tungstenite::handshake::client::Response;
 use tokio_tungstenite::tungstenite::http::header::RETRY_AFTER;
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -124,7 +125,7 @@ async fn connect<M: ServerMessage>(endpoint: &Endpoint) -> Result<Connection<M>,
         .max_frame_size(Some(MESSAGE_BYTES_MAX))
         .read_buffer_size(READ_BUFFER_BYTES)
         .write_buffer_size(0)
-        .max_write_buffer_size(MESSAGE_BYTES_MAX);
+        .max_write_buffer_size(WRITE_BUFFER_BYTES_MAX);
     match &endpoint.tls {
         Some(tls) => {
             let server = ServerName::try_from(name.to_owned()).map_err(|error| endpoint.unusable(error.to_string()))?;
@@ -291,6 +292,7 @@ fn broken(error: tungstenite::Error) -> TransportError {
         tungstenite::Error::Protocol(tungstenite::error::ProtocolError::ResetWithoutClosingHandshake) => {
             TransportError::Closed { code: 1006, reason: String::new() }
         }
+        tungstenite::Error::Capacity(CapacityError::MessageTooLong { .. }) => TransportError::TooLarge(MESSAGE_BYTES_MAX),
         tungstenite::Error::Io(error) => TransportError::Broken(error.to_string()),
         error => TransportError::Broken(error.to_string()),
     }
@@ -308,8 +310,11 @@ struct Limits {
 }
 
 const LIMITS: Limits = Limits { ping: Duration::from_secs(15), silent: Duration::from_secs(45), write: Duration::from_secs(10) };
-/// A piece of speech may be long: 15 MiB of audio are 20 MiB of base64.
-const MESSAGE_BYTES_MAX: usize = 32 << 20;
+/// A piece of speech may be long: as base64 it is two minutes of linear samples, or a quarter of an hour of G.711. What is larger would hold up the
+/// call that it is for while it is read.
+const MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// Many times what is ever sent at once.
+const WRITE_BUFFER_BYTES_MAX: usize = 32 << 20;
 /// A small box has many calls.
 const READ_BUFFER_BYTES: usize = 16 << 10;
 /// Some seconds of speech; beyond it nothing more is read.

@@ -126,6 +126,9 @@ pub enum TransportError {
         /// What it says.
         reason: String,
     },
+    /// The service sent a message that is larger than any that is taken.
+    #[error("the service sent a message of more than {0} bytes")]
+    TooLarge(usize),
     /// The connection broke.
     #[error("the connection to the service broke: {0}")]
     Broken(String),
@@ -155,6 +158,7 @@ impl TransportError {
             | Self::Unreachable { .. }
             | Self::TooSlow { .. }
             | Self::RateLimited { .. }
+            | Self::TooLarge(_)
             | Self::Broken(_)
             | Self::Silent(_)
             | Self::Stuck(_) => true,
