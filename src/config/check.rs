@@ -97,7 +97,11 @@ impl<'a> Checker<'a> {
             return;
         }
         if let Err(error) = Secret::read(file) {
-            self.error(path, error, instead);
+            return self.error(path, error, instead);
+        }
+        if file.metadata().is_ok_and(|found| found.permissions().mode() & WRITABLE_BY_OTHERS != 0) {
+            let what = format!("others than its owner may write to the credential file {}", file.display());
+            self.warning(path, what, format!("what it says now, after `chmod go-w {}`", file.display()));
         }
     }
 
@@ -182,6 +186,8 @@ impl<'a> Checker<'a> {
     }
 }
 
+/// By its group, or by anybody.
+const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// By whomever.
 const EXECUTABLE: u32 = 0o111;
 

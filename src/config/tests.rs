@@ -476,6 +476,21 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
     );
 }
 
+#[test]
+fn a_key_that_others_may_change_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt;
+    let room = Room::with(&realtime("key_file = \"realtime-key\""));
+    let key = room.0.path().join("realtime-key");
+    std::fs::write(&key, "s3cr3t").unwrap();
+    for (mode, is_warned_of) in [(0o600, false), (0o444, false), (0o644, false), (0o646, true), (0o664, true)] {
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(mode)).unwrap();
+        let said = room.problems(&room.sources());
+        let warning = "recado.toml:4:12: warning: cloud.realtime.key_file: others than its owner may write to the credential file realtime-key; \
+                       write instead: what it says now, after `chmod go-w realtime-key`";
+        assert_eq!(said, if is_warned_of { warning } else { "" }, "{mode:o}");
+    }
+}
+
 /// The parts of a cascade with nothing wrong, and `more` in one of them.
 fn cascade(part: &str, more: &str) -> String {
     let more = |name| if name == part { more } else { "" };
