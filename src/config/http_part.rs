@@ -31,7 +31,7 @@ pub struct HttpPart<'a> {
     pub ca_file: Option<&'a PathBuf>,
     /// How long a connection may take until it stands (ms).
     pub connect_timeout_ms: u64,
-    /// How long the first of an answer may take (ms).
+    /// How long the first of an answer may take, with the connection that may be needed for it (ms).
     pub answer_timeout_ms: u64,
     /// How long an answer may pause (ms).
     pub stall_timeout_ms: u64,
@@ -51,13 +51,16 @@ impl HttpPart<'_> {
             carries: "what callers say",
         };
         endpoint.check(checker, &place, &kind);
+        // An answer that has to be connected for is begun within the same time.
+        let (least, most) = TIMEOUT_MS.into_inner();
+        let connects = least..=self.answer_timeout_ms.clamp(ANSWER_MS_LEAST, most) - 1;
         let timeouts = [
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("answer_timeout_ms", self.answer_timeout_ms),
-            ("stall_timeout_ms", self.stall_timeout_ms),
-            ("whole_timeout_ms", self.whole_timeout_ms),
+            ("connect_timeout_ms", self.connect_timeout_ms, connects),
+            ("answer_timeout_ms", self.answer_timeout_ms, ANSWER_MS_LEAST..=most),
+            ("stall_timeout_ms", self.stall_timeout_ms, TIMEOUT_MS),
+            ("whole_timeout_ms", self.whole_timeout_ms, TIMEOUT_MS),
         ];
-        timeouts.into_iter().for_each(|(key, ms)| checker.within(&place.join(key), ms, TIMEOUT_MS));
+        timeouts.into_iter().for_each(|(key, ms, range)| checker.within(&place.join(key), ms, range));
     }
 
     /// The address of what the service calls `name`, under its own; none where that is none.
@@ -88,3 +91,5 @@ pub(super) fn whole_timeout_ms() -> u64 {
 
 /// Below, no connection over a mobile network comes to be; beyond, no caller waits.
 const TIMEOUT_MS: RangeInclusive<u64> = 500..=60_000;
+/// A connection, and a moment more.
+const ANSWER_MS_LEAST: u64 = 600;

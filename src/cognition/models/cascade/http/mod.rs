@@ -1,5 +1,6 @@
 //! The requests of a cascade: one client for each part, which keeps its connections.
 
+mod doubt;
 mod endpoint;
 mod exchange;
 mod fault;

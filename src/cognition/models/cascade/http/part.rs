@@ -1,5 +1,7 @@
 //! The two parts: what writes down, and what answers.
 
+use std::time::Duration;
+
 use recado_core::policy;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::mpsc;
@@ -12,6 +14,7 @@ use super::endpoint::{Endpoint, EndpointError};
 use super::exchange::{Exchange, Piece};
 use super::fault::Fault;
 use crate::cognition::models::functions::FunctionTool;
+use crate::cognition::models::notes::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
 
 /// What writes down what the caller says.
@@ -44,6 +47,14 @@ impl Transcription {
         &self.endpoint
     }
 
+    /// Whether it can be asked, within this time: it may have to write down a moment of silence to show it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self, patience: Duration) -> Result<(), Fault> {
+        self.endpoint.look_within(patience, async { self.transcript(&[0; SILENCE_SAMPLES]).await.map(drop) }).await
+    }
+
     /// The words of `samples` (16 bits, 8 kHz).
     ///
     /// # Errors
@@ -68,7 +79,7 @@ impl Transcription {
                 return Ok(transcript);
             }
         }
-        Err(Fault::passing("the service's answer ended before the words were complete"))
+        Err(Fault::failing("the service's answer ended before the words were complete"))
     }
 }
 
@@ -88,6 +99,24 @@ impl Language {
     /// Where it is.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Whether it can be asked, within this time: it may have to begin an answer to a greeting to show it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self, patience: Duration) -> Result<(), Fault> {
+        let request = async {
+            // What comes first is enough, and nobody takes more.
+            let (says, mut came) = mpsc::channel(1);
+            let greeting = [Line::message(Role::User, "Hello.")];
+            tokio::select! {
+                biased;
+                Some(_) = came.recv() => Ok(()),
+                answered = self.events("Answer with one word.", &[], &greeting, &says, std::convert::identity) => answered,
+            }
+        };
+        self.endpoint.look_within(patience, request).await
     }
 
     /// The answer to `lines`, of a model that is told `instructions` and offered `functions`: each event goes to `says` as it comes, the
@@ -148,7 +177,7 @@ impl Language {
             }
         }
         // Neither a connection that closes nor a last event says that an answer is complete.
-        if ended { Ok(()) } else { Err(Fault::passing("the service's answer broke off before its end")) }
+        if ended { Ok(()) } else { Err(Fault::failing("the service's answer broke off before its end")) }
     }
 }
 
@@ -165,3 +194,6 @@ impl Reader {
         }
     }
 }
+
+/// A second of nothing, at 8 kHz: some services take no less.
+const SILENCE_SAMPLES: usize = 8_000;
