@@ -71,7 +71,10 @@ pub(super) fn open<S: SpeechSession>(endpoint: Endpoint, session: S, coder: Code
     let (heard, hears) = caller_audio();
     let (opened, commands, said) = ModelSession::new(Some(heard));
     let Link { handle, news } = Link::open(endpoint, session);
-    let passing: Passing<S> = Passing { handle, coder, pending: VecDeque::new(), frames_lost: 0, services, was_ready: false };
+    // What is known to be away is not waited for, until this session finds that it is back.
+    let away = Some(services.availability()).filter(|availability| *availability != Availability::Ready);
+    let pending = away.map(Output::Availability).into_iter().collect();
+    let passing: Passing<S> = Passing { handle, coder, pending, frames_lost: 0, services, was_ready: false };
     // What it logs is about the call that it is opened for.
     tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
     opened
