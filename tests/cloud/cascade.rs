@@ -316,6 +316,18 @@ async fn a_connection_that_does_not_come_to_be_is_waited_for_no_longer_than_any_
 }
 
 #[tokio::test]
+async fn thoughts_are_neither_said_nor_kept_whatever_pieces_they_come_in() {
+    let thinks = "<think>The caller wants a table. Maybe for four?</think>\n\nMuy bien. ¿Para cuántos?";
+    for answer in [thinks.to_owned(), thinks.replace("<think>", "<THINK>"), format!("Muy bien. ¿Para cuántos? {}", &thinks[..40])] {
+        let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says(&answer)]).await;
+        let mut session = open(&model(&service.settings("", SETTINGS)));
+        respond(&session, A, Cause::Greeting);
+        let (words, events) = all_of(&mut session, A).await;
+        assert_eq!((words.trim_end(), complete(&events)), ("Muy bien. ¿Para cuántos?", true), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn an_answer_is_over_when_the_service_says_so_and_nobody_waits_for_its_last_event() {
     let stream = chat("Buenos días.", &[]).iter().take(5).map(|event| format!("data: {event}\r\n\r\n")).collect::<String>();
     let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });

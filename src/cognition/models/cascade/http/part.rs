@@ -16,6 +16,7 @@ use super::fault::Fault;
 use crate::cognition::models::functions::FunctionTool;
 use crate::cognition::models::notes::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
+use crate::text::Thoughts;
 
 /// What writes down what the caller says.
 #[derive(Debug)]
@@ -155,7 +156,7 @@ impl Language {
         };
         let request = self.endpoint.client.post(self.endpoint.url.clone()).header(ACCEPT, "text/event-stream").json(&body);
         let mut exchange = Exchange::begin(&self.endpoint, request).await?;
-        let mut ended = false;
+        let (mut ended, mut thoughts) = (false, Thoughts::default());
         loop {
             let piece = match exchange.next().await {
                 Ok(Some(piece)) => piece,
@@ -172,13 +173,25 @@ impl Language {
             };
             for came in events {
                 ended |= matches!(came, AnswerEvent::Ended { .. });
-                // Nobody waits for it where the call is over.
-                let _ = says.send(event(came)).await;
+                for came in without_thoughts(&mut thoughts, came) {
+                    // Nobody waits for it where the call is over.
+                    let _ = says.send(event(came)).await;
+                }
             }
         }
         // Neither a connection that closes nor a last event says that an answer is complete.
         if ended { Ok(()) } else { Err(Fault::failing("the service's answer broke off before its end")) }
     }
+}
+
+/// What of an event is an answer.
+fn without_thoughts(thoughts: &mut Thoughts, came: AnswerEvent) -> Vec<AnswerEvent> {
+    let (text, last) = match came {
+        AnswerEvent::Text(text) => (thoughts.leave_out(&text), None),
+        AnswerEvent::Ended { calls } => (thoughts.end(), Some(AnswerEvent::Ended { calls })),
+        AnswerEvent::Usage(_) => (String::new(), Some(came)),
+    };
+    Some(text).filter(|text| !text.is_empty()).map(AnswerEvent::Text).into_iter().chain(last).collect()
 }
 
 enum Reader {
