@@ -8,6 +8,6 @@ mod spoken;
 mod thoughts;
 
 pub use clauses::{CLAUSE_CHARS_MAX, clauses};
-pub use sentences::Sentences;
+pub use sentences::{Break, Sentences};
 pub use spoken::spoken;
 pub use thoughts::Thoughts;

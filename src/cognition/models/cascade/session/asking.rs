@@ -240,6 +240,7 @@ impl Session {
                 active.answer = Some(answer);
                 self.active = Some(active);
                 false
+        answer.hasten(now);
             }
             Some(End::Failed(fault)) => self.answer_has_failed(now, active, fault),
             Some(End::Complete(calls)) => {
@@ -283,6 +284,12 @@ impl Session {
             self.say(ModelEvent::Clause { response, content });
         }
     }
+    /// When more is said of a sentence that does not end.
+    pub(super) fn breaks_at(&self) -> Option<Time> {
+        let answer = self.active.as_ref().filter(|_| self.writings.is_empty())?.answer.as_ref()?;
+        answer.deadline()
+    }
+
 
     /// Says whether the response has ended with that: nothing may have been said of one that is asked for again.
     fn answer_has_failed(&mut self, now: Time, mut active: Active, mut fault: Fault) -> bool {

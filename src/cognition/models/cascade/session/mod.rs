@@ -215,7 +215,7 @@ impl Session {
             Input::Command(command) => self.command(now, command),
             Input::Caller(samples) => self.caller.hear(&samples),
             Input::WrittenDown { job, result } => self.written_down(now, job, result),
-            Input::Answer { job, event } => self.answered(job, event),
+            Input::Answer { job, event } => self.answered(now, job, event),
             Input::AnswerFailed { job, fault } => self.answer_failed(job, fault),
             Input::Looked { part, result } => self.looked(now, part, result),
             Input::Wake => {}
@@ -227,7 +227,7 @@ impl Session {
     /// When it wants to be woken, if it does.
     pub fn deadline(&self) -> Option<Time> {
         let writings = self.writings.iter().chain(self.ahead.as_ref().map(|ahead| &ahead.writing)).filter_map(Writing::deadline);
-        writings.chain(self.active.as_ref().and_then(Active::deadline)).chain(self.standing.deadline()).min()
+        writings.chain(self.active.as_ref().and_then(Active::deadline)).chain(self.breaks_at()).chain(self.standing.deadline()).min()
     }
 
     /// Whether all parts can be asked.

@@ -327,6 +327,45 @@ fn nobody_waits_for_longer_than_the_caller_does() {
 }
 
 #[test]
+fn a_model_that_writes_slowly_is_heard_clause_by_clause_and_then_word_by_word() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(said(&stage.answers(job, "Pues sí, ")), [""; 0]);
+    assert_eq!(stage.session.deadline(), None, "it may go on with the clause");
+    assert_eq!(said(&stage.answers(job, "señora, y")), [""; 0]);
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(999)), [""; 0]);
+    assert_eq!(said(&stage.later(1)), ["Pues sí, señora, "]);
+    stage.later(1_000);
+    assert_eq!(said(&stage.answers(job, " la mesa que usted quiere es")), [""; 0], "there is no clause");
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(1_000)), ["y la mesa que usted quiere "]);
+    assert_eq!(said(&stage.answers(job, " suya. ")), [""; 0]);
+    assert_eq!(said(&stage.ends(job, &[])), ["es suya. "]);
+    assert_eq!(stage.session.deadline(), None);
+    // A sentence that ends in time is said whole.
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    stage.answers(job, "Bien, pues. Lo ");
+    stage.later(900);
+    assert_eq!(said(&stage.answers(job, "miro, claro. Un")), ["Lo miro, claro. "]);
+    assert_eq!(said(&stage.later(999)), [""; 0], "the next one has its own time");
+}
+
+#[test]
+fn what_was_called_well_is_not_asked_for_again_when_there_is_nothing_more_to_say() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("order", "{\"item\":\"paella\"}"), ("ordr", "{}")]));
+    assert_eq!(events(&stage.ends(again, &[])), [ModelEvent::Complete { response: A }]);
+    assert_eq!(stage.session.deadline(), None);
+    // Where nothing was called well, it is.
+    let (job, _) = asked(&stage.caller_says(B, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("ordr", "{}")]));
+    let nothing = stage.ends(again, &[]);
+    assert!(matches!(&nothing[..], [Action::Trouble { again_in_ms: Some(500), .. }]), "{nothing:?}");
+}
+
+#[test]
 fn an_answer_of_nothing_is_none() {
     let mut stage = Stage::new(false);
     let (job, _) = asked(&stage.respond(A, Cause::Greeting));
