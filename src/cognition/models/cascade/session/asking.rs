@@ -49,6 +49,8 @@ pub(super) struct Active {
     retries: Retries,
     /// When it was first asked for.
     answer_since: Option<Time>,
+    /// Whether the model called something that was taken.
+    acted: bool,
     /// How often the model called something that can't be taken.
     corrections: u32,
     /// What was said of it.
@@ -64,6 +66,8 @@ pub(super) struct Retries {
     count: u32,
     /// When the next one is due.
     pub at: Option<Time>,
+    /// Whether the service wants it no sooner.
+    is_asked_for: bool,
 }
 
 /// Whether it is.
@@ -84,7 +88,7 @@ impl Retry {
 
 impl Retries {
     pub fn new(since: Time, patience_ms: u64) -> Self {
-        Self { since, patience_ms, backoff: Backoff::default(), count: 0, at: None }
+        Self { since, patience_ms, backoff: Backoff::default(), count: 0, at: None, is_asked_for: false }
     }
 
     /// When the caller's patience ends.
@@ -92,9 +96,10 @@ impl Retries {
         self.since.plus(self.patience_ms)
     }
 
-    /// Somebody waits for it, from now on.
+    /// Somebody waits for it, from now on: what has failed before costs them no time, but what the service asked for.
     pub fn awaited_since(&mut self, now: Time) {
-        self.since = now;
+        let at = self.at.map(|at| if self.is_asked_for { at } else { at.min(now) });
+        *self = Self { at, is_asked_for: self.is_asked_for, ..Self::new(now, self.patience_ms) };
     }
 
     /// What becomes of a request that has failed.
@@ -112,6 +117,7 @@ impl Retries {
             return Retry::Never;
         }
         self.at = Some(at);
+        self.is_asked_for = asked.is_some();
         Retry::InMs(wait_ms)
     }
 }
@@ -119,7 +125,7 @@ impl Retries {
 impl Active {
     fn new(request: Request, patience_ms: u64) -> Self {
         let retries = Retries::new(request.asked_at, patience_ms);
-        Self { request, answer: None, retries, answer_since: None, corrections: 0, said: String::new() }
+        Self { request, answer: None, retries, answer_since: None, acted: false, corrections: 0, said: String::new() }
     }
 
     pub fn deadline(&self) -> Option<Time> {
@@ -234,21 +240,24 @@ impl Session {
             self.active = Some(active);
             return false;
         };
+        answer.hasten(now);
         self.say_sentences(&mut active, &mut answer);
         match answer.end.take() {
             None => {
                 active.answer = Some(answer);
                 self.active = Some(active);
                 false
-        answer.hasten(now);
             }
             Some(End::Failed(fault)) => self.answer_has_failed(now, active, fault),
             Some(End::Complete(calls)) => {
-                if calls.is_empty() && active.said.is_empty() {
+                if calls.is_empty() && active.said.is_empty() && !active.acted {
                     return self.answer_has_failed(now, active, Fault::passing("the model said nothing"));
                 }
+                let asked = calls.len();
                 let refused = self.make_calls(response, calls);
-                match refused {
+                // Where not all are refused, it has done something.
+                active.acted |= asked > refused.len();
+                match refused.into_iter().next() {
                     None => self.say(ModelEvent::Complete { response }),
                     Some(_) if active.corrections < CORRECTIONS_MAX => {
                         active.corrections += 1;
@@ -275,6 +284,12 @@ impl Session {
         Answer::new(job)
     }
 
+    /// When more is said of a sentence that does not end.
+    pub(super) fn breaks_at(&self) -> Option<Time> {
+        let answer = self.active.as_ref().filter(|_| self.writings.is_empty())?.answer.as_ref()?;
+        answer.deadline()
+    }
+
     fn say_sentences(&mut self, active: &mut Active, answer: &mut Answer) {
         let response = active.request.response;
         while let Some(text) = answer.next_sentence() {
@@ -284,12 +299,6 @@ impl Session {
             self.say(ModelEvent::Clause { response, content });
         }
     }
-    /// When more is said of a sentence that does not end.
-    pub(super) fn breaks_at(&self) -> Option<Time> {
-        let answer = self.active.as_ref().filter(|_| self.writings.is_empty())?.answer.as_ref()?;
-        answer.deadline()
-    }
-
 
     /// Says whether the response has ended with that: nothing may have been said of one that is asked for again.
     fn answer_has_failed(&mut self, now: Time, mut active: Active, mut fault: Fault) -> bool {

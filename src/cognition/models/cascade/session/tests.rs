@@ -581,6 +581,35 @@ fn a_request_of_a_pause_that_failed_is_made_again_for_the_turn() {
 }
 
 #[test]
+fn what_has_failed_in_a_pause_costs_the_turn_no_time_but_what_the_service_wants() {
+    for (again, due_in_ms) in [(Again::Soon, 0), (Again::After(2_500), 2_400)] {
+        let mut stage = Stage::new(true);
+        let mut job = written(&stage.caller_pauses());
+        let deaf = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again, reach: Reach::Answers }) };
+        for wait_ms in [500, 1_000] {
+            stage.give(deaf(job, Again::Soon));
+            job = written(&stage.later(wait_ms));
+        }
+        stage.give(deaf(job, again));
+        stage.later(100);
+        let mut turn = stage.turn_ends(A);
+        if due_in_ms > 0 {
+            assert!(asks_nothing(&turn), "{turn:?}");
+            turn = stage.later(due_in_ms);
+        }
+        job = written(&turn);
+        for wait_ms in [500, 1_000] {
+            let failed = stage.give(deaf(job, Again::Soon));
+            assert!(matches!(failed[..], [Action::Trouble { again_in_ms: Some(ms), .. }] if ms == wait_ms), "{again:?}: {failed:?}");
+            if due_in_ms > 0 {
+                break;
+            }
+            job = written(&stage.later(wait_ms));
+        }
+    }
+}
+
+#[test]
 fn keys_in_a_pause_are_answered_first_and_what_was_begun_is_no_answer_to_them() {
     let mut stage = Stage::new(true);
     let job = written(&stage.caller_pauses());
