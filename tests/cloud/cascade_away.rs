@@ -9,9 +9,8 @@ use recado::demo::{BoxProcess, Caller, patiently};
 use recado::surface::speech::wav;
 use serde_json::Value;
 
-use super::away::{says, times};
 use super::http_service::{Conduct, End, HttpService, Received};
-use super::stage::{ACCEPTED, AWAY, Stage, hears_to_the_end, loud, speaks};
+use super::stage::{ACCEPTED, AWAY, Stage, hears_to_the_end, loud, says, speaks, times};
 
 /// A dialogue that orders in the first turn, and has a word for each other one.
 const DIALOGUE: &str = "[greeting]\nsay = { en = 'This is the answering machine of the kitchen.' }\n\
