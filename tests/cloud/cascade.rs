@@ -10,7 +10,7 @@ use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
 
 use super::http_service::{Conduct, End, HttpService, chat};
-use super::stage::{config, open};
+use super::stage::{configured, open};
 use super::talker::{A, B};
 use super::validator::{self, Tap};
 
@@ -18,7 +18,7 @@ use super::validator::{self, Tap};
 pub fn model(settings: &str) -> Cascade {
     let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
-    Cascade::new(&config(&format!("{settings}{tool}")), "Sé breve.".to_owned(), None).unwrap()
+    configured(&format!("{settings}{tool}"), |config| Cascade::new(config, "Sé breve.".to_owned(), None).unwrap())
 }
 
 pub fn acoustic(session: &ModelSession, to: Acoustic) {

@@ -14,7 +14,7 @@ use super::talker::{A, B};
 /// The model of a box whose calls the service at `url` leads.
 fn model(url: &str, more: &str) -> RealtimeModel {
     let settings = format!("[model]\nkind = 'realtime'\n{more}\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n");
-    RealtimeModel::new(&config(&settings)).unwrap()
+    configured(&settings, |config| RealtimeModel::new(config).unwrap())
 }
 
 #[tokio::test]
