@@ -8,7 +8,7 @@ use recado_core::Time;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
 
 use super::service::{Conduct, Reply, Service};
-use super::stage::{config, end_of, greet, open};
+use super::stage::{configured, end_of, greet, open};
 use super::talker::{A, B};
 
 /// The model of a box whose calls the service at `url` leads.
