@@ -506,6 +506,31 @@ fn an_answer_begun_in_a_pause_that_does_not_know_what_has_come_meanwhile_is_begu
 }
 
 #[test]
+fn a_sound_that_never_ends_is_one_turn_and_nothing_of_it_is_begun_or_written_down_after_that() {
+    let mut stage = Stage::new(true);
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 8_000]));
+    // The conversation takes it for over.
+    let music = written(&stage.respond(A, Cause::Turn { turn: TurnId(1) }));
+    assert_eq!(events(&stage.writes_down(music, "[música]"))[0], ModelEvent::TurnWasNoise { turn: TurnId(1) });
+    stage.give(Input::Caller(vec![500; 80_000]));
+    for to in [Acoustic::Trailing, Acoustic::Quiet] {
+        assert_eq!(stage.acoustic(to), [], "nothing is begun for it");
+        stage.give(Input::Caller(vec![0; 8_000]));
+    }
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![7; 8_000]));
+    let paused = stage.acoustic(Acoustic::Trailing);
+    let samples = paused.iter().find_map(|action| match action {
+        Action::WriteDown { samples, .. } => Some(samples.clone()),
+        _ => None,
+    });
+    assert!(samples.is_some_and(|samples| samples.len() == 12_000 && !samples.contains(&500)), "half a second before it, and no music");
+}
+
+#[test]
 fn a_request_of_a_pause_that_failed_is_made_again_for_the_turn() {
     let mut stage = Stage::new(true);
     let job = written(&stage.caller_pauses());
