@@ -170,6 +170,8 @@ pub struct Session {
     changes: u64,
     /// Turns that are being written down, oldest first.
     writings: Vec<Writing>,
+    /// How long what was last given to be written down is (ms): where tokens are not counted, that is.
+    lengths: VecDeque<(JobId, u64)>,
     /// What was begun before the conversation asked for it.
     ahead: Option<Ahead>,
     waiting: VecDeque<Request>,
@@ -193,6 +195,7 @@ impl Session {
             turns: 0,
             changes: 0,
             writings: Vec::new(),
+            lengths: VecDeque::new(),
             ahead: None,
             waiting: VecDeque::new(),
             active: None,

@@ -652,4 +652,14 @@ fn what_is_written_down_without_counting_tokens_is_counted_by_its_length() {
     let job = written(&actions);
     stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
     assert_eq!(stage.session.totals().transcription, Usage { audio_ms: 1_000, ..Usage::default() });
+    // What was given up costs the same where its words come all the same.
+    let mut stage = Stage::new(true);
+    let dropped = written(&stage.caller_pauses());
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 4_000]));
+    let wanted = written(&stage.acoustic(Acoustic::Trailing));
+    for (job, audio_ms) in [(dropped, 1_000), (wanted, 2_500)] {
+        stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
+        assert_eq!(stage.session.totals().transcription, Usage { audio_ms, ..Usage::default() });
+    }
 }
