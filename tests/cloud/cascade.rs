@@ -1,9 +1,11 @@
 //! A cascade as the model of a call, without a call around it, against services that keep to the interface and such that do everything else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use recado::cognition::models::cascade::Cascade;
-use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind};
+use recado::cognition::models::cascade::session::Part;
+use recado::cognition::models::cascade::{Cascade, Observer};
+use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
 use recado::config::{Config, Depth, Sources};
 use recado_core::SessionId;
 use recado_core::conversation::effect::Cause;
@@ -11,6 +13,7 @@ use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, Mo
 use recado_core::policy::Language;
 use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::http_service::{Conduct, End, HttpService, chat};
 use super::talker::{A, B};
@@ -18,6 +21,10 @@ use super::validator::{self, Tap};
 
 /// The model of a box with these settings.
 pub fn model(settings: &str) -> Cascade {
+    model_seen_by(settings, None)
+}
+
+fn model_seen_by(settings: &str, observer: Option<Arc<dyn Observer>>) -> Cascade {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("recado.toml");
     std::fs::write(directory.path().join("key"), "s3cr3t-key").unwrap();
@@ -25,7 +32,7 @@ pub fn model(settings: &str) -> Cascade {
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
     std::fs::write(&file, format!("{settings}{tool}")).unwrap();
     let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    Cascade::new(&config, "Sé breve.".to_owned(), None).unwrap()
+    Cascade::new(&config, "Sé breve.".to_owned(), observer).unwrap()
 }
 
 pub fn open(model: &Cascade) -> ModelSession {
@@ -37,15 +44,17 @@ pub fn acoustic(session: &ModelSession, to: Acoustic) {
 }
 
 /// The caller says something for half a second, and pauses.
-async fn pauses(session: &ModelSession) {
+fn pauses(session: &ModelSession) {
+    says(session, &[1_000; 25 * CALLER_FRAME_SAMPLES]);
+}
+
+/// The caller says this, and pauses.
+pub fn says(session: &ModelSession, samples: &[i16]) {
     acoustic(session, Acoustic::Suspected);
     acoustic(session, Acoustic::Speaking);
-    for _ in 0..25 {
-        session.handle.audio.as_ref().unwrap().push(&[1_000; CALLER_FRAME_SAMPLES]);
-        // What is told comes before what is heard: it is heard first here.
-        tokio::task::yield_now().await;
+    for frame in samples.chunks_exact(CALLER_FRAME_SAMPLES) {
+        session.handle.audio.as_ref().unwrap().push(frame.try_into().unwrap());
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
     acoustic(session, Acoustic::Trailing);
 }
 
@@ -91,6 +100,19 @@ pub fn complete(events: &[ModelEvent]) -> bool {
     matches!(events.last(), Some(ModelEvent::Complete { .. }))
 }
 
+/// Says which part has given all of what it was asked for, each time.
+#[derive(Debug)]
+struct Comes(mpsc::UnboundedSender<Part>);
+
+impl Observer for Comes {
+    fn stands(&self, part: Part, _: &Availability) {
+        // Nobody waits for more than the test does.
+        let _ = self.0.send(part);
+    }
+
+    fn took(&self, _: Part, _: &Usage) {}
+}
+
 const SETTINGS: &str = "speculate = false\nanswer_timeout_ms = 700\nstall_timeout_ms = 700\nwhole_timeout_ms = 2500";
 
 #[tokio::test]
@@ -111,7 +133,7 @@ async fn what_is_sent_is_what_the_vendors_types_say_and_what_comes_is_said_in_se
     respond(&session, A, Cause::Greeting);
     let (words, events) = all_of(&mut session, A).await;
     assert_eq!((words.as_str(), events.len()), ("Buenos días. ¿Qué desea?", 3));
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     let (words, events) = all_of(&mut session, B).await;
     assert_eq!(words, "Ahora mismo.");
@@ -173,7 +195,7 @@ async fn the_other_interface_is_spoken_too() {
     assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/responses"));
     let request = asked[1].json();
     assert_eq!((&request["store"], &request["stream"], request["tools"][0]["name"].as_str()), (&json!(false), &json!(true), Some("order")));
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     assert!(failure(&all_of(&mut session, B).await.1).contains("broke off"));
     let input = service.seen.asked()[2].json()["input"].clone();
@@ -349,7 +371,7 @@ async fn words_come_whole_or_in_pieces_or_after_another_try_and_noise_is_none() 
     let service = HttpService::start(writes, vec![Conduct::says("Muy bien.")]).await;
     let mut session = open(&model(&service.settings("stream = true", "speculate = false")));
     for n in 1..=5 {
-        pauses(&session).await;
+        pauses(&session);
         turn_ends(&session, ResponseId(n));
         let (words, events) = all_of(&mut session, ResponseId(n)).await;
         assert_eq!((words.as_str(), complete(&events)), ("Muy bien.", true), "{n}: {events:?}");
@@ -357,11 +379,11 @@ async fn words_come_whole_or_in_pieces_or_after_another_try_and_noise_is_none() 
         assert_eq!(asked.len(), n as usize);
         assert_eq!(asked.last().unwrap().messages()[0]["content"].as_str().unwrap(), vec!["Una mesa."; n as usize].join(" "));
     }
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, A);
     let (_, events) = all_of(&mut session, A).await;
     assert_eq!(events, [ModelEvent::TurnWasNoise { turn: TurnId(A.0) }, ModelEvent::Complete { response: A }]);
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     let (_, events) = all_of(&mut session, B).await;
     assert_eq!(failure(&events), "what the caller said could not be written down: the service answers 400: No audio.");
@@ -391,14 +413,18 @@ async fn an_answer_is_begun_in_a_pause_said_when_it_is_asked_for_and_dropped_whe
         Conduct::events(&chat(&"Una frase muy larga sigue aquí. ".repeat(200), &[("order", "{\"item\":\"pan\"}")])).in_pieces(200, 50);
     let service =
         HttpService::start(vec![Conduct::wrote("Una"), Conduct::wrote("Una mesa.")], vec![long, Conduct::says("Muy bien.")]).await;
-    let mut session = open(&model(&service.settings("", "")));
+    let (tells, mut has_come) = mpsc::unbounded_channel();
+    let mut session = open(&model_seen_by(&service.settings("", ""), Some(Arc::new(Comes(tells)))));
     assert_eq!(session.outputs.recv().await, Some(Output::Availability(Availability::Ready)));
-    pauses(&session).await;
+    pauses(&session);
     service.seen.until(|seen| seen.asked().len() == 1).await;
     acoustic(&session, Acoustic::Speaking);
     service.seen.until(|seen| seen.left() == 1).await;
     acoustic(&session, Acoustic::Trailing);
-    service.seen.until(|seen| seen.asked().len() == 2).await;
+    for part in [Part::Transcription, Part::Transcription, Part::Language] {
+        let come = tokio::time::timeout(Duration::from_secs(60), has_come.recv()).await;
+        assert_eq!(come.expect("it comes within a minute"), Some(part), "the words twice, and the second answer to its end");
+    }
     assert!(session.outputs.try_recv().is_err(), "nothing is said before it is asked for");
     turn_ends(&session, A);
     let (words, events) = all_of(&mut session, A).await;
