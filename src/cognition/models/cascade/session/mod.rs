@@ -166,8 +166,6 @@ pub struct Session {
     calls: Calls,
     /// Counts turns.
     turns: u64,
-    /// Counts what changes the conversation that the model is told.
-    changes: u64,
     /// Turns that are being written down, oldest first.
     writings: Vec<Writing>,
     /// How long what was last given to be written down is (ms): where tokens are not counted, that is.
@@ -193,7 +191,6 @@ impl Session {
             memory: Memory::default(),
             calls: Calls::default(),
             turns: 0,
-            changes: 0,
             writings: Vec::new(),
             lengths: VecDeque::new(),
             ahead: None,
@@ -273,7 +270,6 @@ impl Session {
 
     /// Tells the model something from now on.
     fn note(&mut self, role: Role, text: String) {
-        self.changes += 1;
         self.memory.note(Note::Message(role, text));
     }
 
@@ -281,10 +277,6 @@ impl Session {
         if matches!(heard.purpose, Purpose::Clause { .. }) {
             // `Told` says it, whole.
             return;
-        }
-        // That it is known for certain now makes no other answer.
-        if self.memory.text_of(heard.segment) != Some(heard.text.as_str()) {
-            self.changes += 1;
         }
         self.memory.heard(heard);
     }

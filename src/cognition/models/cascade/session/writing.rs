@@ -111,7 +111,6 @@ impl Session {
         for writing in settled {
             let noise = writing.is_noise();
             let (Some(name), Some(result)) = (writing.name, writing.result) else { continue };
-            self.changes += 1;
             let came_to = match result {
                 Ok(_) if noise => {
                     self.memory.caller_said(&name, String::new());
