@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use recado::cognition::models::cascade::session::Part;
 use recado::cognition::models::cascade::{Cascade, Observer};
-use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
-use recado::config::{Config, Depth, Sources};
-use recado_core::SessionId;
+use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Output, OutputKind, Usage};
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
-use recado_core::policy::Language;
 use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
 use super::http_service::{Conduct, End, HttpService, chat};
+use super::stage::{config, open};
 use super::talker::{A, B};
 use super::validator::{self, Tap};
 
@@ -25,21 +23,12 @@ pub fn model(settings: &str) -> Cascade {
 }
 
 fn model_seen_by(settings: &str, observer: Option<Arc<dyn Observer>>) -> Cascade {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("recado.toml");
-    std::fs::write(directory.path().join("key"), "s3cr3t-key").unwrap();
     let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
-    std::fs::write(&file, format!("{settings}{tool}")).unwrap();
-    let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    Cascade::new(&config, "Sé breve.".to_owned(), observer).unwrap()
+    Cascade::new(&config(&format!("{settings}{tool}")), "Sé breve.".to_owned(), observer).unwrap()
 }
 
-pub fn open(model: &Cascade) -> ModelSession {
-    model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
-}
-
-pub fn acoustic(session: &ModelSession, to: Acoustic) {
+fn acoustic(session: &ModelSession, to: Acoustic) {
     session.handle.tell(Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(0), at: Time(0) })).unwrap();
 }
 
