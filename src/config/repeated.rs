@@ -43,7 +43,9 @@ fn after<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
         rest = after_one(rest, byte)?;
         // Of several backslashes, as many as there are: each may be escaped by another one.
         while byte == b'\\' && bytes.next_if_eq(&byte).is_some() {}
-        while byte == b'\\' && let Some(after) = after_one(rest, byte) {
+        while byte == b'\\'
+            && let Some(after) = after_one(rest, byte)
+        {
             rest = after;
         }
     }

@@ -99,7 +99,13 @@ impl ToolPort for HttpTool {
 
     fn cancel(&self, request: CancelRequest) -> CancelFuture {
         let Some(url) = self.cancel_url.clone() else { return Box::pin(async { CancelOutcome::Unsupported }) };
-        let endpoint = CancelEndpoint { url, client: self.client.clone(), headers: self.headers.clone(), token: self.token.clone(), timeout: self.timeout };
+        let endpoint = CancelEndpoint {
+            url,
+            client: self.client.clone(),
+            headers: self.headers.clone(),
+            token: self.token.clone(),
+            timeout: self.timeout,
+        };
         Box::pin(endpoint.ask(request))
     }
 }

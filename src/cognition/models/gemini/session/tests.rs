@@ -1008,7 +1008,11 @@ fn of_calls_without_end_some_are_taken_the_others_refused_at_once_and_the_sessio
         let one_more = stage.calls("d", "order", json!({ "item": "pan" }));
         assert_eq!((events(&one_more), told(&one_more)[0].1.as_str()), (vec![], "not_accepted"), "{kind}");
         for n in 0..32 {
-            assert_eq!(told(&stage.tell(output(&format!("c{n}"), ToolStatus::Refused))).len(), 1, "{kind}: each that was taken has its output");
+            assert_eq!(
+                told(&stage.tell(output(&format!("c{n}"), ToolStatus::Refused))).len(),
+                1,
+                "{kind}: each that was taken has its output"
+            );
         }
         assert_eq!(events(&stage.ends()), complete(A));
     }

@@ -393,7 +393,8 @@ mod tests {
 
     #[test]
     fn a_service_that_repeats_a_secret_in_a_complaint_is_quoted_without_it() {
-        let complaint = r#"{"type":"s3cr3t-key","code":"a s3cr%33t-key","message":"Incorrect API key provided: s3cr3t-key.","param":"s3cr3t-key"}"#;
+        let complaint =
+            r#"{"type":"s3cr3t-key","code":"a s3cr%33t-key","message":"Incorrect API key provided: s3cr3t-key.","param":"s3cr3t-key"}"#;
         for text in [
             format!(r#"{{"type":"error","error":{complaint}}}"#),
             format!(r#"{{"type":"response.done","response":{{"id":"r","status":"failed","status_details":{{"error":{complaint}}}}}}}"#),
