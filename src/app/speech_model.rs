@@ -244,7 +244,8 @@ impl<S: SpeechSession> Passing<S> {
             self.services.stands(&availability);
             self.pending.push_back(Output::Availability(availability));
         }
-        self.pending.extend(self.output(news));
+        let output = self.output(news);
+        self.pending.extend(output);
     }
 
     /// What of the news is for the call; the rest is logged.

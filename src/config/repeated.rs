@@ -6,6 +6,7 @@ use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 
 /// `text` with `***` in each place that repeats `secret`: as it is, escaped as in JSON, percent-encoded, as HTML writes it, any of these for some
 /// of its characters alone, or in base64, alone or after something else.
+/// No more than the beginning of a text that is longer than anybody reads is looked at, and given back.
 pub(super) fn without(text: &str, secret: &str) -> String {
     let mut text = hide(&text.replace(secret, HIDDEN), secret, |_| false);
     for core in [STANDARD, URL_SAFE].iter().flat_map(|alphabet| cores(secret, alphabet)) {
@@ -19,7 +20,9 @@ pub(super) fn without(text: &str, secret: &str) -> String {
 fn hide(text: &str, secret: &str, beside: impl Fn(char) -> bool) -> String {
     let mut hidden = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(next) = rest.chars().next() {
+    while text.len() - rest.len() < LOOKED_AT_BYTES_MAX
+        && let Some(next) = rest.chars().next()
+    {
         rest = match after(rest, secret) {
             Some(after) => {
                 hidden.truncate(hidden.trim_end_matches(&beside).len());
@@ -54,20 +57,26 @@ fn after<'t>(text: &'t str, secret: &str) -> Option<&'t str> {
 
 /// What follows one printable ASCII character.
 fn after_one(text: &str, byte: u8) -> Option<&str> {
-    let unescaped = text.trim_start_matches('\\');
-    let is_escaped = unescaped.len() < text.len();
+    let escapes = text.bytes().take(ESCAPES_MAX).take_while(|byte| *byte == b'\\').count();
+    let unescaped = text.get(escapes..)?;
+    let is_escaped = escapes > 0;
     let coded = |digits: &str| u8::from_str_radix(digits, 16).ok() == Some(byte);
-    if is_escaped && let Some((digits, rest)) = unescaped.strip_prefix("u00").and_then(|code| code.split_at_checked(2)) {
+    let percent = text.strip_prefix('%');
+    let codes = [
+        unescaped.strip_prefix("u00").filter(|_| is_escaped),
+        percent,
+        // Encoded more than once.
+        percent.map(|code| code.trim_start_matches("25")),
+    ];
+    for (digits, rest) in codes.into_iter().flatten().filter_map(|code| code.split_at_checked(2)) {
         if coded(digits) {
             return Some(rest);
         }
     }
-    if let Some((digits, rest)) = text.strip_prefix('%').and_then(|code| code.trim_start_matches("25").split_at_checked(2)) {
-        if coded(digits) {
-            return Some(rest);
-        }
-    }
-    if let Some((entity, rest)) = text.strip_prefix('&').and_then(|code| code.split_once(';')) {
+    if let Some(code) = text.strip_prefix('&')
+        && let Some(end) = code.bytes().take(ENTITY_BYTES_MAX).position(|byte| byte == b';')
+        && let (Some(entity), Some(rest)) = (code.get(..end), code.get(end + 1..))
+    {
         let number = entity.strip_prefix('#').map(|number| match number.strip_prefix(['x', 'X']) {
             Some(digits) => coded(digits.trim_start_matches('0')),
             None => number.parse() == Ok(byte),
@@ -77,7 +86,12 @@ fn after_one(text: &str, byte: u8) -> Option<&str> {
         }
     }
     match byte {
-        b'\\' => is_escaped.then_some(unescaped),
+        b'\\' => {
+            // One that begins the code of the next character is no part of this one.
+            let is_code = |code: &str| code.get(..2).is_some_and(|digits| digits.bytes().all(|digit| digit.is_ascii_hexdigit()));
+            let end = escapes.checked_sub(usize::from(unescaped.strip_prefix("u00").is_some_and(is_code)))?;
+            if end > 0 { text.get(end..) } else { None }
+        }
         b' ' if text.starts_with('+') => text.strip_prefix('+'),
         _ => unescaped.strip_prefix(char::from(byte)),
     }
@@ -96,6 +110,12 @@ fn cores(secret: &str, alphabet: &Alphabet) -> impl Iterator<Item = String> {
 }
 
 const HIDDEN: &str = "***";
+/// Whoever is told a text is told much less of it.
+const LOOKED_AT_BYTES_MAX: usize = 64 * 1024;
+/// Nobody escapes anything more often than five times.
+const ESCAPES_MAX: usize = 32;
+/// The longest number of a character, with zeros before it.
+const ENTITY_BYTES_MAX: usize = 10;
 /// What is shorter may be anything.
 const CORE_CHARS_MIN: usize = 8;
 /// Characters that HTML has a name for.
@@ -149,12 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn a_text_without_end_is_looked_at_as_far_as_anybody_reads_it() {
+        for endless in ["\\", "&", "%25", "\\u005c", "sk-"] {
+            let hidden = without(&format!("{KEY}{}{KEY}", endless.repeat(1 << 20)), KEY);
+            assert!(hidden.starts_with(&format!("***{endless}")) && hidden.len() <= LOOKED_AT_BYTES_MAX + 8, "{endless}");
+        }
+        let across = format!("{}{KEY}{}", "x".repeat(LOOKED_AT_BYTES_MAX - 3), "x".repeat(100));
+        assert!(without(&across, KEY).ends_with("x***"));
+    }
+
+    #[test]
     fn what_is_not_the_key_stays() {
         for text in ["", "sk-", r"C:\new\u0041\", "100 % &amp; more; é", "c2s=", r#"sk-/a+b&"\\q 9?"#] {
             assert_eq!(without(text, KEY), text);
         }
         assert_eq!(without("the letters of a short one", "rs"), "the lette*** of a short one");
         assert_eq!(without(r"u0075 and \u0075s, \u0075\u0073", "us"), "u0075 and ***, ***");
-        assert_eq!(without("a 100%25 b", "%25"), "a 100*** b");
+        assert_eq!(without("a 100%25 b and a%25b", "%25"), "a 100*** b and a***b");
+        assert_eq!(without("a%25b a%b", "a%b"), "*** ***");
     }
 }

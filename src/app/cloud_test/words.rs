@@ -223,7 +223,9 @@ fn remedy(fault: &Fault) -> Remedy {
             }
             TransportError::NoWebSocket { .. } | TransportError::Url { .. } => Remedy::Address,
             TransportError::Header { .. } | TransportError::Tls(_) => Remedy::Settings,
-            TransportError::Answered { .. } | TransportError::Closed { .. } | TransportError::Broken(_) => Remedy::Service,
+            TransportError::Answered { .. } | TransportError::Closed { .. } | TransportError::TooLarge(_) | TransportError::Broken(_) => {
+                Remedy::Service
+            }
         },
         Fault::Service(fault) => of_code(fault.code()).unwrap_or(Remedy::Settings),
         Fault::Failed(reason) => {
