@@ -64,6 +64,17 @@ pub enum KeyHeader {
     XGoogApiKey,
 }
 
+impl KeyHeader {
+    /// Its name in a configuration, which is also the header's.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Authorization => "authorization",
+            Self::ApiKey => "api-key",
+            Self::XGoogApiKey => "x-goog-api-key",
+        }
+    }
+}
+
 impl Endpoint<'_> {
     /// Checks the table at `place`, of a service of this kind.
     pub fn check(&self, checker: &mut Checker<'_>, place: &Path, kind: &Kind) {
@@ -214,7 +225,8 @@ const HTTP_HEADERS: [&str; 12] = [
     "user-agent",
 ];
 /// What services call a key in a query.
-const CREDENTIAL_PARAMETERS: [&str; 5] = ["key", "api-key", "api_key", "token", "access_token"];
+const CREDENTIAL_PARAMETERS: [&str; 12] =
+    ["key", "api-key", "api_key", "apikey", "subscription-key", "token", "access_token", "auth", "sig", "signature", "secret", "password"];
 /// No service has longer names.
 const NAME_BYTES_MAX: usize = 128;
 

@@ -8,6 +8,8 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::endpoint;
+use super::engines::resolve_program;
+use super::known_services;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
@@ -96,8 +98,13 @@ impl Config {
         if let Some(speech) = &mut self.cloud.speech {
             endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
         }
+        resolve_program(base, &mut self.speech.program);
         if let Some(piper) = &mut self.speech.piper {
             piper.models.resolve(base);
+            resolve_program(base, &mut piper.program);
+        }
+        if let Some(command) = &mut self.speech.command {
+            resolve_program(base, &mut command.program);
         }
         if let Some(transcription) = &mut self.cloud.transcription {
             endpoint::resolve(base, credential, &mut transcription.ca_file, &mut transcription.key_file);
@@ -137,6 +144,7 @@ impl Config {
         if let Some(speech) = &self.cloud.speech {
             speech.check(checker, self.this_box.language);
         }
+        known_services::check(checker, &self.cloud);
         self.standby.check(checker);
         self.messages.check(checker);
         self.http.check(checker);

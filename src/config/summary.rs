@@ -23,12 +23,14 @@ impl Display for Summary<'_> {
             Language::Es => "Spanish",
             Language::En => "English",
         };
+        let data_dir = config.this_box.data_dir();
+        let from = if data_dir.is_relative() { ", below where it is started" } else { "" };
         writeln!(
             f,
-            "{} speaks {language} for account {:?} and keeps its data in {}.",
+            "{} speaks {language} for account {:?} and keeps its data in {}{from}.",
             config.this_box.name,
             config.this_box.account,
-            config.this_box.data_dir().display()
+            data_dir.display()
         )?;
         self.calls(f)?;
         self.leads(f)?;
