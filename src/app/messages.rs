@@ -56,9 +56,16 @@ fn line(text: &mut String, kept: &Kept) {
     let _ = match &kept.label {
         Ok((label, ms)) => {
             let party = label.party.as_ref().map_or("an anonymous caller", |party| party.0.as_str());
-            let at = label.unix_ms.map_or_else(|| "at a time that is not known".to_owned(), utc);
+            let by_wrong_clock = || written_ms(kept).map(|at| format!("{} by a clock that was not synchronised", utc(at)));
+            let at = label.unix_ms.map(utc).or_else(by_wrong_clock).unwrap_or_else(|| "at a time that is not known".to_owned());
             writeln!(text, "{} {at}, {} s, from {party}, {}", kept.id, ms.div_ceil(1_000), label.session)
         }
         Err(error) => writeln!(text, "{} can't be read: {error}", kept.id),
     };
+}
+
+/// When its file was written, by the clock as it was then.
+fn written_ms(kept: &Kept) -> Option<i64> {
+    let written = kept.path.metadata().and_then(|found| found.modified()).ok()?;
+    i64::try_from(written.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
 }
