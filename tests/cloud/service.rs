@@ -52,6 +52,8 @@ pub enum Hello {
     RefusesSettings { code: &'static str },
     /// Closes.
     Close(u16),
+    /// Takes the session, and closes then.
+    SessionAndClose(u16),
 }
 
 /// What the service does with a response.
@@ -306,7 +308,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 return self.close(close).await;
             }
             Hello::Close(code) => return self.close(code).await,
-            Hello::Session | Hello::RefusesSettings { .. } => {}
+            Hello::Session | Hello::RefusesSettings { .. } | Hello::SessionAndClose(_) => {}
         }
         self.say(json!({ "type": "session.created", "session": { "type": "realtime", "id": format!("sess_{}", self.connection) } }))
             .await?;
@@ -323,7 +325,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                     return self.complain("invalid_request_error", code, event["event_id"].as_str()).await;
                 }
                 self.format = event["session"]["audio"]["output"]["format"].clone();
-                self.say(json!({ "type": "session.updated", "session": event["session"] })).await
+                self.say(json!({ "type": "session.updated", "session": event["session"] })).await?;
+                match self.conduct.hello {
+                    Hello::SessionAndClose(code) => self.close(code).await,
+                    _ => Ok(()),
+                }
             }
             "input_audio_buffer.append" => {
                 self.heard += STANDARD.decode(event["audio"].as_str().unwrap()).unwrap().len();

@@ -16,11 +16,12 @@ use self::cascade::Trial;
 pub use self::report::TalkReport;
 use self::talk::Talk;
 use super::cloud_audio::speech_format;
-use crate::cognition::models::cascade::http::{EndpointError, Language, Transcription};
+use crate::cognition::models::cascade::http::{Language, Transcription};
 use crate::cognition::models::cascade::session as cascade_session;
 use crate::cognition::models::realtime::session::Setup;
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::config::{Config, LanguageService, ModelKind, Realtime, TranscriptionService};
+use crate::outward::HttpServiceError;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
 
@@ -45,7 +46,7 @@ pub enum CloudTestError {
     Endpoint(#[from] TransportError),
     /// A part of a cascade can't be used as it is configured: correct what is named.
     #[error(transparent)]
-    Part(#[from] EndpointError),
+    Part(#[from] HttpServiceError),
     /// The tool that is offered can't be described, which is a fault in this program.
     #[error("the tool that is offered can't be described: {0}")]
     Tool(String),

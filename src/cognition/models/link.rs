@@ -89,11 +89,11 @@ pub enum Action<C, S> {
 /// What the link itself makes of something that a session says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// The session is set: the connection is a good one.
+    /// The session is set.
     Ready,
     /// The service does not take the session, and never will: no other connection helps.
     Refused,
-    /// Speech of this response.
+    /// Speech of this response: the connection is a good one.
     Speech(ResponseId),
     /// Something else.
     Other,
@@ -147,6 +147,7 @@ impl<S: Session> Link<S> {
             endpoint,
             began: Instant::now(),
             backoff: Backoff::default(),
+            ready_since: None,
             socket: Socket::Waiting { until: Instant::now() },
             pending: VecDeque::new(),
         };
@@ -174,6 +175,8 @@ struct Holding<S: Session> {
     endpoint: Endpoint,
     began: Instant,
     backoff: Backoff,
+    /// Since when the session has been set on this connection.
+    ready_since: Option<Instant>,
     socket: Socket<S::Incoming>,
     /// What nobody has taken yet.
     pending: VecDeque<News<S::Said, S::Totals>>,
@@ -267,13 +270,21 @@ impl<S: Session> Holding<S> {
 
     fn disconnected(&mut self, error: TransportError) {
         let reason = error.to_string();
-        let again_in = self.session.may_help(&error).then(|| self.backoff.next(error.asked_wait()));
+        let again_in = self.session.may_help(&error).then(|| self.wait(error.asked_wait()));
         self.socket = match again_in {
             Some(wait) => Socket::Waiting { until: Instant::now() + wait },
             None => Socket::Never,
         };
         self.pending.push_back(News::Disconnected { error, again_in });
         self.give(if again_in.is_some() { Line::Lost { reason } } else { Line::Gone { reason } });
+    }
+
+    /// How long to wait for the next connection. To be set is not enough to begin anew: a service may take every session and end it at once.
+    fn wait(&mut self, asked: Option<Duration>) -> Duration {
+        if self.ready_since.take().is_some_and(|since| since.elapsed() >= STOOD) {
+            self.backoff.reset();
+        }
+        self.backoff.next(asked)
     }
 
     fn give(&mut self, line: Line<S::Incoming>) {
@@ -292,14 +303,15 @@ impl<S: Session> Holding<S> {
                 // Where one could not be sent, the rest was for the same connection.
                 Action::Send(event) => failed = failed.or_else(|| self.send(&event)),
                 Action::Reconnect { reason } => {
-                    self.socket = Socket::Waiting { until: Instant::now() + self.backoff.next(None) };
+                    self.socket = Socket::Waiting { until: Instant::now() + self.wait(None) };
                     self.pending.push_back(News::Reconnecting { reason });
                 }
                 Action::Said(said) => {
                     match S::meaning(&said) {
-                        Meaning::Ready => self.backoff.reset(),
+                        Meaning::Ready => self.ready_since = Some(Instant::now()),
                         Meaning::Refused => self.socket = Socket::Never,
-                        Meaning::Speech(_) | Meaning::Other => {}
+                        Meaning::Speech(_) => self.backoff.reset(),
+                        Meaning::Other => {}
                     }
                     self.pending.push_back(News::Said(said));
                 }
@@ -318,6 +330,8 @@ impl<S: Session> Holding<S> {
     }
 }
 
+/// A connection that was set for so long was a good one, though nothing was said over it: longer than the longest wait.
+const STOOD: Duration = Duration::from_secs(10);
 /// Five seconds of the caller's audio.
 const TOLD_MAX: usize = 256;
 /// A response of clauses, or several seconds of speech in pieces.
