@@ -41,6 +41,16 @@ impl Display for Summary<'_> {
             let (model, url) = (&service.model, origin(&service.url));
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
         }
+        let others = [
+            (ModelKind::Live, "live", config.cloud.live.as_ref().map(|service| service.endpoint())),
+            (ModelKind::Gemini, "gemini", config.cloud.gemini.as_ref().map(|service| service.endpoint())),
+        ];
+        for (kind, word, service) in others {
+            if let Some(service) = service.filter(|_| config.model.kind != kind) {
+                let (model, url) = (service.model, origin(service.url));
+                writeln!(f, "The speech model {model} at {url} does not lead calls: model.kind = {word:?} lets it.")?;
+            }
+        }
         if let Some(hand_off) = &config.hand_off {
             writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", origin(&hand_off.url))?;
         }

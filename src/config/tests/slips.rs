@@ -225,6 +225,16 @@ fn media_is_taken_from_networks_that_are_named_and_not_from_everybody_without_a_
     assert!(said.starts_with("recado.toml:2:30: warning: media.also_from: whoever sends first to a call's port is listened to"), "{said}");
 }
 
+#[test]
+fn a_service_that_is_written_and_leads_nothing_is_said_to() {
+    let summary = |toml: &str| Room::with(toml).load().unwrap().0.summary().to_string();
+    for table in ["live", "gemini"] {
+        let said = format!("The speech model speaks at wss://voice.example does not lead calls: model.kind = {table:?} lets it.\n");
+        assert!(summary(&service(table, "")).contains(&said), "{table}");
+        assert!(!summary(&format!("[model]\nkind = {table:?}\n{}", service(table, ""))).contains("does not lead"), "{table}");
+    }
+}
+
 /// Every configuration that the manual shows.
 #[test]
 fn what_the_manual_shows_is_a_configuration() {
