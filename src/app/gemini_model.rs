@@ -6,10 +6,10 @@ use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
+use crate::cognition::models::gemini::Totals;
 use crate::cognition::models::gemini::session::{Said, Session, Setup};
 use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
-use crate::cognition::models::gemini::{Told, Totals};
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
 use crate::config::{Cloud, Gemini, Tool};
 
 /// The service of `[cloud.gemini]`, which leads calls.
@@ -48,14 +48,6 @@ impl SpeechSession for Session {
 
     fn begin(setup: &Arc<Setup>) -> Self {
         Self::new(Arc::clone(setup))
-    }
-
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
     }
 
     fn refusal(said: &Said) -> Option<String> {

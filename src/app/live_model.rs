@@ -7,9 +7,9 @@ use tracing::{debug, info, warn};
 
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use super::wall;
+use crate::cognition::models::live::Totals;
 use crate::cognition::models::live::session::{Said, Session, Setup};
-use crate::cognition::models::live::{Told, Totals};
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
 use crate::config::{Cloud, Live, LiveAudio, Tool};
 
 /// The service of `[cloud.live]`, which leads calls.
@@ -74,14 +74,6 @@ impl SpeechSession for Session {
         let wall = wall();
         let unix_s = u64::try_from(wall.unix_ms).ok().filter(|_| wall.synchronised).map(|unix_ms| unix_ms / 1_000);
         Self::new(Arc::clone(setup), unix_s)
-    }
-
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
     }
 
     fn refusal(said: &Said) -> Option<String> {

@@ -7,9 +7,9 @@ use tracing::{debug, info, warn};
 
 use super::cloud_audio::speech_format;
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
+use crate::cognition::models::realtime::Totals;
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
-use crate::cognition::models::realtime::{Told, Totals};
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
 use crate::config::{Cloud, Realtime, Tool};
 
 /// The service of `[cloud.realtime]`, which leads calls.
@@ -47,14 +47,6 @@ impl SpeechSession for Session {
 
     fn begin(setup: &Arc<Setup>) -> Self {
         Self::new(Arc::clone(setup))
-    }
-
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
     }
 
     fn refusal(said: &Said) -> Option<String> {

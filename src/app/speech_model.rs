@@ -12,7 +12,7 @@ use tracing::{Instrument, Span, info, warn};
 
 use super::cloud_audio::Coder;
 use super::services::{Service, Services};
-use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session};
+use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session, Told};
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
     AudioFormat, Availability, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output,
@@ -55,7 +55,7 @@ pub struct SpeechModel<S: SpeechSession> {
 }
 
 /// A session of a protocol by which a model speaks, as a call needs it.
-pub trait SpeechSession: Session + Sized {
+pub trait SpeechSession: Session<Told: From<Told>> {
     /// The table of the configuration that says where its service is.
     type Table;
     /// What it is opened with.
@@ -86,12 +86,6 @@ pub trait SpeechSession: Session + Sized {
 
     /// A session that waits for its first connection.
     fn begin(setup: &Arc<Self::Setup>) -> Self;
-
-    /// A command of the conversation.
-    fn command(command: Command) -> Self::Told;
-
-    /// The caller's audio, in the session's format.
-    fn caller(bytes: Vec<u8>) -> Self::Told;
 
     /// Why the service takes no session and never will, where this says that.
     fn refusal(said: &Self::Said) -> Option<String>;
@@ -220,10 +214,10 @@ impl<S: SpeechSession> Passing<S> {
     }
 
     fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
-        if let Command::CancelResponse { response } = command {
+        if let Some(response) = command.cancels() {
             self.pending.retain(|output| !output.is_speech_of(response));
         }
-        self.handle.tell(S::command(command))
+        self.handle.tell(Told::Command(command).into())
     }
 
     fn news(&mut self, news: News<S::Said, S::Totals>) {
@@ -256,7 +250,7 @@ impl<S: SpeechSession> Passing<S> {
 
     fn hear(&mut self, frame: &CallerFrame) {
         // A session that is gone says so itself.
-        if self.handle.tell(S::caller(self.coder.code(frame))).is_err() {
+        if self.handle.tell(Told::Caller(self.coder.code(frame)).into()).is_err() {
             self.frames_lost += 1;
         }
     }

@@ -198,6 +198,29 @@ impl Seen {
         }
     }
 
+    /// Somebody asks for a connection.
+    pub fn asked(&self, request: &Request) {
+        self.requests.lock().unwrap().push(format!("{} {:?}", request.uri(), request.headers()));
+    }
+
+    /// What a client sends next on this connection.
+    pub async fn next<S>(&self, socket: &mut WebSocketStream<S>, connection: u64) -> Result<Value, Gone>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    let event: Value = serde_json::from_str(&text).unwrap();
+                    self.note("client", connection, &event);
+                    return Ok(event);
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
     /// Another connection stands: its number.
     pub fn another_connection(&self) -> u64 {
         let mut connections = self.connections.lock().unwrap();
@@ -238,7 +261,7 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
     // The error's type is the library's.
     #[allow(clippy::result_large_err)]
     let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
-        heads.requests.lock().unwrap().push(format!("{} {:?}", request.uri(), request.headers()));
+        heads.asked(request);
         match answers {
             None => Ok(response),
             Some((status, header, body)) => {
@@ -294,7 +317,7 @@ struct Conversation<S> {
 }
 
 /// The connection is gone.
-struct Gone;
+pub struct Gone;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     async fn hold(mut self) -> Result<(), Gone> {
@@ -759,17 +782,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn next(&mut self) -> Result<Value, Gone> {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => {
-                    let event: Value = serde_json::from_str(&text).unwrap();
-                    self.seen.note("client", self.connection, &event);
-                    return Ok(event);
-                }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
-                Some(Ok(_)) => {}
-            }
-        }
+        self.seen.next(&mut self.socket, self.connection).await
     }
 
     fn name(&mut self, kind: &str) -> String {

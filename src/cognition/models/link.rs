@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::port::CommandRefused;
+use super::port::{Command, CommandRefused};
 use super::transport::{Backoff, Connection, Endpoint, Incoming, ServerMessage, TransportError};
 
 /// What a model session has to do with a protocol: a pure state machine, without I/O and clock.
@@ -27,11 +27,8 @@ pub trait Session: Send + 'static {
     /// What it took, all in all.
     type Totals: Send + fmt::Debug;
 
-    /// It is told something at `now`.
-    fn told(&mut self, now: Time, told: Self::Told) -> Vec<Action<Self::Outgoing, Self::Said>>;
-
-    /// Something happened to its connection at `now`.
-    fn line(&mut self, now: Time, line: Line<Self::Incoming>) -> Vec<Action<Self::Outgoing, Self::Said>>;
+    /// Takes an input at `now`, and says what is to be done about it, in order.
+    fn takes(&mut self, now: Time, input: Input<Self::Told, Self::Incoming>) -> Vec<Action<Self::Outgoing, Self::Said>>;
 
     /// When it wants to be woken, if it does.
     fn deadline(&self) -> Option<Time>;
@@ -49,6 +46,36 @@ pub trait Session: Send + 'static {
 
     /// What this says of the session, and whether it is speech of a response.
     fn meaning(said: &Self::Said) -> Meaning;
+}
+
+/// What happens to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input<T, M> {
+    /// It is told something.
+    Told(T),
+    /// Something happened to its connection.
+    Line(Line<M>),
+}
+
+impl<M> From<Told> for Input<Told, M> {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+impl<T, M> From<Line<M>> for Input<T, M> {
+    fn from(line: Line<M>) -> Self {
+        Self::Line(line)
+    }
+}
+
+/// What every session of a call is told. A protocol may be told more.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// By the conversation.
+    Command(Command),
+    /// The caller's audio, in the session's format.
+    Caller(Vec<u8>),
 }
 
 /// What happened to a session's connection.
@@ -84,6 +111,13 @@ pub enum Action<C, S> {
     },
     /// Pass this on.
     Said(S),
+}
+
+/// Gives up a connection, after what was done already.
+pub(super) fn reconnect<C, S>(actions: &mut Vec<Action<C, S>>, reason: &str) {
+    // What was to be sent would go to the next connection, which is told anew.
+    actions.retain(|action| !matches!(action, Action::Send(_)));
+    actions.push(Action::Reconnect { reason: reason.to_owned() });
 }
 
 /// What the link itself makes of something that a session says.
@@ -248,7 +282,7 @@ impl<S: Session> Holding<S> {
         if let Some(response) = S::cancels(&told) {
             self.pending.retain(|news| !matches!(news, News::Said(said) if S::meaning(said) == Meaning::Speech(response)));
         }
-        let actions = self.session.told(self.now(), told);
+        let actions = self.session.takes(self.now(), Input::Told(told));
         self.carry_out(actions);
     }
 
@@ -288,7 +322,7 @@ impl<S: Session> Holding<S> {
     }
 
     fn give(&mut self, line: Line<S::Incoming>) {
-        let actions = self.session.line(self.now(), line);
+        let actions = self.session.takes(self.now(), Input::Line(line));
         self.carry_out(actions);
     }
 
