@@ -168,6 +168,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     use super::*;
+    use crate::app::until;
     use crate::surface::speech::{SpeechAudio, Synthesis};
 
     /// An engine that notes what it has spoken, while it works.
@@ -187,16 +188,6 @@ mod tests {
                 Ok(SpeechAudio::from_recording(utterance.text.clone(), [3_000, -3_000].repeat(800).into()))
             })
         }
-    }
-
-    /// Waits until this holds; a test that waits for what never comes fails here.
-    async fn until(holds: impl Fn() -> bool) {
-        let waits = async {
-            while !holds() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it holds within a minute");
     }
 
     #[tokio::test]

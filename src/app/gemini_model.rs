@@ -9,7 +9,7 @@ use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use crate::cognition::models::gemini::Totals;
 use crate::cognition::models::gemini::session::{Said, Session, Setup};
 use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
-use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Output, OutputKind, Usage};
 use crate::config::{Cloud, Gemini, Tool};
 
 /// The service of `[cloud.gemini]`, which leads calls.
@@ -20,6 +20,8 @@ impl SpeechSession for Session {
     type Setup = Setup;
 
     const TABLE: &'static str = "cloud.gemini";
+    // What comes late of a cancelled response is dropped, and the model is told in words what of it was heard.
+    const CAN_BE_CUT: bool = true;
 
     fn table(cloud: &Cloud) -> Option<&Gemini> {
         cloud.gemini.as_ref()
@@ -33,17 +35,8 @@ impl SpeechSession for Session {
         AudioFormat::Linear16 { rate_hz: INPUT_HZ }
     }
 
-    fn capabilities(_: &Gemini) -> Capabilities {
-        Capabilities {
-            output: OutputKind::Audio(AudioFormat::Linear16 { rate_hz: OUTPUT_HZ }),
-            hears_audio: true,
-            // The box says where the caller begins and ends.
-            owns_turns: false,
-            // What comes late of a cancelled response is dropped, and the model is told in words what of it was heard.
-            cancel: true,
-            truncate: true,
-            silence_after_ms: None,
-        }
+    fn speaks(_: &Gemini) -> OutputKind {
+        OutputKind::Audio(AudioFormat::Linear16 { rate_hz: OUTPUT_HZ })
     }
 
     fn begin(setup: &Arc<Setup>) -> Self {

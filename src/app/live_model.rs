@@ -9,7 +9,7 @@ use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use super::wall;
 use crate::cognition::models::live::Totals;
 use crate::cognition::models::live::session::{Said, Session, Setup};
-use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Output, OutputKind, Usage};
 use crate::config::{Cloud, Live, LiveAudio, Tool};
 
 /// The service of `[cloud.live]`, which leads calls.
@@ -20,6 +20,8 @@ impl SpeechSession for Session {
     type Setup = Setup;
 
     const TABLE: &'static str = "cloud.live";
+    // It is told how far it was heard.
+    const CAN_BE_CUT: bool = false;
 
     fn table(cloud: &Cloud) -> Option<&Live> {
         cloud.live.as_ref()
@@ -57,17 +59,8 @@ impl SpeechSession for Session {
         }
     }
 
-    fn capabilities(table: &Live) -> Capabilities {
-        Capabilities {
-            output: OutputKind::PacedAudio(Self::hears(table)),
-            hears_audio: true,
-            // It takes its turns itself, and its session holds back what it says until it is asked.
-            owns_turns: false,
-            cancel: false,
-            // It is told how far it was heard.
-            truncate: false,
-            silence_after_ms: None,
-        }
+    fn speaks(table: &Live) -> OutputKind {
+        OutputKind::PacedAudio(Self::hears(table))
     }
 
     fn begin(setup: &Arc<Setup>) -> Self {

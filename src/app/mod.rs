@@ -49,6 +49,17 @@ async fn sleep_until(deadline: Option<tokio::time::Instant>) {
     }
 }
 
+/// Waits until this holds; a test that waits for what never comes fails here.
+#[cfg(test)]
+async fn until(holds: impl Fn() -> bool) {
+    let waits = async {
+        while !holds() {
+            tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), waits).await.expect("it holds within a minute");
+}
+
 /// How long attempts that are under way may take to end when the box stops. Those that don't are found again at the next
 /// start.
 const STOP_GRACE: std::time::Duration = std::time::Duration::from_secs(2);

@@ -9,7 +9,7 @@ use super::cloud_audio::speech_format;
 use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use crate::cognition::models::realtime::Totals;
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
-use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::cognition::models::{AudioFormat, Output, OutputKind, Usage};
 use crate::config::{Cloud, Realtime, Tool};
 
 /// The service of `[cloud.realtime]`, which leads calls.
@@ -20,6 +20,7 @@ impl SpeechSession for Session {
     type Setup = Setup;
 
     const TABLE: &'static str = "cloud.realtime";
+    const CAN_BE_CUT: bool = true;
 
     fn table(cloud: &Cloud) -> Option<&Realtime> {
         cloud.realtime.as_ref()
@@ -33,16 +34,8 @@ impl SpeechSession for Session {
         speech_format(table.format)
     }
 
-    fn capabilities(table: &Realtime) -> Capabilities {
-        Capabilities {
-            output: OutputKind::Audio(speech_format(table.format)),
-            hears_audio: true,
-            // Also where the service finds where speech begins and ends: it answers only when it is asked.
-            owns_turns: false,
-            cancel: true,
-            truncate: true,
-            silence_after_ms: None,
-        }
+    fn speaks(table: &Realtime) -> OutputKind {
+        OutputKind::Audio(Self::hears(table))
     }
 
     fn begin(setup: &Arc<Setup>) -> Self {

@@ -172,16 +172,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-
-    /// Waits until this holds; a test that waits for what never comes fails here.
-    async fn until(holds: impl Fn() -> bool) {
-        let waits = async {
-            while !holds() {
-                tokio::time::sleep(Duration::from_millis(1)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(60), waits).await.expect("it holds within a minute");
-    }
+    use crate::app::until;
 
     #[tokio::test]
     async fn health_says_that_it_is_away_and_why_until_it_is_back_and_nobody_looks_while_it_is_there() {

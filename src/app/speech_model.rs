@@ -16,7 +16,7 @@ use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session, T
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
     AudioFormat, Availability, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output,
-    Usage, caller_audio, instructions,
+    OutputKind, Usage, caller_audio, instructions,
 };
 use crate::cognition::tools::ToolError;
 use crate::config::{self, Cloud, Config, NoDelegate, Tool};
@@ -63,6 +63,8 @@ pub trait SpeechSession: Session<Told: From<Told>> {
 
     /// What that table is called.
     const TABLE: &'static str;
+    /// Whether a response can be cancelled in the middle, and the model's memory of it cut to what was heard.
+    const CAN_BE_CUT: bool;
 
     /// That table, where it is written.
     fn table(cloud: &Cloud) -> Option<&Self::Table>;
@@ -81,8 +83,8 @@ pub trait SpeechSession: Session<Told: From<Told>> {
     /// What the service hears.
     fn hears(table: &Self::Table) -> AudioFormat;
 
-    /// What its model can do.
-    fn capabilities(table: &Self::Table) -> Capabilities;
+    /// What its model's responses are made of.
+    fn speaks(table: &Self::Table) -> OutputKind;
 
     /// A session that waits for its first connection.
     fn begin(setup: &Arc<Self::Setup>) -> Self;
@@ -117,7 +119,15 @@ impl<S: SpeechSession> SpeechModel<S> {
         Ok(Self {
             endpoint: Endpoint::new(service)?,
             setup: Arc::new(S::setup(table, language, instructions, &config.tools)?),
-            capabilities: S::capabilities(table),
+            capabilities: Capabilities {
+                output: S::speaks(table),
+                hears_audio: true,
+                // Also where a service finds where speech begins and ends, or takes its turns itself: its session says nothing unasked.
+                owns_turns: false,
+                cancel: S::CAN_BE_CUT,
+                truncate: S::CAN_BE_CUT,
+                silence_after_ms: None,
+            },
             coder: Coder::new(S::hears(table))?,
             services,
         })

@@ -6,6 +6,8 @@
 //!
 //! The service names no response, can cancel none, and forgets nothing of what it has said: that what comes belongs to what was asked
 //! for, that nothing of a cancelled response is heard, and what the model is told of what was heard, is the session's to see to.
+//!
+//! Audio passes through in the session's format: what changes formats (`surface`) may not enter, and neither may anything that knows what is durable.
 
 pub mod session;
 pub mod wire;

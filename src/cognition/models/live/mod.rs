@@ -6,6 +6,8 @@
 //!
 //! The protocol has no responses, no turns and no cancel: the model speaks when it sees fit. What the caller hears of it is the
 //! conversation's decision, and the session tells the model afterwards.
+//!
+//! Audio passes through in the session's format: what changes formats (`surface`) may not enter, and neither may anything that knows what is durable.
 
 pub mod session;
 pub mod wire;
