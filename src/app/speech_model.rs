@@ -150,11 +150,13 @@ impl<S: SpeechSession> Model for SpeechModel<S> {
         let (heard, hears) = caller_audio();
         let (opened, commands, said) = ModelSession::new(Some(heard));
         let Link { handle, news } = Link::open(self.endpoint.clone(), S::begin(&self.setup));
+        // What is known to be away is not waited for, until this session finds that it is back.
+        let away = Some(self.services.availability()).filter(|availability| *availability != Availability::Ready);
         let passing: Passing<S> = Passing {
             handle,
             // It brings the caller's audio to the session's format.
             coder: self.coder.clone(),
-            pending: VecDeque::new(),
+            pending: away.map(Output::Availability).into_iter().collect(),
             frames_lost: 0,
             services: self.services.clone(),
             was_ready: false,

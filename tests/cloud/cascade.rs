@@ -10,7 +10,7 @@ use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
 
 use super::http_service::{Conduct, End, HttpService, chat};
-use super::stage::{config, open};
+use super::stage::{configured, open};
 use super::talker::{A, B};
 use super::validator::{self, Tap};
 
@@ -18,7 +18,7 @@ use super::validator::{self, Tap};
 pub fn model(settings: &str) -> Cascade {
     let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
-    Cascade::new(&config(&format!("{settings}{tool}")), "Sé breve.".to_owned(), None).unwrap()
+    configured(&format!("{settings}{tool}"), |config| Cascade::new(config, "Sé breve.".to_owned(), None).unwrap())
 }
 
 pub fn acoustic(session: &ModelSession, to: Acoustic) {
@@ -80,7 +80,8 @@ pub fn complete(events: &[ModelEvent]) -> bool {
     matches!(events.last(), Some(ModelEvent::Complete { .. }))
 }
 
-const SETTINGS: &str = "speculate = false\nanswer_timeout_ms = 700\nstall_timeout_ms = 700\nwhole_timeout_ms = 2500";
+const SETTINGS: &str =
+    "speculate = false\nconnect_timeout_ms = 500\nanswer_timeout_ms = 700\nstall_timeout_ms = 700\nwhole_timeout_ms = 2500";
 
 #[tokio::test]
 async fn what_is_sent_is_what_the_vendors_types_say_and_what_comes_is_said_in_sentences() {
@@ -262,6 +263,17 @@ async fn what_stays_is_said_at_once_and_never_with_the_key() {
 }
 
 #[tokio::test]
+async fn an_answer_is_begun_in_time_with_its_head_and_what_comes_first_of_it() {
+    let late = Conduct::stream("").after(600).ends(End::Silence);
+    let service = HttpService::start(vec![Conduct::wrote("")], vec![late]).await;
+    let settings = "connect_timeout_ms = 500\nanswer_timeout_ms = 800\nwhole_timeout_ms = 1000";
+    let mut session = open(&model(&service.settings("", settings)));
+    respond(&session, A, Cause::Greeting);
+    let (_, events) = all_of(&mut session, A).await;
+    assert_eq!(failure(&events), "the service began no answer within 800 ms");
+}
+
+#[tokio::test]
 async fn where_nobody_answers_at_all_the_response_fails_within_the_callers_patience() {
     let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says("")]).await;
     let settings = service.settings("", SETTINGS);
@@ -271,6 +283,37 @@ async fn where_nobody_answers_at_all_the_response_fails_within_the_callers_patie
     respond(&session, A, Cause::Greeting);
     let (_, events) = all_of(&mut session, A).await;
     assert!(failure(&events).starts_with("no connection to the service's host"), "{events:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_does_not_come_to_be_is_waited_for_no_longer_than_any_service_is_that_a_dialogue_stands_in_for() {
+    // Nobody takes the connections that wait there, and there is no place for another one.
+    let full = HttpService::closed().listen(1).unwrap();
+    let address = full.local_addr().unwrap();
+    let mut waiting = Vec::new();
+    while let Ok(connection) = std::net::TcpStream::connect_timeout(&address, Duration::from_millis(200)) {
+        waiting.push(connection);
+        assert!(waiting.len() < 64);
+    }
+    let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says("")]).await;
+    let patient = "connect_timeout_ms = 59000\nanswer_timeout_ms = 60000\n[standby]\ntakeover_ms = 300";
+    let mut session = open(&model(&service.settings_beside("", address, patient)));
+    respond(&session, A, Cause::Greeting);
+    let ends = tokio::time::timeout(Duration::from_secs(40), all_of(&mut session, A));
+    let (_, events) = ends.await.expect("it does not wait for a minute");
+    assert_eq!(failure(&events), "the service's host `127.0.0.1` does not answer to a connection");
+}
+
+#[tokio::test]
+async fn thoughts_are_neither_said_nor_kept_whatever_pieces_they_come_in() {
+    let thinks = "<think>The caller wants a table. Maybe for four?</think>\n\nMuy bien. ¿Para cuántos?";
+    for answer in [thinks.to_owned(), thinks.replace("<think>", "<THINK>"), format!("Muy bien. ¿Para cuántos? {}", &thinks[..40])] {
+        let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says(&answer)]).await;
+        let mut session = open(&model(&service.settings("", SETTINGS)));
+        respond(&session, A, Cause::Greeting);
+        let (words, events) = all_of(&mut session, A).await;
+        assert_eq!((words.trim_end(), complete(&events)), ("Muy bien. ¿Para cuántos?", true), "{answer}");
+    }
 }
 
 #[tokio::test]

@@ -87,7 +87,7 @@ async fn llmock_says_that_the_client_handles_every_fault_of_both_interfaces() {
     let client = client();
     let mut n = 0;
     for api in ["chat-completions", "responses"] {
-        let more = format!("api = '{api}'\nanswer_timeout_ms = 800\nstall_timeout_ms = 800");
+        let more = format!("api = '{api}'\nconnect_timeout_ms = 500\nanswer_timeout_ms = 800\nstall_timeout_ms = 800");
         let mut session = open(&model(&settings(&llmock.url, &llmock.url, &more)));
         let reply = json!([{ "type": "reply", "text": "Good morning to you. What may I do for you today?", "times": null }]);
         for (what, behaviors) in [

@@ -4,6 +4,7 @@
 mod away;
 mod calls;
 mod cascade;
+mod cascade_away;
 mod cascade_calls;
 mod cascade_command;
 mod cascade_counterparts;

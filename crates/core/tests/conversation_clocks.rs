@@ -670,3 +670,26 @@ fn keys_that_are_being_collected_are_counted_and_not_shown_to_who_looks_at_the_c
     let shown = format!("{:?}", call.conversation);
     assert!(shown.contains("Collecting { 9 of 12 }") && !shown.contains("739146280"), "{shown}");
 }
+
+#[test]
+fn the_batch_of_a_response_that_goes_on_is_sealed_when_it_has_not_asked_for_more_for_a_while() {
+    let mut call = Call::new();
+    let response = call.turn();
+    let seals = |effects: &[Effect]| -> Vec<ResponseId> {
+        let asked = asked(effects).into_iter();
+        asked.filter_map(|input| if let ledger::Input::Seal { response, .. } = input { Some(response) } else { None }).collect()
+    };
+    call.call_tool("one");
+    let goes_on = |call: &mut Call, ms: u64| -> Vec<ResponseId> {
+        let said: Vec<ResponseId> =
+            (0..ms / 1_000).flat_map(|_| [call.say("and so on"), call.pass(1_000)]).flat_map(|effects| seals(&effects)).collect();
+        said
+    };
+    assert!(goes_on(&mut call, 6_000).is_empty(), "it may ask for more");
+    call.call_tool("two");
+    assert!(goes_on(&mut call, 9_000).is_empty(), "that is of the same batch");
+    assert_eq!(goes_on(&mut call, 1_000), [response]);
+    assert!(goes_on(&mut call, 20_000).is_empty(), "it is sealed once");
+    call.call_tool("three");
+    assert_eq!(seals(&call.complete()), [response], "what it asks for later is sealed at its end");
+}

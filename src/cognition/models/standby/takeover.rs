@@ -1,7 +1,7 @@
 //! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
 
 use recado_core::conversation::effect::Cause;
-use recado_core::conversation::input::{Content, ModelEvent};
+use recado_core::conversation::input::{Acoustic, AcousticEdge, Content, ModelEvent};
 use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
@@ -48,6 +48,8 @@ pub(super) struct Takeover {
     collects: Option<Who>,
     /// Whether the second model has the caller's next words for a message.
     takes_message: bool,
+    /// What the caller did last while their words were a message, which the first model has not been told.
+    untold: Option<AcousticEdge>,
     /// Where the caller was told that the assistant can be away, and in which words; none where they were not, or have not heard it.
     introduced: Option<(ResponseId, String)>,
     actions: Vec<Action>,
@@ -87,6 +89,7 @@ impl Takeover {
             giving: None,
             collects: None,
             takes_message: false,
+            untold: None,
             introduced: None,
             actions: Vec::new(),
         }
@@ -136,7 +139,21 @@ impl Takeover {
                 self.introduced.take_if(|(told_in, words)| *told_in == response && !holds(&heard_text, words));
                 self.both(Command::Truncate { response, heard_ms, heard_text });
             }
+            Command::Acoustic(edge) if self.takes_message => {
+                self.untold = Some(edge);
+                self.tell_second(Command::Acoustic(edge));
+            }
             command => self.both(command),
+        }
+    }
+
+    /// What the caller says is a message, or is one no longer: then the first model learns whether they speak.
+    fn message(&mut self, takes: bool) {
+        self.takes_message = takes;
+        if !takes && let Some(edge) = self.untold.take() {
+            // A pause in a message is the end of it.
+            let to = if edge.to == Acoustic::Trailing { Acoustic::Quiet } else { edge.to };
+            self.tell_first(Command::Acoustic(AcousticEdge { to, ..edge }));
         }
     }
 
@@ -222,7 +239,7 @@ impl Takeover {
 
     fn second(&mut self, output: Output) {
         match &output {
-            Output::TakesMessage(takes) => self.takes_message = *takes,
+            Output::TakesMessage(takes) => self.message(*takes),
             output => {
                 let of = response_of(output);
                 let theirs = |giving: &&mut Giving| giving.who == Who::Second && Some(giving.response) == of;

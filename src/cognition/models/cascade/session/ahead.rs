@@ -32,7 +32,7 @@ impl Session {
         self.drop_ahead();
         if let Some(samples) = self.caller.so_far() {
             self.totals.begun_ahead += 1;
-            self.ahead = Some(Ahead { writing: Writing::new(samples, now), answer: None });
+            self.ahead = Some(Ahead { writing: Writing::new(samples, now, self.setup.patience_ms), answer: None });
         }
     }
 

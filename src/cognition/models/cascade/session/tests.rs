@@ -23,8 +23,8 @@ impl Stage {
             "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
              parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
         );
-        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates).unwrap();
-        Self { session: Session::new(setup), now: Time(1_000), turns: 0 }
+        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates, 4_500).unwrap();
+        Self { session: Session::new(setup, []), now: Time(1_000), turns: 0 }
     }
 
     fn give(&mut self, input: Input) -> Vec<Action> {
@@ -280,7 +280,7 @@ fn a_call_that_can_not_be_taken_is_corrected_and_not_for_ever() {
         assert!(lines.last().unwrap().ends_with("\"ahora mismo. un\""), "what was said is not said again: {lines:?}");
         job = next;
     }
-    let mut well = Stage { session: Session::new(Arc::clone(&stage.session.setup)), ..Stage::new(false) };
+    let mut well = Stage { session: Session::new(Arc::clone(&stage.session.setup), []), ..Stage::new(false) };
     let (first, _) = asked(&well.caller_says(A, "Una paella."));
     let (second, _) = asked(&well.ends(first, &[("order", "{}")]));
     let end = events(&well.ends(second, &[("order", "{\"item\":\"paella\"}")]));
@@ -324,6 +324,45 @@ fn nobody_waits_for_longer_than_the_caller_does() {
     let (job, _) = asked(&stage.respond(B, Cause::Greeting));
     stage.now = stage.now.plus(4_200);
     assert_eq!(failure(&stage.fails(job, Again::Soon)), "oh", "its time is over");
+}
+
+#[test]
+fn a_model_that_writes_slowly_is_heard_clause_by_clause_and_then_word_by_word() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(said(&stage.answers(job, "Pues sí, ")), [""; 0]);
+    assert_eq!(stage.session.deadline(), None, "it may go on with the clause");
+    assert_eq!(said(&stage.answers(job, "señora, y")), [""; 0]);
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(999)), [""; 0]);
+    assert_eq!(said(&stage.later(1)), ["Pues sí, señora, "]);
+    stage.later(1_000);
+    assert_eq!(said(&stage.answers(job, " la mesa que usted quiere es")), [""; 0], "there is no clause");
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(1_000)), ["y la mesa que usted quiere "]);
+    assert_eq!(said(&stage.answers(job, " suya. ")), [""; 0]);
+    assert_eq!(said(&stage.ends(job, &[])), ["es suya. "]);
+    assert_eq!(stage.session.deadline(), None);
+    // A sentence that ends in time is said whole.
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    stage.answers(job, "Bien, pues. Lo ");
+    stage.later(900);
+    assert_eq!(said(&stage.answers(job, "miro, claro. Un")), ["Lo miro, claro. "]);
+    assert_eq!(said(&stage.later(999)), [""; 0], "the next one has its own time");
+}
+
+#[test]
+fn what_was_called_well_is_not_asked_for_again_when_there_is_nothing_more_to_say() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("order", "{\"item\":\"paella\"}"), ("ordr", "{}")]));
+    assert_eq!(events(&stage.ends(again, &[])), [ModelEvent::Complete { response: A }]);
+    assert_eq!(stage.session.deadline(), None);
+    // Where nothing was called well, it is.
+    let (job, _) = asked(&stage.caller_says(B, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("ordr", "{}")]));
+    let nothing = stage.ends(again, &[]);
+    assert!(matches!(&nothing[..], [Action::Trouble { again_in_ms: Some(500), .. }]), "{nothing:?}");
 }
 
 #[test]
@@ -388,6 +427,30 @@ fn what_can_not_be_written_down_fails_and_it_is_remembered_that_something_was_sa
     assert_eq!(failure(&stage.give(fails(job, Again::Never))), "what the caller said could not be written down: deaf");
     let (_, lines) = asked(&stage.caller_says(B, "¿Oiga?"));
     assert_eq!(lines, ["system: the caller said something here that was not written down.", "user: ¿oiga?"]);
+}
+
+#[test]
+fn what_takes_too_long_to_be_written_down_is_given_up_and_what_is_said_after_it_is_answered() {
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    let first = written(&stage.turn_ends(A));
+    stage.tell(Command::CancelResponse { response: A });
+    stage.later(2_000);
+    stage.caller_pauses();
+    let second = written(&stage.turn_ends(B));
+    assert!(asks_nothing(&stage.writes_down(second, "¿Oiga?")), "what was said first may still come");
+    assert_eq!(stage.session.deadline(), Some(Time(5_500)));
+    assert_eq!(stage.later(2_499), []);
+    let actions = stage.later(1);
+    assert!(actions.contains(&Action::Abort(first)), "{actions:?}");
+    assert_eq!(given_up(&actions), [Part::Transcription]);
+    let (_, lines) = asked(&actions);
+    assert_eq!(lines, ["system: the caller said something here that was not written down.", "user: ¿oiga?"]);
+    // Somebody still waits for it.
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    written(&stage.turn_ends(A));
+    assert_eq!(failure(&stage.later(4_500)), "what the caller said could not be written down: it took longer than 4500 ms");
 }
 
 #[test]
@@ -518,6 +581,35 @@ fn a_request_of_a_pause_that_failed_is_made_again_for_the_turn() {
 }
 
 #[test]
+fn what_has_failed_in_a_pause_costs_the_turn_no_time_but_what_the_service_wants() {
+    for (again, due_in_ms) in [(Again::Soon, 0), (Again::After(2_500), 2_400)] {
+        let mut stage = Stage::new(true);
+        let mut job = written(&stage.caller_pauses());
+        let deaf = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again, reach: Reach::Answers }) };
+        for wait_ms in [500, 1_000] {
+            stage.give(deaf(job, Again::Soon));
+            job = written(&stage.later(wait_ms));
+        }
+        stage.give(deaf(job, again));
+        stage.later(100);
+        let mut turn = stage.turn_ends(A);
+        if due_in_ms > 0 {
+            assert!(asks_nothing(&turn), "{turn:?}");
+            turn = stage.later(due_in_ms);
+        }
+        job = written(&turn);
+        for wait_ms in [500, 1_000] {
+            let failed = stage.give(deaf(job, Again::Soon));
+            assert!(matches!(failed[..], [Action::Trouble { again_in_ms: Some(ms), .. }] if ms == wait_ms), "{again:?}: {failed:?}");
+            if due_in_ms > 0 {
+                break;
+            }
+            job = written(&stage.later(wait_ms));
+        }
+    }
+}
+
+#[test]
 fn keys_in_a_pause_are_answered_first_and_what_was_begun_is_no_answer_to_them() {
     let mut stage = Stage::new(true);
     let job = written(&stage.caller_pauses());
@@ -589,9 +681,102 @@ fn a_part_that_refuses_for_good_is_away_until_a_request_works_and_a_request_that
     stage.tell(Command::CancelResponse { response: B });
     let refused = fails(&mut stage, A, Again::Never, Reach::Refuses);
     assert_eq!(found(&refused), [(Some(Part::Language), false), (None, false)]);
-    assert_eq!(stage.session.deadline(), None, "no look finds out");
+    // A look is no sooner than is asked for.
+    assert_eq!(looks(&stage.later(500)), 1);
+    let fault = Fault { reason: "oh".into(), again: Again::After(30_000), reach: Reach::Refuses };
+    assert_eq!(found(&stage.give(Input::Looked { part: Part::Language, result: Err(fault) })), []);
+    assert_eq!((looks(&stage.later(29_999)), looks(&stage.later(1))), (0, 1));
     let (job, _) = asked(&stage.respond(B, Cause::Greeting));
     assert_eq!(found(&stage.answers(job, "Buenos ")), [(Some(Part::Language), true), (None, true)]);
+}
+
+/// What of these parts is believed until a request works.
+fn given_up(actions: &[Action]) -> Vec<Part> {
+    let parts = actions.iter().filter_map(|action| match action {
+        Action::GaveUp { part, fault } if fault.reach == Reach::Fails => Some(*part),
+        _ => None,
+    });
+    parts.collect()
+}
+
+#[test]
+fn the_part_that_was_waited_for_in_vain_is_away_and_the_other_is_not() {
+    // What answers hangs.
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una mesa."));
+    stage.later(4_500);
+    let gives_up = stage.tell(Command::Reconnect);
+    assert_eq!(given_up(&gives_up), [Part::Language]);
+    assert_eq!(found(&gives_up), [(Some(Part::Language), false), (None, false)]);
+    assert!(
+        matches!(&gives_up[0], Action::Trouble { reason, .. } if reason == "the service did not answer within 4500 ms"),
+        "{gives_up:?}"
+    );
+    assert_eq!(stage.tell(Command::CancelResponse { response: A }), [Action::Abort(job)], "and that is all");
+    stage.tell(Command::AnsweredElsewhere);
+    assert!(asks_nothing(&stage.caller_pauses()));
+    // What writes down took almost all of the time, or all of it.
+    for answers in [true, false] {
+        let mut stage = Stage::new(false);
+        stage.caller_pauses();
+        let job = written(&stage.turn_ends(A));
+        stage.later(4_000);
+        if answers {
+            asked(&stage.writes_down(job, "Una mesa."));
+        }
+        stage.later(400);
+        assert_eq!(given_up(&stage.tell(Command::Reconnect)), [Part::Transcription], "{answers}");
+    }
+    // It stops in the middle of what it says.
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una mesa."));
+    stage.answers(job, "Muy bien, una mesa. ¿Para ");
+    stage.later(4_500);
+    assert_eq!(given_up(&stage.tell(Command::Reconnect)), [Part::Language]);
+    assert_eq!(given_up(&Stage::new(false).tell(Command::Reconnect)), [], "nothing is waited for");
+}
+
+#[test]
+fn a_response_that_is_given_up_when_the_callers_patience_is_over_says_the_same_of_its_part_and_one_that_is_cut_before_does_not() {
+    for (waits_ms, found_away) in [(4_499, false), (4_500, true)] {
+        let mut stage = Stage::new(false);
+        asked(&stage.respond(A, Cause::Greeting));
+        stage.later(waits_ms);
+        assert_eq!(!given_up(&stage.tell(Command::CancelResponse { response: A })).is_empty(), found_away, "{waits_ms}");
+    }
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días a todos. Y ");
+    stage.later(9_000);
+    assert_eq!(given_up(&stage.tell(Command::CancelResponse { response: A })), [], "it was listened to");
+}
+
+#[test]
+fn a_part_that_does_nothing_of_what_it_is_asked_is_away_when_it_is_not_asked_again_and_one_that_is_cut_off_is_not() {
+    let mut stage = Stage::new(false);
+    let (mut job, _) = asked(&stage.respond(A, Cause::Greeting));
+    let breaks = |job| Input::AnswerFailed { job, fault: Fault::failing("oh") };
+    for wait_ms in [500, 1_000, 2_000] {
+        assert_eq!(found(&stage.give(breaks(job))), []);
+        (job, _) = asked(&stage.later(wait_ms));
+    }
+    assert_eq!(found(&stage.give(breaks(job))), [(Some(Part::Language), false), (None, false)]);
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días a todos. Y ");
+    assert_eq!(found(&stage.give(breaks(job))), []);
+}
+
+#[test]
+fn a_part_that_is_known_to_be_away_is_away_from_the_beginning_and_looked_at_at_once() {
+    let mut stage = Stage::new(true);
+    stage.session = Session::new(Arc::clone(&stage.session.setup), [(Part::Language, "it is gone".to_owned())]);
+    assert_eq!(stage.session.availability(), Availability::Away { reason: "it is gone".into() });
+    assert_eq!(stage.session.deadline(), Some(Time(0)));
+    assert_eq!(looks(&stage.later(0)), 1);
+    assert!(asks_nothing(&stage.caller_pauses()));
+    let back = stage.give(Input::Looked { part: Part::Language, result: Ok(()) });
+    assert_eq!(found(&back), [(Some(Part::Language), true), (None, true)]);
 }
 
 #[test]

@@ -23,12 +23,17 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub fn new(samples: Arc<[i16]>, now: Time) -> Self {
-        Self { samples, job: None, retries: Retries::new(now), result: None, name: None }
+    pub fn new(samples: Arc<[i16]>, now: Time, patience_ms: u64) -> Self {
+        Self { samples, job: None, retries: Retries::new(now, patience_ms), result: None, name: None }
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        self.retries.at
+        [self.retries.at, self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// When nobody waits for it any longer: what is begun ahead is dropped sooner.
+    fn given_up_at(&self) -> Option<Time> {
+        (self.name.is_some() && self.result.is_none()).then(|| self.retries.until())
     }
 
     /// The words, where it has come to some.
@@ -61,8 +66,19 @@ fn holds_words(text: &str) -> bool {
 }
 
 impl Session {
-    /// Has everything written down that waits for it.
+    /// Has everything written down that waits for it, and gives up what nobody waits for any longer: what is said later waits for it too.
     pub(super) fn advance_writings(&mut self, now: Time) {
+        let in_vain = |writing: &&mut Writing| writing.given_up_at().is_some_and(|at| now >= at);
+        let mut aborted = Vec::new();
+        for writing in self.writings.iter_mut().filter(in_vain) {
+            aborted.push(writing.job.take().map(Action::Abort));
+            writing.result = Some(Err(format!("it took longer than {} ms", self.setup.patience_ms)));
+        }
+        if !aborted.is_empty() {
+            self.actions.extend(aborted.into_iter().flatten());
+            self.give_up(now, Part::Transcription);
+            self.settle_writings();
+        }
         let due = |writing: &&mut Writing| writing.is_due(now);
         let writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
         for writing in writings.filter(due) {
