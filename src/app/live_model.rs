@@ -36,12 +36,7 @@ impl LiveModel {
         let language = service.language.unwrap_or(config.this_box.language);
         let instructions = config.model.instructions.as_deref().unwrap_or(instructions(language));
         let setup = Setup::new(service, language, instructions, &config.tools)?;
-        let speech = match service.format {
-            LiveAudio::Pcmu => AudioFormat::Pcmu,
-            LiveAudio::Pcma => AudioFormat::Pcma,
-            LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
-            LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
-        };
+        let speech = live_format(service.format);
         Ok(Self {
             endpoint,
             setup: Arc::new(setup),
@@ -103,6 +98,8 @@ impl SpeechSession for Session {
             Said::Ready => debug!("the speech model is ready"),
             Said::Refused(fault) => warn!(says = fault.words(), "the speech model's service refuses the session"),
             Said::Trouble(fault) => warn!(says = fault.words(), "the speech model's service complains"),
+            Said::Acknowledged { after_ms } => debug!(after_ms, "the speech model's service has taken what the model was told"),
+            Said::NotDone { reason } => info!(reason, "nothing is done of what the speech model has delegated"),
             Said::Unacknowledged { appends } => warn!(appends, "the speech model's service does not acknowledge what the model is told"),
         }
         None
@@ -115,6 +112,16 @@ impl SpeechSession for Session {
     fn log_end(totals: &Totals, frames_lost: u64) {
         let Totals { seconds, context_ratio, dropped_ms } = totals;
         info!(seconds, context_ratio, dropped_ms, frames_lost, "the speech model's session has ended");
+    }
+}
+
+/// The format of a session's speech, both ways.
+pub(super) fn live_format(format: LiveAudio) -> AudioFormat {
+    match format {
+        LiveAudio::Pcmu => AudioFormat::Pcmu,
+        LiveAudio::Pcma => AudioFormat::Pcma,
+        LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
+        LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
     }
 }
 

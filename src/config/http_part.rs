@@ -51,6 +51,10 @@ impl HttpPart<'_> {
             carries: "what callers say",
         };
         endpoint.check(checker, &place, &kind);
+        if let Some((url, name)) = self.shorter() {
+            let what = format!("the box adds /{name} itself, and this URL has it already");
+            checker.error(&place.join("url"), what, format!("url = {:?}", url.as_str()));
+        }
         let timeouts = [
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("answer_timeout_ms", self.answer_timeout_ms),
@@ -58,6 +62,19 @@ impl HttpPart<'_> {
             ("whole_timeout_ms", self.whole_timeout_ms),
         ];
         timeouts.into_iter().for_each(|(key, ms)| checker.within(&place.join(key), ms, TIMEOUT_MS));
+    }
+
+    /// What the addresses begin with, where the URL is one of them already, and what it ends in. Without what may be a credential.
+    fn shorter(&self) -> Option<(Url, &'static str)> {
+        let mut url = Url::parse(self.url).ok().filter(|url| url.has_host() && url.password().is_none() && url.username().is_empty())?;
+        let (path, name) = ADDED.iter().find_map(|name| {
+            let path = url.path().trim_end_matches('/').strip_suffix(name)?.strip_suffix('/')?;
+            Some((path.to_owned(), *name))
+        })?;
+        url.set_path(&path);
+        url.set_query(None);
+        url.set_fragment(None);
+        Some((url, name))
     }
 
     /// The address of what the service calls `name`, under its own; none where that is none.
@@ -86,5 +103,7 @@ pub(super) fn whole_timeout_ms() -> u64 {
     60_000
 }
 
+/// What the box adds to the URL of a part.
+const ADDED: [&str; 4] = ["chat/completions", "responses", "audio/transcriptions", "models"];
 /// Below, no connection over a mobile network comes to be; beyond, no caller waits.
 const TIMEOUT_MS: RangeInclusive<u64> = 500..=60_000;

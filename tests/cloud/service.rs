@@ -230,13 +230,16 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, t
     }
 }
 
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct, seen: Arc<Seen>) {
-    let answers = conduct.answers;
-    let heads = seen.clone();
+/// Takes a connection, whose request's head is noted; none where the client is answered otherwise, or goes away.
+pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    answers: Option<HttpAnswer>,
+    note: impl Fn(String) + Unpin,
+) -> Option<WebSocketStream<S>> {
     // The error's type is the library's.
     #[allow(clippy::result_large_err)]
     let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
-        heads.requests.lock().unwrap().push(format!("{} {:?}", request.uri(), request.headers()));
+        note(format!("{} {:?}", request.uri(), request.headers()));
         match answers {
             None => Ok(response),
             Some((status, header, body)) => {
@@ -248,7 +251,12 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
             }
         }
     };
-    let Ok(socket) = accept_hdr_async(stream, check).await else { return };
+    accept_hdr_async(stream, check).await.ok()
+}
+
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct, seen: Arc<Seen>) {
+    let note = |head: String| seen.requests.lock().unwrap().push(head);
+    let Some(socket) = accept(stream, conduct.answers, note).await else { return };
     let connection = seen.another_connection();
     let conversation = Conversation {
         socket,
