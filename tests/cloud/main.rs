@@ -18,6 +18,7 @@ mod http_service;
 mod link;
 mod live;
 mod live_command;
+mod live_counterpart;
 mod live_service;
 mod model;
 mod scenarios;
