@@ -16,7 +16,14 @@ use webrtc_vad::{SampleRate, Vad, VadMode};
 
 fn plan(remote: SocketAddr) -> Plan {
     Plan {
-        remote: Remote { rtp: remote, rtcp: remote, codec: Codec::Pcmu, telephone_event: Some(101), direction: Direction::SendRecv },
+        remote: Remote {
+            rtp: remote,
+            signalled_from: remote.ip(),
+            rtcp: remote,
+            codec: Codec::Pcmu,
+            telephone_event: Some(101),
+            direction: Direction::SendRecv,
+        },
         ssrc: 7,
         first_sequence: 0,
         first_timestamp: 0,
@@ -25,7 +32,7 @@ fn plan(remote: SocketAddr) -> Plan {
         ntp_at_origin: 0,
         profile: Profile::responsive(),
         silent_after_s: 10,
-        latch_any_address: false,
+        also_from: Arc::new([]),
     }
 }
 

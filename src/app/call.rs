@@ -224,6 +224,14 @@ impl Running<'_> {
                 debug!("digit");
                 Input::Digit(digit)
             }
+            MediaEvent::Foreign { source, remote: Remote { rtp, signalled_from, .. } } => {
+                warn!(
+                    %source, sdp_names = %rtp.ip(), %signalled_from,
+                    "RTP comes from an address that is neither the one of the SDP nor that of the signalling: it is not listened to; \
+                     if it is the caller's, admit it: [media] also_from = [\"{}\"]", source.ip()
+                );
+                return None;
+            }
             MediaEvent::FarEndSilent { since } => {
                 info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
                 self.hang_up.ask();

@@ -1,53 +1,39 @@
-//! A speech model in a network as the model of calls: one session of the Gemini Live protocol for each call.
+//! The Gemini Live protocol, by which a speech model leads calls.
 
 use std::sync::Arc;
 
+use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
-use super::cloud_audio::Coder;
-use super::services::{Service, Services};
-use super::speech_model::{self, SpeechModelError, SpeechSession};
+use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
+use crate::cognition::models::gemini::Totals;
 use crate::cognition::models::gemini::session::{Said, Session, Setup};
 use crate::cognition::models::gemini::wire::{INPUT_HZ, OUTPUT_HZ};
-use crate::cognition::models::gemini::{Told, Totals};
-use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage, instructions};
-use crate::config::Config;
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::config::{Cloud, Gemini, Tool};
 
 /// The service of `[cloud.gemini]`, which leads calls.
-#[derive(Debug, Clone)]
-pub struct GeminiModel {
-    endpoint: Endpoint,
-    setup: Arc<Setup>,
-    coder: Coder,
-    services: Services,
-}
+pub type GeminiModel = SpeechModel<Session>;
 
-impl GeminiModel {
-    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
-    ///
-    /// # Errors
-    /// What of the configuration can't be used.
-    pub fn new(config: &Config) -> Result<Self, SpeechModelError> {
-        let service = config.cloud.gemini.as_ref().ok_or(SpeechModelError::NotConfigured { table: "cloud.gemini" })?;
-        let endpoint = Endpoint::new(service)?;
-        let language = service.language.unwrap_or(config.this_box.language);
-        let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
-        let setup = Setup::new(service, instructions, &config.tools)?;
-        let coder = Coder::new(AudioFormat::Linear16 { rate_hz: INPUT_HZ })?;
-        Ok(Self { endpoint, setup: Arc::new(setup), coder, services: Services::new("cloud.gemini", service.prices.clone()) })
+impl SpeechSession for Session {
+    type Table = Gemini;
+    type Setup = Setup;
+
+    const TABLE: &'static str = "cloud.gemini";
+
+    fn table(cloud: &Cloud) -> Option<&Gemini> {
+        cloud.gemini.as_ref()
     }
 
-    /// The service, as it stands.
-    pub(super) fn service(&self) -> Service {
-        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
-        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
-        Service::new(self.services.clone(), look)
+    fn setup(table: &Gemini, _: Language, instructions: String, tools: &[Tool]) -> Result<Setup, SpeechModelError> {
+        Ok(Setup::new(table, instructions, tools)?)
     }
-}
 
-impl Model for GeminiModel {
-    fn capabilities(&self) -> Capabilities {
+    fn hears(_: &Gemini) -> AudioFormat {
+        AudioFormat::Linear16 { rate_hz: INPUT_HZ }
+    }
+
+    fn capabilities(_: &Gemini) -> Capabilities {
         Capabilities {
             output: OutputKind::Audio(AudioFormat::Linear16 { rate_hz: OUTPUT_HZ }),
             hears_audio: true,
@@ -60,18 +46,8 @@ impl Model for GeminiModel {
         }
     }
 
-    fn open(&self, _opening: Opening) -> ModelSession {
-        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone(), self.services.clone())
-    }
-}
-
-impl SpeechSession for Session {
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
+    fn begin(setup: &Arc<Setup>) -> Self {
+        Self::new(Arc::clone(setup))
     }
 
     fn refusal(said: &Said) -> Option<String> {

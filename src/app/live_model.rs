@@ -1,63 +1,65 @@
-//! A speech model that hears and speaks at all times as the model of calls: one session of the Live protocol for each call.
+//! The OpenAI Live protocol, by which a speech model that hears and speaks at all times leads calls.
 
 use std::sync::Arc;
 
 use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
-use super::cloud_audio::Coder;
-use super::services::{Service, Services};
-use super::speech_model::{self, SpeechModelError, SpeechSession};
+use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use super::wall;
+use crate::cognition::models::live::Totals;
 use crate::cognition::models::live::session::{Said, Session, Setup};
-use crate::cognition::models::live::{Told, Totals};
-use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage};
-use crate::config::{Config, LiveAudio};
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::config::{Cloud, Live, LiveAudio, Tool};
 
 /// The service of `[cloud.live]`, which leads calls.
-#[derive(Debug, Clone)]
-pub struct LiveModel {
-    endpoint: Endpoint,
-    setup: Arc<Setup>,
-    speech: AudioFormat,
-    coder: Coder,
-    services: Services,
-}
+pub type LiveModel = SpeechModel<Session>;
 
-impl LiveModel {
-    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
-    ///
-    /// # Errors
-    /// What of the configuration can't be used.
-    pub fn new(config: &Config) -> Result<Self, SpeechModelError> {
-        let service = config.cloud.live.as_ref().ok_or(SpeechModelError::NotConfigured { table: "cloud.live" })?;
-        let endpoint = Endpoint::new(service)?;
-        let language = service.language.unwrap_or(config.this_box.language);
-        let instructions = config.model.instructions.as_deref().unwrap_or(instructions(language));
-        let setup = Setup::new(service, language, instructions, &config.tools)?;
-        let speech = live_format(service.format);
-        Ok(Self {
-            endpoint,
-            setup: Arc::new(setup),
-            speech,
-            coder: Coder::new(speech)?,
-            services: Services::new("cloud.live", service.prices.clone()),
-        })
+impl SpeechSession for Session {
+    type Table = Live;
+    type Setup = Setup;
+
+    const TABLE: &'static str = "cloud.live";
+
+    fn table(cloud: &Cloud) -> Option<&Live> {
+        cloud.live.as_ref()
     }
 
-    /// The service, as it stands.
-    pub(super) fn service(&self) -> Service {
-        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
-        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup), None));
-        Service::new(self.services.clone(), look)
+    fn instructions(language: Language) -> &'static str {
+        match language {
+            Language::Es => {
+                "Atiende el teléfono. Habla español, de usted, con frases cortas: se le oye, no se le lee. Cuando le pidan algo que puede delegar, \
+                 deléguelo en cuanto tenga todos los datos; si falta uno, pregunte solo por él. El trabajo lo hace el sistema telefónico: él dice al \
+                 cliente que se ha aceptado, y él mismo le dirá el resultado cuando lo haya. No invente nunca un resultado, no lo adivine, no prometa \
+                 cuándo estará y no diga que algo está hecho. Lo que el sistema ya ha dicho, no lo repita. Mientras tanto siga conversando y acepte lo \
+                 siguiente que le pidan. Si no puede delegar lo que le piden, dígalo."
+            }
+            Language::En => {
+                "You answer the telephone. Speak English, politely, in short sentences: you are heard, not read. When the caller asks for something that \
+                 you can delegate, delegate it as soon as you have all that it needs; if something is missing, ask for that alone. The work is done by the \
+                 telephone system: it tells the caller that it is accepted, and it tells the result itself when there is one. Never invent a result, never \
+                 guess one, promise no time, and never say that something is done. What the system has told already, do not repeat. Meanwhile go on \
+                 talking, and accept what is asked for next. If you can't delegate what is asked, say so."
+            }
+        }
     }
-}
 
-impl Model for LiveModel {
-    fn capabilities(&self) -> Capabilities {
+    fn setup(table: &Live, language: Language, instructions: String, tools: &[Tool]) -> Result<Setup, SpeechModelError> {
+        Ok(Setup::new(table, language, &instructions, tools)?)
+    }
+
+    fn hears(table: &Live) -> AudioFormat {
+        match table.format {
+            LiveAudio::Pcmu => AudioFormat::Pcmu,
+            LiveAudio::Pcma => AudioFormat::Pcma,
+            LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
+            LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
+        }
+    }
+
+    fn capabilities(table: &Live) -> Capabilities {
         Capabilities {
-            output: OutputKind::PacedAudio(self.speech),
+            output: OutputKind::PacedAudio(Self::hears(table)),
             hears_audio: true,
             // It takes its turns itself, and its session holds back what it says until it is asked.
             owns_turns: false,
@@ -68,21 +70,10 @@ impl Model for LiveModel {
         }
     }
 
-    fn open(&self, _opening: Opening) -> ModelSession {
+    fn begin(setup: &Arc<Setup>) -> Self {
         let wall = wall();
         let unix_s = u64::try_from(wall.unix_ms).ok().filter(|_| wall.synchronised).map(|unix_ms| unix_ms / 1_000);
-        let session = Session::new(Arc::clone(&self.setup), unix_s);
-        speech_model::open(self.endpoint.clone(), session, self.coder.clone(), self.services.clone())
-    }
-}
-
-impl SpeechSession for Session {
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
+        Self::new(Arc::clone(setup), unix_s)
     }
 
     fn refusal(said: &Said) -> Option<String> {
@@ -112,35 +103,5 @@ impl SpeechSession for Session {
     fn log_end(totals: &Totals, frames_lost: u64) {
         let Totals { seconds, context_ratio, dropped_ms } = totals;
         info!(seconds, context_ratio, dropped_ms, frames_lost, "the speech model's session has ended");
-    }
-}
-
-/// The format of a session's speech, both ways.
-pub(super) fn live_format(format: LiveAudio) -> AudioFormat {
-    match format {
-        LiveAudio::Pcmu => AudioFormat::Pcmu,
-        LiveAudio::Pcma => AudioFormat::Pcma,
-        LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
-        LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
-    }
-}
-
-/// What a model is told of its task, where `model.instructions` says nothing else.
-fn instructions(language: Language) -> &'static str {
-    match language {
-        Language::Es => {
-            "Atiende el teléfono. Habla español, de usted, con frases cortas: se le oye, no se le lee. Cuando le pidan algo que puede delegar, \
-             deléguelo en cuanto tenga todos los datos; si falta uno, pregunte solo por él. El trabajo lo hace el sistema telefónico: él dice al \
-             cliente que se ha aceptado, y él mismo le dirá el resultado cuando lo haya. No invente nunca un resultado, no lo adivine, no prometa \
-             cuándo estará y no diga que algo está hecho. Lo que el sistema ya ha dicho, no lo repita. Mientras tanto siga conversando y acepte lo \
-             siguiente que le pidan. Si no puede delegar lo que le piden, dígalo."
-        }
-        Language::En => {
-            "You answer the telephone. Speak English, politely, in short sentences: you are heard, not read. When the caller asks for something that \
-             you can delegate, delegate it as soon as you have all that it needs; if something is missing, ask for that alone. The work is done by the \
-             telephone system: it tells the caller that it is accepted, and it tells the result itself when there is one. Never invent a result, never \
-             guess one, promise no time, and never say that something is done. What the system has told already, do not repeat. Meanwhile go on \
-             talking, and accept what is asked for next. If you can't delegate what is asked, say so."
-        }
     }
 }

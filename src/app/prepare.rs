@@ -20,7 +20,7 @@ use crate::cognition::models::cascade::CascadeError;
 use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
-use crate::surface::speech::http::SpeechServiceError;
+use crate::outward::HttpServiceError;
 use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
 /// A configuration that a box can start with.
@@ -76,7 +76,7 @@ pub enum CheckError {
         /// The configuration file.
         file: String,
         /// What is wrong.
-        error: SpeechServiceError,
+        error: HttpServiceError,
     },
     /// The services that are to lead calls together can't be used as they are configured: correct what is named.
     #[error("{file}: {error}")]
@@ -142,24 +142,12 @@ pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prep
             let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
             (Box::new(model), Vec::new(), Some(dialogue))
         }
-        ModelKind::Realtime => {
-            let model = RealtimeModel::new(config).map_err(unusable)?;
-            let service = model.service();
-            led(config, &schemas, &messages, model, vec![service])?
-        }
-        ModelKind::Live => {
-            let model = LiveModel::new(config).map_err(unusable)?;
-            let service = model.service();
-            led(config, &schemas, &messages, model, vec![service])?
-        }
-        ModelKind::Gemini => {
-            let model = GeminiModel::new(config).map_err(unusable)?;
-            let service = model.service();
-            led(config, &schemas, &messages, model, vec![service])?
-        }
+        ModelKind::Realtime => led(config, &schemas, &messages, RealtimeModel::new(config).map_err(unusable)?.with_service())?,
+        ModelKind::Live => led(config, &schemas, &messages, LiveModel::new(config).map_err(unusable)?.with_service())?,
+        ModelKind::Gemini => led(config, &schemas, &messages, GeminiModel::new(config).map_err(unusable)?.with_service())?,
         ModelKind::Cascade => {
             let parts = cascade(config).map_err(|error| CheckError::Cascade { file: file.to_owned(), error: Box::new(error) })?;
-            led(config, &schemas, &messages, parts.0, parts.1)?
+            led(config, &schemas, &messages, parts)?
         }
     };
     let services = looked_at.first().map_or_else(Services::none, |service| service.services.clone());
@@ -186,8 +174,7 @@ fn led(
     config: &Config,
     schemas: &Schemas,
     messages: &MessageKeeper,
-    model: impl Model + 'static,
-    services: Vec<Service>,
+    (model, services): (impl Model + 'static, Vec<Service>),
 ) -> Result<Led, CheckError> {
     Ok(match stands_by(config, schemas, messages)? {
         Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), services, Some(dialogue)),

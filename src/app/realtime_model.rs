@@ -1,61 +1,41 @@
-//! A speech model in a network as the model of calls: one session of the Realtime protocol for each call.
+//! The OpenAI Realtime protocol, by which a speech model leads calls.
 
 use std::sync::Arc;
 
+use recado_core::policy::Language;
 use tracing::{debug, info, warn};
 
-use super::cloud_audio::{Coder, speech_format};
-use super::services::{Service, Services};
-use super::speech_model::{self, SpeechModelError, SpeechSession};
+use super::cloud_audio::speech_format;
+use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
+use crate::cognition::models::realtime::Totals;
 use crate::cognition::models::realtime::session::{Said, Session, Setup};
-use crate::cognition::models::realtime::{Told, Totals};
-use crate::cognition::models::transport::Endpoint;
-use crate::cognition::models::{AudioFormat, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind, Usage, instructions};
-use crate::config::Config;
+use crate::cognition::models::{AudioFormat, Capabilities, Output, OutputKind, Usage};
+use crate::config::{Cloud, Realtime, Tool};
 
 /// The service of `[cloud.realtime]`, which leads calls.
-#[derive(Debug, Clone)]
-pub struct RealtimeModel {
-    endpoint: Endpoint,
-    setup: Arc<Setup>,
-    speech: AudioFormat,
-    coder: Coder,
-    services: Services,
-}
+pub type RealtimeModel = SpeechModel<Session>;
 
-impl RealtimeModel {
-    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
-    ///
-    /// # Errors
-    /// What of the configuration can't be used.
-    pub fn new(config: &Config) -> Result<Self, SpeechModelError> {
-        let service = config.cloud.realtime.as_ref().ok_or(SpeechModelError::NotConfigured { table: "cloud.realtime" })?;
-        let endpoint = Endpoint::new(service)?;
-        let language = service.language.unwrap_or(config.this_box.language);
-        let instructions = config.model.instructions.clone().unwrap_or_else(|| instructions(language).to_owned());
-        let setup = Setup::new(service, language, instructions, &config.tools)?;
-        let speech = speech_format(service.format);
-        Ok(Self {
-            endpoint,
-            setup: Arc::new(setup),
-            speech,
-            coder: Coder::new(speech)?,
-            services: Services::new("cloud.realtime", service.prices.clone()),
-        })
+impl SpeechSession for Session {
+    type Table = Realtime;
+    type Setup = Setup;
+
+    const TABLE: &'static str = "cloud.realtime";
+
+    fn table(cloud: &Cloud) -> Option<&Realtime> {
+        cloud.realtime.as_ref()
     }
 
-    /// The service, as it stands.
-    pub(super) fn service(&self) -> Service {
-        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
-        let look = move || speech_model::look(endpoint.clone(), Session::new(Arc::clone(&setup)));
-        Service::new(self.services.clone(), look)
+    fn setup(table: &Realtime, language: Language, instructions: String, tools: &[Tool]) -> Result<Setup, SpeechModelError> {
+        Ok(Setup::new(table, language, instructions, tools)?)
     }
-}
 
-impl Model for RealtimeModel {
-    fn capabilities(&self) -> Capabilities {
+    fn hears(table: &Realtime) -> AudioFormat {
+        speech_format(table.format)
+    }
+
+    fn capabilities(table: &Realtime) -> Capabilities {
         Capabilities {
-            output: OutputKind::Audio(self.speech),
+            output: OutputKind::Audio(speech_format(table.format)),
             hears_audio: true,
             // Also where the service finds where speech begins and ends: it answers only when it is asked.
             owns_turns: false,
@@ -65,18 +45,8 @@ impl Model for RealtimeModel {
         }
     }
 
-    fn open(&self, _opening: Opening) -> ModelSession {
-        speech_model::open(self.endpoint.clone(), Session::new(Arc::clone(&self.setup)), self.coder.clone(), self.services.clone())
-    }
-}
-
-impl SpeechSession for Session {
-    fn command(command: Command) -> Told {
-        Told::Command(command)
-    }
-
-    fn caller(bytes: Vec<u8>) -> Told {
-        Told::Caller(bytes)
+    fn begin(setup: &Arc<Setup>) -> Self {
+        Self::new(Arc::clone(setup))
     }
 
     fn refusal(said: &Said) -> Option<String> {

@@ -208,6 +208,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         ring: Duration::from_millis(config.sip.ring_ms),
         account: config.this_box.account.clone(),
         silent_after_s: u32::try_from(config.sip.rtp_silence_ms / 1_000).unwrap_or(u32::MAX),
+        also_from: config.media.also_from.as_slice().into(),
         profile: config.listen.profile(),
         recordings: config.media.recordings.clone(),
     };

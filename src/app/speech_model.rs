@@ -4,19 +4,22 @@
 //! ends, which the call sees; the caller's audio that does not fit is dropped and counted.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
+use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, info, warn};
 
 use super::cloud_audio::Coder;
-use super::services::Services;
-use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session};
+use super::services::{Service, Services};
+use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session, Told};
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
-    Availability, CallerAudio, CallerFrame, Command, CommandRefused, ModelSession, Output, Usage, caller_audio,
+    AudioFormat, Availability, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output,
+    Usage, caller_audio, instructions,
 };
 use crate::cognition::tools::ToolError;
-use crate::config::NoDelegate;
+use crate::config::{self, Cloud, Config, NoDelegate, Tool};
 use crate::surface::media::resample::ResampleError;
 
 /// Why calls can't be led by the service that is configured.
@@ -42,13 +45,47 @@ pub enum SpeechModelError {
     Format(#[from] ResampleError),
 }
 
-/// A session of a protocol by which a model speaks, as a call needs it.
-pub(super) trait SpeechSession: Session {
-    /// A command of the conversation.
-    fn command(command: Command) -> Self::Told;
+/// A speech model in a network as the model of calls: one session of a protocol for each call.
+pub struct SpeechModel<S: SpeechSession> {
+    endpoint: Endpoint,
+    setup: Arc<S::Setup>,
+    capabilities: Capabilities,
+    coder: Coder,
+    services: Services,
+}
 
-    /// The caller's audio, in the session's format.
-    fn caller(bytes: Vec<u8>) -> Self::Told;
+/// A session of a protocol by which a model speaks, as a call needs it.
+pub trait SpeechSession: Session<Told: From<Told>> {
+    /// The table of the configuration that says where its service is.
+    type Table;
+    /// What it is opened with.
+    type Setup: Send + Sync + 'static;
+
+    /// What that table is called.
+    const TABLE: &'static str;
+
+    /// That table, where it is written.
+    fn table(cloud: &Cloud) -> Option<&Self::Table>;
+
+    /// What a model is told of its task, where `model.instructions` says nothing else.
+    fn instructions(language: Language) -> &'static str {
+        instructions(language)
+    }
+
+    /// What a session is opened with, in `language`, with a model that is told `instructions` and may ask for what `tools` do.
+    ///
+    /// # Errors
+    /// What of it can't be used.
+    fn setup(table: &Self::Table, language: Language, instructions: String, tools: &[Tool]) -> Result<Self::Setup, SpeechModelError>;
+
+    /// What the service hears.
+    fn hears(table: &Self::Table) -> AudioFormat;
+
+    /// What its model can do.
+    fn capabilities(table: &Self::Table) -> Capabilities;
+
+    /// A session that waits for its first connection.
+    fn begin(setup: &Arc<Self::Setup>) -> Self;
 
     /// Why the service takes no session and never will, where this says that.
     fn refusal(said: &Self::Said) -> Option<String>;
@@ -63,18 +100,59 @@ pub(super) trait SpeechSession: Session {
     fn log_end(totals: &Self::Totals, frames_lost: u64);
 }
 
-/// Opens a session at `endpoint` for the call in whose span this is called. It is given the caller's audio as `coder` brings it to
-/// its format; `services` is told how the service stands.
-///
-/// Called inside a tokio runtime.
-pub(super) fn open<S: SpeechSession>(endpoint: Endpoint, session: S, coder: Coder, services: Services) -> ModelSession {
-    let (heard, hears) = caller_audio();
-    let (opened, commands, said) = ModelSession::new(Some(heard));
-    let Link { handle, news } = Link::open(endpoint, session);
-    let passing: Passing<S> = Passing { handle, coder, pending: VecDeque::new(), frames_lost: 0, services, was_ready: false };
-    // What it logs is about the call that it is opened for.
-    tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
-    opened
+impl<S: SpeechSession> SpeechModel<S> {
+    /// A model for the calls of a box with this configuration. Nothing is connected to before there is a call.
+    ///
+    /// # Errors
+    /// What of the configuration can't be used.
+    pub fn new(config: &Config) -> Result<Self, SpeechModelError>
+    where
+        for<'a> config::SpeechModel<'a>: From<&'a S::Table>,
+    {
+        let table = S::table(&config.cloud).ok_or(SpeechModelError::NotConfigured { table: S::TABLE })?;
+        let service = config::SpeechModel::from(table);
+        let language = service.language.unwrap_or(config.this_box.language);
+        let instructions = config.model.instructions.as_deref().unwrap_or(S::instructions(language)).to_owned();
+        let services = Services::new(S::TABLE, service.prices.cloned());
+        Ok(Self {
+            endpoint: Endpoint::new(service)?,
+            setup: Arc::new(S::setup(table, language, instructions, &config.tools)?),
+            capabilities: S::capabilities(table),
+            coder: Coder::new(S::hears(table))?,
+            services,
+        })
+    }
+
+    /// With its service, as that stands.
+    pub(super) fn with_service(self) -> (Self, Vec<Service>) {
+        let (endpoint, setup) = (self.endpoint.clone(), Arc::clone(&self.setup));
+        let service = Service::new(self.services.clone(), move || look(endpoint.clone(), S::begin(&setup)));
+        (self, vec![service])
+    }
+}
+
+impl<S: SpeechSession> Model for SpeechModel<S> {
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities
+    }
+
+    fn open(&self, _opening: Opening) -> ModelSession {
+        let (heard, hears) = caller_audio();
+        let (opened, commands, said) = ModelSession::new(Some(heard));
+        let Link { handle, news } = Link::open(self.endpoint.clone(), S::begin(&self.setup));
+        let passing: Passing<S> = Passing {
+            handle,
+            // It brings the caller's audio to the session's format.
+            coder: self.coder.clone(),
+            pending: VecDeque::new(),
+            frames_lost: 0,
+            services: self.services.clone(),
+            was_ready: false,
+        };
+        // What it logs is about the call that it is opened for.
+        tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
+        opened
+    }
 }
 
 /// What passes between a call and its session.
@@ -136,10 +214,10 @@ impl<S: SpeechSession> Passing<S> {
     }
 
     fn tell(&mut self, command: Command) -> Result<(), CommandRefused> {
-        if let Command::CancelResponse { response } = command {
+        if let Some(response) = command.cancels() {
             self.pending.retain(|output| !output.is_speech_of(response));
         }
-        self.handle.tell(S::command(command))
+        self.handle.tell(Told::Command(command).into())
     }
 
     fn news(&mut self, news: News<S::Said, S::Totals>) {
@@ -172,7 +250,7 @@ impl<S: SpeechSession> Passing<S> {
 
     fn hear(&mut self, frame: &CallerFrame) {
         // A session that is gone says so itself.
-        if self.handle.tell(S::caller(self.coder.code(frame))).is_err() {
+        if self.handle.tell(Told::Caller(self.coder.code(frame)).into()).is_err() {
             self.frames_lost += 1;
         }
     }
@@ -187,7 +265,7 @@ fn ended<S: SpeechSession>(totals: &S::Totals, frames_lost: u64, services: &Serv
 ///
 /// # Errors
 /// Why not, in words.
-pub(super) async fn look<S: SpeechSession>(endpoint: Endpoint, session: S) -> Result<(), String> {
+async fn look<S: SpeechSession>(endpoint: Endpoint, session: S) -> Result<(), String> {
     let mut link = Link::open(endpoint, session);
     while let Some(news) = link.news.recv().await {
         match news {

@@ -16,6 +16,7 @@ use super::clock::random;
 use super::ledger_task::FromCalls;
 use super::watch::{self, Pulse};
 use crate::admin::HealthState;
+use crate::surface::Network;
 use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote, Taps};
 use crate::surface::sip::{Admission, CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
 use crate::telemetry::{Measures, Seldom};
@@ -30,6 +31,8 @@ pub struct Settings {
     pub account: String,
     /// Time without RTP after which a call is ended, hold apart (s).
     pub silent_after_s: u32,
+    /// Networks that media is taken from besides where a call's signalling says or comes from.
+    pub also_from: Arc<[Network]>,
     /// How the caller is listened to.
     pub profile: crate::surface::listen::Profile,
     /// Where calls are recorded; they are not, where there is none.
@@ -198,7 +201,7 @@ impl Switchboard {
                     }
                 }
             }
-            Event::Renegotiated { call, media } => signal(lines, call, Signal::Renegotiated(remote(&media))),
+            Event::Renegotiated { call, media, source } => signal(lines, call, Signal::Renegotiated(remote(&media, source))),
             Event::Digit { call, digit, .. } => signal(lines, call, Signal::Digit(digit)),
             Event::Ended { call, cause } => {
                 info!(?cause, "call ended");
@@ -253,7 +256,7 @@ impl Switchboard {
         media: &MediaPlan,
         errand: &mpsc::Sender<Errand>,
     ) -> Result<(Call, mpsc::Sender<Signal>), MediaError> {
-        let remote = remote(media);
+        let remote = remote(media, incoming.source);
         let (random_a, random_b) = (random(), random());
         let [a, b, c, d] = [random_a as u64, (random_a >> 64) as u64, random_b as u64, (random_b >> 64) as u64];
         let plan = Plan {
@@ -267,7 +270,7 @@ impl Switchboard {
             ntp_at_origin: ntp(self.house.clock.origin()),
             profile: self.settings.profile.clone(),
             silent_after_s: self.settings.silent_after_s,
-            latch_any_address: false,
+            also_from: Arc::clone(&self.settings.also_from),
         };
         let session = SessionId(random());
         let taps = Taps { record: self.settings.recordings.is_some(), hear: self.house.model.capabilities().hears_audio };
@@ -308,9 +311,11 @@ fn give(signals: &mpsc::Sender<Signal>, signal: Signal) {
     let _ = signals.try_send(signal);
 }
 
-fn remote(media: &MediaPlan) -> Remote {
+/// The far end of a plan that was signalled from `source`.
+fn remote(media: &MediaPlan, source: std::net::SocketAddr) -> Remote {
     Remote {
         rtp: media.remote_rtp,
+        signalled_from: source.ip(),
         rtcp: media.remote_rtcp,
         codec: media.codec,
         telephone_event: media.telephone_event,

@@ -1,9 +1,5 @@
 //! `[cloud]`: speech models in a network.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
@@ -11,10 +7,10 @@ use super::check::Checker;
 use super::cloud_language::LanguageService;
 use super::cloud_speech::CloudSpeech;
 use super::cloud_transcription::TranscriptionService;
-use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::endpoint::{Kind, ReachedBy, check_name};
 use super::gemini::Gemini;
-use super::tree::Path;
-use super::{Live, Prices};
+use super::live::Live;
+use super::speech_model::{SpeechModel, speech_model_table};
 
 /// The services that lend the box a voice.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
@@ -34,53 +30,20 @@ pub struct Cloud {
     pub speech: Option<CloudSpeech>,
 }
 
-/// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Realtime {
-    /// Where it is reached: `wss://` or `ws://`.
-    pub url: String,
-    /// The model, by the service's name for it; Azure's deployment.
-    pub model: String,
-    /// The voice, by the service's name for it; the service's default where none is given.
-    #[serde(default)]
-    pub voice: Option<String>,
-    /// A file that holds the key; never logged. None where the service asks for none.
-    #[serde(default)]
-    pub key_file: Option<PathBuf>,
-    /// How the key is sent.
-    #[serde(default)]
-    pub key_header: KeyHeader,
-    /// Further headers of the connection.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// A file with further certificate authorities (PEM) to trust for this URL.
-    #[serde(default)]
-    pub ca_file: Option<PathBuf>,
-    /// The format of the audio, both ways.
-    #[serde(default)]
-    pub format: CloudAudio,
-    /// The language that is spoken; the box's own where none is given.
-    #[serde(default)]
-    pub language: Option<Language>,
-    /// Who tells the service where the caller's speech begins and ends. Whether it is answered is the box's decision in any case.
-    #[serde(default)]
-    pub turn_detection: TurnDetection,
-    /// The model that writes down what the caller says, which a new connection is then told; none where that is not wanted.
-    #[serde(default)]
-    pub transcription_model: Option<String>,
-    /// How long a connection may take until it stands, TLS included (ms).
-    #[serde(default = "connect_timeout_ms")]
-    pub connect_timeout_ms: u64,
-    /// How long the service may take to answer what it is asked (ms).
-    #[serde(default = "answer_timeout_ms")]
-    pub answer_timeout_ms: u64,
-    /// After how long a connection is replaced by a new one, between two turns, before the service ends it (ms).
-    #[serde(default = "renew_after_ms")]
-    pub renew_after_ms: u64,
-    /// What it charges; costs are not counted where it is not known.
-    #[serde(default)]
-    pub prices: Option<Prices>,
+speech_model_table! {
+    /// A service that speaks the OpenAI Realtime protocol, in the form that is generally available: OpenAI's, Azure's, or one of your own.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct Realtime in "cloud.realtime", key_header = "Default::default", renew_after_ms = "renew_after_ms", {
+        /// The format of the audio, both ways.
+        #[serde(default)]
+        pub format: CloudAudio,
+        /// Who tells the service where the caller's speech begins and ends. Whether it is answered is the box's decision in any case.
+        #[serde(default)]
+        pub turn_detection: TurnDetection,
+        /// The model that writes down what the caller says, which a new connection is then told; none where that is not wanted.
+        #[serde(default)]
+        pub transcription_model: Option<String>,
+    }
 }
 
 /// A format of audio that the protocol knows.
@@ -111,25 +74,9 @@ pub enum TurnDetection {
 
 impl Realtime {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
-        let place = Path::of("cloud.realtime");
-        let endpoint = Endpoint {
-            url: &self.url,
-            model: &self.model,
-            key_file: self.key_file.as_ref(),
-            headers: &self.headers,
-            ca_file: self.ca_file.as_ref(),
-        };
-        endpoint.check(checker, &place, &KIND);
-        for (key, name) in [("voice", &self.voice), ("transcription_model", &self.transcription_model)] {
-            if let Some(name) = name {
-                check_name(checker, &place, key, name);
-            }
-        }
-        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
-        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
-        checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
-        if let Some(prices) = &self.prices {
-            prices.check(checker, &place.join("prices"));
+        SpeechModel::from(self).check(checker, &KIND);
+        if let Some(name) = &self.transcription_model {
+            check_name(checker, &self.endpoint().place(), "transcription_model", name);
         }
     }
 
@@ -141,14 +88,6 @@ impl Realtime {
         }
         Some(url)
     }
-}
-
-pub(super) fn connect_timeout_ms() -> u64 {
-    10_000
-}
-
-pub(super) fn answer_timeout_ms() -> u64 {
-    10_000
 }
 
 /// Five minutes before OpenAI's own limit.
@@ -164,11 +103,3 @@ const KIND: Kind = Kind {
     key_header: "api-key",
     carries: "what callers say",
 };
-/// Below, no connection over a mobile network comes to be.
-pub(super) const TIMEOUT_MS_LEAST: u64 = 500;
-/// No caller waits for a minute.
-pub(super) const TIMEOUT_MS_MOST: u64 = 60_000;
-/// More often, connecting would be all that is done.
-pub(super) const RENEW_AFTER_MS_LEAST: u64 = 60_000;
-/// No service keeps one for longer.
-pub(super) const RENEW_AFTER_MS_MOST: u64 = 24 * 3_600_000;

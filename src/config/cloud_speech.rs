@@ -1,55 +1,36 @@
 //! `[cloud.speech]`: a speech service in a network.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
 use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 
 use super::check::Checker;
-use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
+use super::endpoint::{Kind, ReachedBy, check_name, service_table};
 use super::speech::Voices;
-use super::tree::Path;
 
-/// A service that speaks as OpenAI's `/audio/speech` does: OpenAI's, Azure's, or one of your own.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CloudSpeech {
-    /// Its base, `/audio/speech` left out: `https://` or `http://`.
-    pub url: String,
-    /// The model, by the service's name for it.
-    pub model: String,
-    /// The voice of each language, by the service's name for it.
-    #[serde(default)]
-    pub voices: Voices,
-    /// A file that holds the key; never logged. None where the service asks for none.
-    #[serde(default)]
-    pub key_file: Option<PathBuf>,
-    /// How the key is sent.
-    #[serde(default)]
-    pub key_header: KeyHeader,
-    /// Further headers of each request.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// A file with further certificate authorities (PEM) to trust for this URL.
-    #[serde(default)]
-    pub ca_file: Option<PathBuf>,
-    /// What it is asked to send.
-    #[serde(default)]
-    pub response_format: ResponseFormat,
-    /// How fast it speaks; the service's own pace where none is given.
-    #[serde(default)]
-    pub speed: Option<f64>,
-    /// How it is to speak, for models that take that.
-    #[serde(default)]
-    pub instructions: Option<String>,
-    /// How long nothing may come of a clause that is asked for, or no more of it, the connection included; and how long it may wait for that (ms).
-    #[serde(default = "first_audio_timeout_ms")]
-    pub first_audio_timeout_ms: u64,
-    /// How long a whole clause may take (ms).
-    #[serde(default = "timeout_ms")]
-    pub timeout_ms: u64,
+service_table! {
+    /// A service that speaks as OpenAI's `/audio/speech` does: OpenAI's, Azure's, or one of your own.
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    pub struct CloudSpeech in "cloud.speech", key_header = "Default::default", {
+        /// The voice of each language, by the service's name for it.
+        #[serde(default)]
+        pub voices: Voices,
+        /// What it is asked to send.
+        #[serde(default)]
+        pub response_format: ResponseFormat,
+        /// How fast it speaks; the service's own pace where none is given.
+        #[serde(default)]
+        pub speed: Option<f64>,
+        /// How it is to speak, for models that take that.
+        #[serde(default)]
+        pub instructions: Option<String>,
+        /// How long nothing may come of a clause that is asked for, or no more of it, the connection included; and how long it may wait for that (ms).
+        #[serde(default = "first_audio_timeout_ms")]
+        pub first_audio_timeout_ms: u64,
+        /// How long a whole clause may take (ms).
+        #[serde(default = "timeout_ms")]
+        pub timeout_ms: u64,
+    }
 }
 
 /// What a speech service is asked to send.
@@ -65,15 +46,8 @@ pub enum ResponseFormat {
 
 impl CloudSpeech {
     pub(super) fn check(&self, checker: &mut Checker<'_>, language: Language) {
-        let place = Path::of("cloud.speech");
-        let endpoint = Endpoint {
-            url: &self.url,
-            model: &self.model,
-            key_file: self.key_file.as_ref(),
-            headers: &self.headers,
-            ca_file: self.ca_file.as_ref(),
-        };
-        endpoint.check(checker, &place, &KIND);
+        self.endpoint().check(checker, &KIND);
+        let place = self.endpoint().place();
         let voices = place.join("voices");
         for (code, spoken, voice) in [("es", Language::Es, &self.voices.es), ("en", Language::En, &self.voices.en)] {
             match voice {
@@ -108,12 +82,7 @@ impl CloudSpeech {
 
     /// Where a clause is asked for; none where the URL is none.
     pub fn address(&self) -> Option<Url> {
-        let mut url = Url::parse(&self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
-        if !url.path().trim_end_matches('/').ends_with(PATH) {
-            let whole = format!("{}{PATH}", url.path().trim_end_matches('/'));
-            url.set_path(&whole);
-        }
-        Some(url)
+        self.endpoint().address(NAME)
     }
 }
 
@@ -134,7 +103,7 @@ const KIND: Kind = Kind {
     carries: "what callers are told",
 };
 /// What services of this kind are asked at.
-const PATH: &str = "/audio/speech";
+const NAME: &str = "audio/speech";
 /// OpenAI's limits.
 const SPEED_LEAST: f64 = 0.25;
 const SPEED_MOST: f64 = 4.0;

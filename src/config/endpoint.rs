@@ -1,7 +1,10 @@
-//! A service in a network: where it is, and with what it is asked. What the tables of `[cloud]` have in common is checked here.
+//! A service in a network: where it is, and with what it is asked. What the tables of `[cloud]` have in common is declared and checked here.
+//!
+//! The settings are laid into each table by a macro, not flattened out of a type of their own: only so is an unknown setting refused, and known
+//! by its place what is wrong with a known one.
 
 use std::collections::BTreeMap;
-use std::path::{Path as FilePath, PathBuf};
+use std::path::Path as FilePath;
 
 use reqwest::Url;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
@@ -12,19 +15,70 @@ use super::headers;
 use super::secret::Secret;
 use super::tree::Path;
 
+/// Declares the table of a service: what all of them say of where it is, and what it says beside that.
+macro_rules! service_table {
+    ($(#[$about:meta])* pub struct $Service:ident in $table:literal, key_header = $key_header:literal, { $($own:tt)* }) => {
+        $(#[$about])*
+        #[serde(deny_unknown_fields)]
+        pub struct $Service {
+            /// Where it is: `wss://` or `ws://` for a connection that stands; for requests `https://` or `http://`, what their addresses begin with.
+            pub url: String,
+            /// The model, by the service's name for it; Azure's deployment.
+            pub model: String,
+            /// A file that holds the key; never logged. None where the service asks for none.
+            #[serde(default)]
+            pub key_file: Option<std::path::PathBuf>,
+            /// How the key is sent.
+            #[serde(default = $key_header)]
+            pub key_header: $crate::config::KeyHeader,
+            /// Further headers of what is sent.
+            #[serde(default)]
+            pub headers: std::collections::BTreeMap<String, String>,
+            /// A file with further certificate authorities (PEM) to trust for this URL.
+            #[serde(default)]
+            pub ca_file: Option<std::path::PathBuf>,
+            $($own)*
+        }
+
+        impl $Service {
+            /// What it says of where its service is, and with what that is asked.
+            pub fn endpoint(&self) -> $crate::config::endpoint::EndpointSettings<'_> {
+                let Self { url, model, key_file, key_header, headers, ca_file, .. } = self;
+                let (key_file, ca_file) = (key_file.as_deref(), ca_file.as_deref());
+                $crate::config::endpoint::EndpointSettings { table: $table, url, model, key_file, key_header: *key_header, headers, ca_file }
+            }
+
+            /// Gives its files their place, where it names them.
+            pub(super) fn resolve(
+                &mut self,
+                base: &std::path::Path,
+                credential: impl Fn(&std::path::PathBuf) -> std::path::PathBuf,
+            ) {
+                self.ca_file = self.ca_file.as_ref().map(|file| base.join(file));
+                self.key_file = self.key_file.as_ref().map(credential);
+            }
+        }
+    };
+}
+pub(super) use service_table;
+
 /// What a table says of where its service is, and with what it is asked.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Endpoint<'a> {
+pub struct EndpointSettings<'a> {
+    /// The table.
+    pub table: &'static str,
     /// `url`.
     pub url: &'a str,
     /// `model`.
     pub model: &'a str,
     /// `key_file`.
-    pub key_file: Option<&'a PathBuf>,
+    pub key_file: Option<&'a FilePath>,
+    /// `key_header`.
+    pub key_header: KeyHeader,
     /// `headers`.
     pub headers: &'a BTreeMap<String, String>,
     /// `ca_file`.
-    pub ca_file: Option<&'a PathBuf>,
+    pub ca_file: Option<&'a FilePath>,
 }
 
 /// What is said of a service of some kind.
@@ -64,9 +118,15 @@ pub enum KeyHeader {
     XGoogApiKey,
 }
 
-impl Endpoint<'_> {
-    /// Checks the table at `place`, of a service of this kind.
-    pub fn check(&self, checker: &mut Checker<'_>, place: &Path, kind: &Kind) {
+impl EndpointSettings<'_> {
+    /// Where the table stands.
+    pub(super) fn place(&self) -> Path {
+        Path::of(self.table)
+    }
+
+    /// Checks the table, of a service of this kind.
+    pub(super) fn check(&self, checker: &mut Checker<'_>, kind: &Kind) {
+        let place = &self.place();
         self.check_url(checker, &place.join("url"), kind);
         check_name(checker, place, "model", self.model);
         let Kind { key_file: example, .. } = kind;
@@ -80,6 +140,17 @@ impl Endpoint<'_> {
         if let Some(file) = self.ca_file {
             checker.file_exists(&place.join("ca_file"), file);
         }
+    }
+
+    /// The address of what a service behind HTTP calls `name`: under its own, unless that is the one of `name` already; none where that is none.
+    pub(super) fn address(&self, name: &str) -> Option<Url> {
+        let mut url = Url::parse(self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+        let base = url.path().trim_end_matches('/');
+        if !base.ends_with(&format!("/{name}")) {
+            let path = format!("{base}/{name}");
+            url.set_path(&path);
+        }
+        Some(url)
     }
 
     fn check_url(&self, checker: &mut Checker<'_>, path: &Path, kind: &Kind) {
@@ -172,17 +243,6 @@ pub fn request_headers(
         send(name, &value, "the key holds characters that a header can't")?;
     }
     Ok(sent)
-}
-
-/// Gives the files of a table their place, where each of them has one.
-pub(super) fn resolve(
-    base: &FilePath,
-    credential: impl Fn(&PathBuf) -> PathBuf,
-    ca_file: &mut Option<PathBuf>,
-    key_file: &mut Option<PathBuf>,
-) {
-    *ca_file = ca_file.as_ref().map(|file| base.join(file));
-    *key_file = key_file.as_ref().map(credential);
 }
 
 /// Headers that a WebSocket carries anyway.

@@ -1,34 +1,62 @@
 //! What the parts of a cascade have in common: each is a service behind HTTP.
 
-use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 
 use reqwest::Url;
 
+use super::Prices;
 use super::check::Checker;
-use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy};
-use super::tree::Path;
+use super::endpoint::{EndpointSettings, Kind, ReachedBy};
+
+/// Declares the table of a part of a cascade: what all of them say, and what it says beside that.
+macro_rules! cascade_part_table {
+    ($(#[$about:meta])* pub struct $Service:ident in $table:literal, { $($own:tt)* }) => {
+        $crate::config::endpoint::service_table! {
+            $(#[$about])*
+            pub struct $Service in $table, key_header = "Default::default", {
+                /// What the service charges; costs are not counted where that is not known.
+                #[serde(default)]
+                pub prices: Option<$crate::config::Prices>,
+                /// How long a connection may take until it stands (ms).
+                #[serde(default = "super::http_part::connect_timeout_ms")]
+                pub connect_timeout_ms: u64,
+                /// How long the service may take until the first of its answer comes (ms).
+                #[serde(default = "super::http_part::answer_timeout_ms")]
+                pub answer_timeout_ms: u64,
+                /// How long its answer may pause (ms).
+                #[serde(default = "super::http_part::stall_timeout_ms")]
+                pub stall_timeout_ms: u64,
+                /// How long all of it may take (ms).
+                #[serde(default = "super::http_part::whole_timeout_ms")]
+                pub whole_timeout_ms: u64,
+                $($own)*
+            }
+        }
+
+        impl $Service {
+            /// How it is reached.
+            pub fn part(&self) -> $crate::config::HttpPart<'_> {
+                $crate::config::HttpPart {
+                    endpoint: self.endpoint(),
+                    prices: self.prices.as_ref(),
+                    connect_timeout_ms: self.connect_timeout_ms,
+                    answer_timeout_ms: self.answer_timeout_ms,
+                    stall_timeout_ms: self.stall_timeout_ms,
+                    whole_timeout_ms: self.whole_timeout_ms,
+                }
+            }
+        }
+    };
+}
+pub(super) use cascade_part_table;
 
 /// A part of a cascade, behind HTTP: how it is reached.
 #[derive(Debug, Clone, Copy)]
 pub struct HttpPart<'a> {
-    /// The table that it is configured in.
-    pub table: &'static str,
-    /// What a file with its key may be called.
-    pub(super) key: &'static str,
-    /// What its addresses begin with.
-    pub url: &'a str,
-    /// The model, by the service's name for it.
-    pub model: &'a str,
-    /// A file that holds the key.
-    pub key_file: Option<&'a PathBuf>,
-    /// How the key is sent.
-    pub key_header: KeyHeader,
-    /// Further headers.
-    pub headers: &'a BTreeMap<String, String>,
-    /// A file with further certificate authorities.
-    pub ca_file: Option<&'a PathBuf>,
+    /// Where it is, and with what it is asked.
+    pub endpoint: EndpointSettings<'a>,
+    /// What it charges, where that is known.
+    pub prices: Option<&'a Prices>,
     /// How long a connection may take until it stands (ms).
     pub connect_timeout_ms: u64,
     /// How long the first of an answer may take (ms).
@@ -40,21 +68,17 @@ pub struct HttpPart<'a> {
 }
 
 impl HttpPart<'_> {
-    pub(super) fn check(&self, checker: &mut Checker<'_>) {
-        let place = Path::of(self.table);
-        let endpoint = Endpoint { url: self.url, model: self.model, key_file: self.key_file, headers: self.headers, ca_file: self.ca_file };
+    /// Checks what all of them say; a file like `key_file` may hold the key.
+    pub(super) fn check(&self, checker: &mut Checker<'_>, key_file: &'static str) {
         let kind = Kind {
             reached_by: ReachedBy::Http,
             url: "https://api.openai.com/v1",
-            key_file: self.key,
+            key_file,
             key_header: "api-key",
             carries: "what callers say",
         };
-        endpoint.check(checker, &place, &kind);
-        if let Some((url, name)) = self.shorter() {
-            let what = format!("the box adds /{name} itself, and this URL has it already");
-            checker.error(&place.join("url"), what, format!("url = {:?}", url.as_str()));
-        }
+        self.endpoint.check(checker, &kind);
+        let place = self.endpoint.place();
         let timeouts = [
             ("connect_timeout_ms", self.connect_timeout_ms),
             ("answer_timeout_ms", self.answer_timeout_ms),
@@ -62,27 +86,14 @@ impl HttpPart<'_> {
             ("whole_timeout_ms", self.whole_timeout_ms),
         ];
         timeouts.into_iter().for_each(|(key, ms)| checker.within(&place.join(key), ms, TIMEOUT_MS));
+        if let Some(prices) = self.prices {
+            prices.check(checker, &place.join("prices"));
+        }
     }
 
-    /// What the addresses begin with, where the URL is one of them already, and what it ends in. Without what may be a credential.
-    fn shorter(&self) -> Option<(Url, &'static str)> {
-        let mut url = Url::parse(self.url).ok().filter(|url| url.has_host() && url.password().is_none() && url.username().is_empty())?;
-        let (path, name) = ADDED.iter().find_map(|name| {
-            let path = url.path().trim_end_matches('/').strip_suffix(name)?.strip_suffix('/')?;
-            Some((path.to_owned(), *name))
-        })?;
-        url.set_path(&path);
-        url.set_query(None);
-        url.set_fragment(None);
-        Some((url, name))
-    }
-
-    /// The address of what the service calls `name`, under its own; none where that is none.
+    /// The address of what the service calls `name`; none where its own is none.
     pub fn address(&self, name: &str) -> Option<Url> {
-        let mut url = Url::parse(self.url).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
-        let path = format!("{}/{name}", url.path().trim_end_matches('/'));
-        url.set_path(&path);
-        Some(url)
+        self.endpoint.address(name)
     }
 }
 
@@ -103,7 +114,5 @@ pub(super) fn whole_timeout_ms() -> u64 {
     60_000
 }
 
-/// What the box adds to the URL of a part.
-const ADDED: [&str; 4] = ["chat/completions", "responses", "audio/transcriptions", "models"];
 /// Below, no connection over a mobile network comes to be; beyond, no caller waits.
 const TIMEOUT_MS: RangeInclusive<u64> = 500..=60_000;

@@ -1,72 +1,33 @@
 //! `[cloud.live]`: a speech model that hears and speaks at all times, in a network.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
-
-use recado_core::policy::Language;
 use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::Tool;
 use super::check::Checker;
-use super::cloud::{RENEW_AFTER_MS_LEAST, RENEW_AFTER_MS_MOST, TIMEOUT_MS_LEAST, TIMEOUT_MS_MOST};
-use super::cloud::{answer_timeout_ms, connect_timeout_ms, renew_after_ms};
-use super::endpoint::{Endpoint, KeyHeader, Kind, ReachedBy, check_name};
-use super::tree::Path;
-use super::{Prices, Tool};
+use super::cloud::renew_after_ms;
+use super::endpoint::{Kind, ReachedBy, check_name};
+use super::speech_model::{SpeechModel, speech_model_table};
 
-/// A service that speaks the OpenAI Live protocol.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Live {
-    /// Where it is reached: `wss://` or `ws://`.
-    pub url: String,
-    /// The model, by the service's name for it.
-    pub model: String,
-    /// The voice, by the service's name for it; the service's default where none is given.
-    #[serde(default)]
-    pub voice: Option<String>,
-    /// A file that holds the key; never logged. None where the service asks for none.
-    #[serde(default)]
-    pub key_file: Option<PathBuf>,
-    /// How the key is sent.
-    #[serde(default)]
-    pub key_header: KeyHeader,
-    /// Further headers of the connection.
-    #[serde(default)]
-    pub headers: BTreeMap<String, String>,
-    /// A file with further certificate authorities (PEM) to trust for this URL.
-    #[serde(default)]
-    pub ca_file: Option<PathBuf>,
-    /// The format of the audio, both ways.
-    #[serde(default)]
-    pub format: LiveAudio,
-    /// The language that is spoken; the box's own where none is given.
-    #[serde(default)]
-    pub language: Option<Language>,
-    /// The tool that does what the model delegates. Where there is one tool, it need not be named.
-    #[serde(default)]
-    pub delegate_tool: Option<String>,
-    /// The parameter of that tool which takes, as text, what is to be done. Where it takes one text, it need not be named.
-    #[serde(default)]
-    pub delegate_parameter: Option<String>,
-    /// How long the model waits before it says of itself that it has delegated something (ms): the box says that it is accepted, and
-    /// with that the model need not.
-    #[serde(default = "acknowledgement_delay_ms")]
-    pub acknowledgement_delay_ms: u64,
-    /// How long a connection may take until it stands, TLS included (ms).
-    #[serde(default = "connect_timeout_ms")]
-    pub connect_timeout_ms: u64,
-    /// How long the service may take to answer what it is asked (ms).
-    #[serde(default = "answer_timeout_ms")]
-    pub answer_timeout_ms: u64,
-    /// After how long a connection is replaced by a new one, while nobody speaks, before the service ends it (ms). Where the service says
-    /// that it ends it sooner, and the box's clock is right, sooner.
-    #[serde(default = "renew_after_ms")]
-    pub renew_after_ms: u64,
-    /// What the service takes for what it does: a minute of audio. Costs are not counted where none is given.
-    #[serde(default)]
-    pub prices: Option<Prices>,
+speech_model_table! {
+    /// A service that speaks the OpenAI Live protocol.
+    #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+    pub struct Live in "cloud.live", key_header = "Default::default", renew_after_ms = "renew_after_ms", {
+        /// The format of the audio, both ways.
+        #[serde(default)]
+        pub format: LiveAudio,
+        /// The tool that does what the model delegates. Where there is one tool, it need not be named.
+        #[serde(default)]
+        pub delegate_tool: Option<String>,
+        /// The parameter of that tool which takes, as text, what is to be done. Where it takes one text, it need not be named.
+        #[serde(default)]
+        pub delegate_parameter: Option<String>,
+        /// How long the model waits before it says of itself that it has delegated something (ms): the box says that it is accepted, and
+        /// with that the model need not.
+        #[serde(default = "acknowledgement_delay_ms")]
+        pub acknowledgement_delay_ms: u64,
+    }
 }
 
 /// A format of audio that the Live protocol knows.
@@ -104,35 +65,20 @@ pub struct NoDelegate {
 
 impl Live {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
-        let place = Path::of("cloud.live");
-        let endpoint = Endpoint {
-            url: &self.url,
-            model: &self.model,
-            key_file: self.key_file.as_ref(),
-            headers: &self.headers,
-            ca_file: self.ca_file.as_ref(),
-        };
-        endpoint.check(checker, &place, &KIND);
-        for (key, name) in
-            [("voice", &self.voice), ("delegate_tool", &self.delegate_tool), ("delegate_parameter", &self.delegate_parameter)]
-        {
+        SpeechModel::from(self).check(checker, &KIND);
+        let place = self.endpoint().place();
+        for (key, name) in [("delegate_tool", &self.delegate_tool), ("delegate_parameter", &self.delegate_parameter)] {
             if let Some(name) = name {
                 check_name(checker, &place, key, name);
             }
         }
         checker.within(&place.join("acknowledgement_delay_ms"), self.acknowledgement_delay_ms, 0..=ACKNOWLEDGEMENT_DELAY_MS_MOST);
-        checker.within(&place.join("connect_timeout_ms"), self.connect_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
-        checker.within(&place.join("answer_timeout_ms"), self.answer_timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
-        checker.within(&place.join("renew_after_ms"), self.renew_after_ms, RENEW_AFTER_MS_LEAST..=RENEW_AFTER_MS_MOST);
-        if let Some(prices) = &self.prices {
-            prices.check(checker, &place.join("prices"));
-        }
     }
 
     /// Checks that something does what the model delegates, where it leads calls.
     pub(super) fn check_delegate(&self, checker: &mut Checker<'_>, tools: &[Tool]) {
         if let Err(NoDelegate { setting, what, instead }) = self.delegate(tools) {
-            checker.error(&Path::of("cloud.live").join(setting), what, instead);
+            checker.error(&self.endpoint().place().join(setting), what, instead);
         }
     }
 

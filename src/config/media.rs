@@ -10,6 +10,7 @@ use super::port_range::PortRange;
 use super::sip::CALLS_MAX;
 use super::tree::Path;
 use super::{Http, Sip};
+use crate::surface::Network;
 
 /// RTP: its ports, its thread, its recordings.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -19,13 +20,20 @@ pub struct Media {
     pub ports: PortRange,
     /// Whether the media thread asks for FIFO scheduling, where the system permits it.
     pub realtime: bool,
+    /// Networks that a call's RTP is taken from, besides the address that its SDP names and the one that its signalling comes from.
+    pub also_from: Vec<Network>,
     /// Where calls are recorded, one file each; off when not given. A relative path starts from the data directory.
     pub recordings: Option<PathBuf>,
 }
 
 impl Default for Media {
     fn default() -> Self {
-        Self { ports: PortRange { first: FIRST_PROPOSED, last: FIRST_PROPOSED + 999 }, realtime: true, recordings: None }
+        Self {
+            ports: PortRange { first: FIRST_PROPOSED, last: FIRST_PROPOSED + 999 },
+            realtime: true,
+            also_from: Vec::new(),
+            recordings: None,
+        }
     }
 }
 
@@ -49,6 +57,14 @@ impl Media {
                 let instead = format!("listen = \"{}\"", SocketAddr::new(address.ip(), usual));
                 checker.error(&Path::of(setting), what, instead);
             }
+        }
+        if let Some(index) = self.also_from.iter().position(Network::is_everybody) {
+            let what = "whoever sends first to a call's port is listened to and answered, wherever from";
+            checker.warning(
+                &Path::of("media.also_from").join(index),
+                what,
+                "also_from = [\"192.0.2.0/24\"] with the networks of your media relays",
+            );
         }
         if let Some(recordings) = &self.recordings {
             checker.keeps(&Path::of("media.recordings"), recordings, "recordings = \"recordings\"");

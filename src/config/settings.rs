@@ -7,7 +7,6 @@ use recado_core::policy::WhenUnheard;
 use serde::Deserialize;
 
 use super::check::Checker;
-use super::endpoint;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
@@ -85,25 +84,25 @@ impl Config {
             hand_off.secret_file = credential(&hand_off.secret_file);
         }
         if let Some(realtime) = &mut self.cloud.realtime {
-            endpoint::resolve(base, credential, &mut realtime.ca_file, &mut realtime.key_file);
+            realtime.resolve(base, credential);
         }
         if let Some(gemini) = &mut self.cloud.gemini {
-            endpoint::resolve(base, credential, &mut gemini.ca_file, &mut gemini.key_file);
+            gemini.resolve(base, credential);
         }
         if let Some(live) = &mut self.cloud.live {
-            endpoint::resolve(base, credential, &mut live.ca_file, &mut live.key_file);
+            live.resolve(base, credential);
         }
         if let Some(speech) = &mut self.cloud.speech {
-            endpoint::resolve(base, credential, &mut speech.ca_file, &mut speech.key_file);
+            speech.resolve(base, credential);
         }
         if let Some(piper) = &mut self.speech.piper {
             piper.models.resolve(base);
         }
         if let Some(transcription) = &mut self.cloud.transcription {
-            endpoint::resolve(base, credential, &mut transcription.ca_file, &mut transcription.key_file);
+            transcription.resolve(base, credential);
         }
         if let Some(language) = &mut self.cloud.language {
-            endpoint::resolve(base, credential, &mut language.ca_file, &mut language.key_file);
+            language.resolve(base, credential);
         }
     }
 

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::tree::Path;
-use crate::surface::sip::Network;
+use crate::surface::Network;
 
 /// Signalling: where calls come in, from whom, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

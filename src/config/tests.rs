@@ -584,28 +584,6 @@ fn a_cascade_needs_both_its_parts_and_says_who_they_are() {
 }
 
 #[test]
-fn a_part_of_a_cascade_whose_url_has_what_the_box_adds_is_refused_with_the_url_that_is_meant() {
-    for (table, url, name, meant) in [
-        ("language", "https://api.openai.com/v1/chat/completions", "chat/completions", "https://api.openai.com/v1"),
-        ("language", "http://127.0.0.1:8000/v1/chat/completions/", "chat/completions", "http://127.0.0.1:8000/v1"),
-        ("language", "http://127.0.0.1:8000/openai/v1/responses?api-version=1", "responses", "http://127.0.0.1:8000/openai/v1"),
-        ("transcription", "http://127.0.0.1:8000/v1/audio/transcriptions", "audio/transcriptions", "http://127.0.0.1:8000/v1"),
-        ("transcription", "http://127.0.0.1:8000/models", "models", "http://127.0.0.1:8000/"),
-    ] {
-        let said = said_of(&format!("[cloud.{table}]\nurl = {url:?}\nmodel = \"m\"\n"));
-        let expected = format!(
-            "recado.toml:2:7: cloud.{table}.url: the box adds /{name} itself, and this URL has it already; write instead: url = {meant:?}"
-        );
-        assert!(said.lines().any(|line| line == expected), "{said}");
-    }
-    for good in ["http://127.0.0.1/v1", "http://127.0.0.1/chat/completions/v1", "http://127.0.0.1/mymodels"] {
-        assert!(!said_of(&format!("[cloud.language]\nurl = {good:?}\nmodel = \"m\"\n")).contains("adds"), "{good}");
-    }
-    let secret = said_of("[cloud.language]\nurl = \"https://me:s3cr3t@a.example/v1/chat/completions\"\nmodel = \"m\"\n");
-    assert!(!secret.contains("s3cr3t"), "{secret}");
-}
-
-#[test]
 fn a_cloud_key_is_found_among_the_credentials_and_the_model_stands_in_the_address_once() {
     let room = Room::with(&realtime("key_file = \"key\""));
     room.write("credentials/key", "from-systemd");

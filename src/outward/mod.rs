@@ -1,7 +1,13 @@
-//! What everything that asks somebody over a network needs: whom a secure connection is trusted by, and what is said where nothing comes of it.
+//! What everything that asks somebody over a network needs: whom a secure connection trusts, the HTTP client, a service that is asked with it, and
+//! what is said where nothing comes of it. What is asked, and what an answer means, is not known here; of the other rooms it knows `config` alone.
 
+mod client;
+mod service;
 mod trust;
 mod words;
 
-pub(crate) use trust::{ClientFault, SystemAuthorities, distrust, tls};
-pub(crate) use words::{bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
+pub(crate) use client::{Connections, USER_AGENT, plain_client};
+pub(crate) use service::HttpService;
+pub use service::HttpServiceError;
+pub(crate) use trust::{ClientFault, SystemAuthorities, distrust};
+pub(crate) use words::{bounded_text, host_and_port, reason_given, retry_after_ms, status_words, transport_fault};

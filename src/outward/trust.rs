@@ -119,7 +119,7 @@ fn add_file(roots: &mut RootCertStore, path: &Path) -> Result<(), String> {
 }
 
 /// What a secure connection is made with that trusts these alone.
-pub(crate) fn tls(roots: RootCertStore) -> Result<ClientConfig, String> {
+pub(super) fn tls(roots: RootCertStore) -> Result<ClientConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     Ok(versions.map_err(|error| error.to_string())?.with_root_certificates(roots).with_no_client_auth())

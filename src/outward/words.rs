@@ -27,6 +27,11 @@ pub(crate) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> 
     format!("the connection to {whom} broke: {cause}")
 }
 
+/// The host of a URL and its port, for people.
+pub(crate) fn host_and_port(url: &Url) -> String {
+    format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
+}
+
 fn innermost(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

@@ -5,6 +5,9 @@
 
 pub mod listen;
 pub mod media;
+mod network;
 pub mod sip;
 pub mod speech;
 pub mod voice;
+
+pub use network::Network;

@@ -3,6 +3,7 @@
 //! It is judged by what a caller hears, by what the tools were asked, and by the store. The caller is a telephone of this
 //! test's own and the speech engine a script that gives each closing a tone of its own: nothing has to be installed.
 
+mod addresses;
 mod bad_input;
 mod box_process;
 mod configuration;

@@ -15,6 +15,8 @@ use crate::stage::patiently;
 pub struct Phone {
     sip: UdpSocket,
     call: Call,
+    /// The number of its last request (CSeq).
+    sequence: u32,
     /// What it receives on and sends from.
     pub rtp: UdpSocket,
     pub rtcp: UdpSocket,
@@ -26,6 +28,20 @@ pub struct Phone {
     reports: Arc<AtomicBool>,
     keys: Arc<Mutex<VecDeque<u8>>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// The addresses of a telephone that is reached through something else. Its signalling comes from 127.0.0.1.
+pub struct Addresses {
+    /// What its SDP names.
+    pub sdp: &'static str,
+    /// Where its media comes from.
+    pub rtp: &'static str,
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Self { sdp: "127.0.0.1", rtp: "127.0.0.1" }
+    }
 }
 
 struct Call {
@@ -57,19 +73,21 @@ impl Phone {
 
     /// Dials; the final status where it is not 200.
     pub fn try_dial(to: SocketAddr, user: &str) -> Result<Self, u16> {
+        Self::dial_from(to, user, &Addresses::default())
+    }
+
+    /// The same, from addresses that may differ.
+    pub fn dial_from(to: SocketAddr, user: &str, addresses: &Addresses) -> Result<Self, u16> {
         let sip = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
         sip.connect(to).expect("connected");
-        let (rtp, rtcp) = pair();
+        let (rtp, rtcp) = pair(addresses.rtp);
         let local = sip.local_addr().expect("an address");
         let port = rtp.local_addr().expect("an address").port();
         // A port may be had again by a later call, within the time in which its transactions are remembered.
         static CALLS: AtomicU32 = AtomicU32::new(0);
         let id = format!("{}-{}", CALLS.fetch_add(1, Ordering::Relaxed), std::process::id());
         let mut call = Call { local, user: user.into(), to: format!("<sip:recado@{to}>"), id };
-        let sdp = format!(
-            "v=0\r\no=- 1 1 IN IP4 127.0.0.1\r\ns=-\r\nc=IN IP4 127.0.0.1\r\nt=0 0\r\nm=audio {port} RTP/AVP 0 101\r\n\
-             a=rtpmap:0 PCMU/8000\r\na=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\n"
-        );
+        let sdp = describe(addresses.sdp, port, 1);
         let answer = transact(&sip, &call.request("INVITE", 1, &sdp), "INVITE").expect("an answer to INVITE");
         let status: u16 = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
         if let Some(to) = answer.lines().find_map(|line| line.strip_prefix("To: ")) {
@@ -94,7 +112,7 @@ impl Phone {
             keys: Arc::clone(&keys),
         };
         let thread = Some(std::thread::spawn(move || line.run()));
-        Ok(Self { sip, call, rtp, rtcp, box_rtp, box_rtcp, heard, ends, reports, keys, thread })
+        Ok(Self { sip, call, sequence: 1, rtp, rtcp, box_rtp, box_rtcp, heard, ends, reports, keys, thread })
     }
 
     /// What was heard so far.
@@ -140,9 +158,20 @@ impl Phone {
         });
     }
 
+    /// Describes its media anew, by a re-INVITE: at `address`, with its own port.
+    pub fn moves(&mut self, address: &str) {
+        let port = self.rtp.local_addr().expect("an address").port();
+        self.sequence += 1;
+        let sdp = describe(address, port, self.sequence);
+        let invite = self.call.request("INVITE", self.sequence, &sdp);
+        let answer = transact(&self.sip, &invite, &format!("{} INVITE", self.sequence)).expect("an answer to INVITE");
+        assert!(answer.starts_with("SIP/2.0 200 "), "{answer}");
+        self.sip.send(self.call.request("ACK", self.sequence, "").as_bytes()).expect("sent");
+    }
+
     /// Hangs up. What was heard.
     pub fn hang_up(self) -> Heard {
-        transact(&self.sip, &self.call.request("BYE", 2, ""), "BYE").expect("an answer to BYE");
+        transact(&self.sip, &self.call.request("BYE", self.sequence + 1, ""), "BYE").expect("an answer to BYE");
         self.heard()
     }
 }
@@ -171,7 +200,7 @@ impl Call {
         let Self { local, user, to, id } = self;
         let kind = if sdp.is_empty() { "" } else { "Content-Type: application/sdp\r\n" };
         format!(
-            "{method} sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK{id}{method};rport\r\nMax-Forwards: 70\r\n\
+            "{method} sip:recado@127.0.0.1 SIP/2.0\r\nVia: SIP/2.0/UDP {local};branch=z9hG4bK{id}{method}{sequence};rport\r\nMax-Forwards: 70\r\n\
              From: <sip:{user}@{local}>;tag=1\r\nTo: {to}\r\nCall-ID: {id}\r\nCSeq: {sequence} {method}\r\n\
              Contact: <sip:{user}@{local}>\r\n{kind}Content-Length: {}\r\n\r\n{sdp}",
             sdp.len()
@@ -311,13 +340,21 @@ fn frequency(samples: &[i16]) -> u32 {
     TONES.into_iter().min_by_key(|tone| tone.abs_diff(hz)).unwrap_or_default()
 }
 
-/// An even port and the next one.
-fn pair() -> (UdpSocket, UdpSocket) {
+/// SDP of a stream of G.711 with keys.
+fn describe(address: &str, port: u16, version: u32) -> String {
+    format!(
+        "v=0\r\no=- 1 {version} IN IP4 {address}\r\ns=-\r\nc=IN IP4 {address}\r\nt=0 0\r\nm=audio {port} RTP/AVP 0 101\r\n\
+         a=rtpmap:0 PCMU/8000\r\na=rtpmap:101 telephone-event/8000\r\na=fmtp:101 0-15\r\n"
+    )
+}
+
+/// An even port of `address` and the next one.
+fn pair(address: &str) -> (UdpSocket, UdpSocket) {
     loop {
-        let rtp = UdpSocket::bind(("127.0.0.1", 0)).expect("a socket");
+        let rtp = UdpSocket::bind((address, 0)).expect("a socket");
         let port = rtp.local_addr().expect("an address").port();
         if port.is_multiple_of(2)
-            && let Ok(rtcp) = UdpSocket::bind(("127.0.0.1", port + 1))
+            && let Ok(rtcp) = UdpSocket::bind((address, port + 1))
         {
             rtp.set_nonblocking(true).expect("set");
             rtcp.set_nonblocking(true).expect("set");

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use recado::demo::{BoxProcess, Caller, Ear, patiently};
+use recado::demo::{Caller, Ear, patiently};
 use serde_json::{Value, json};
 
 use super::service::{Conduct, Hello, Reply, Service, sound_of};
@@ -31,31 +31,12 @@ fn refuses(status: u16) -> Conduct {
     Conduct { answers: Some((status, None, "not now")), ..Conduct::default() }
 }
 
-/// How often this was heard, in the box's own voice.
-pub async fn times(ear: &Ear, text: &str) -> usize {
-    ear.find(&spoken(text).await).len()
-}
-
-/// The caller says this to the end, and hears what follows to its end.
-pub async fn says(caller: &Caller, name: &str) -> Vec<i16> {
-    let said = speech(name);
-    caller.line.say(&said);
-    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
-    hears_to_the_end(caller).await;
-    said
-}
-
 /// What the box prints of its callers' messages.
 fn messages(stage: &Stage, more: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
     let output = command.args(["messages", "-c"]).arg(stage.folder.path().join("recado.toml")).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
-}
-
-pub async fn measures(boxed: &BoxProcess) -> String {
-    let url = format!("http://{}/metrics", boxed.http);
-    reqwest::get(url).await.unwrap().text().await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,33 +3,22 @@
 use std::time::Duration;
 
 use recado::cognition::models::cascade::Cascade;
-use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Opening, Output, OutputKind};
-use recado::config::{Config, Depth, Sources};
-use recado_core::SessionId;
+use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Output, OutputKind};
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
-use recado_core::policy::Language;
 use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
 
 use super::http_service::{Conduct, End, HttpService, chat};
+use super::stage::{config, open};
 use super::talker::{A, B};
 use super::validator::{self, Tap};
 
 /// The model of a box with these settings.
 pub fn model(settings: &str) -> Cascade {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("recado.toml");
-    std::fs::write(directory.path().join("key"), "s3cr3t-key").unwrap();
     let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
                 parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
-    std::fs::write(&file, format!("{settings}{tool}")).unwrap();
-    let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    Cascade::new(&config, "Sé breve.".to_owned(), None).unwrap()
-}
-
-pub fn open(model: &Cascade) -> ModelSession {
-    model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
+    Cascade::new(&config(&format!("{settings}{tool}")), "Sé breve.".to_owned(), None).unwrap()
 }
 
 pub fn acoustic(session: &ModelSession, to: Acoustic) {

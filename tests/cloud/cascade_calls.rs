@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 
 use super::away;
 use super::http_service::{Conduct, HttpService, Received, chat};
-use super::stage::{ACCEPTED, AWAY, CLOSING, NUMBER, Stage, hears_to_the_end, loud, speaks, speech, spoken, states};
+use super::stage::{
+    ACCEPTED, AWAY, CLOSING, NUMBER, Stage, hears_to_the_end, is_heard, measures, says, speaks, speech, spoken, states, times,
+};
 use super::validator::{self, Tap};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -51,9 +53,7 @@ async fn a_caller_is_greeted_heard_and_answered_and_what_is_asked_for_is_done_an
     let heard = service.seen.heard().into_iter().max_by_key(|request| request.body.len()).expect("requests");
     let wav = heard.body.windows(4).position(|window| window == b"RIFF").expect("a file");
     let heard = Ear { samples: recado::surface::speech::wav::read(&heard.body[wav..]).unwrap() };
-    let pieces: Vec<&[i16]> = said.chunks_exact(1_600).filter(|piece| loud(piece)).collect();
-    let found = pieces.iter().filter(|piece| !heard.find(piece).is_empty()).count();
-    assert!(pieces.len() >= 4 && found * 4 >= pieces.len() * 3, "{found} of {} were heard", pieces.len());
+    is_heard(&said, &heard);
     let asked = service.seen.asked();
     let last = asked.last().expect("requests").messages();
     let outputs: Vec<&Value> = last.iter().filter(|message| message["role"] == "tool").collect();
@@ -125,7 +125,7 @@ async fn while_the_part_that_answers_refuses_connections_the_dialogue_does_and_i
     let problems = boxed.health().await.unwrap()["problems"].to_string();
     assert!(problems.contains("cloud.language: cannot be reached: no connection to the service's host"), "{problems}");
     assert!(problems.contains(": calls are answered by the local dialogue") && !problems.contains("cloud.transcription"), "{problems}");
-    away::says(&caller, "request").await;
+    says(&caller, "request").await;
     let waited = boxed.log.seen("how long the caller waited", |line| line["message"] == "turn answered").await.unwrap();
     let since_turn_end = ["first_piece_ms", "ready_ms", "first_audio_ms"].map(|stage| waited[stage].as_u64().expect("a number"));
     assert!(since_turn_end.iter().sum::<u64>() < 2_000, "{waited}");
@@ -143,7 +143,7 @@ async fn while_the_part_that_answers_refuses_connections_the_dialogue_does_and_i
         }
     };
     patiently("the box to know that it is back", well).await.unwrap();
-    away::says(&caller, "small_talk").await;
+    says(&caller, "small_talk").await;
     let (_, ear) = caller.hang_up().await.unwrap();
     boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await.unwrap();
 
@@ -152,7 +152,7 @@ async fn while_the_part_that_answers_refuses_connections_the_dialogue_does_and_i
     // On the media's clock: what a busy machine takes longer for is heard later.
     assert!(first[0].at_ms < 2_000, "{} ms", first[0].at_ms);
     for said in ["This is the answering machine of the kitchen.", "I pass that on.", ACCEPTED, CLOSING, ANSWER] {
-        assert_eq!(away::times(&ear, said).await, 1, "{said}");
+        assert_eq!(times(&ear, said).await, 1, "{said}");
     }
     assert_eq!((stage.tools.effects("order"), states(&stage.history())), (1, vec![DeliveryState::Spoken]));
     // It is told what was said meanwhile, and by whom.
@@ -165,7 +165,7 @@ async fn while_the_part_that_answers_refuses_connections_the_dialogue_does_and_i
     let costs = |line: &Value| line["message"] == "what the call's session costs" && line["table"] == "cloud.language";
     let cost = boxed.log.seen("what the call costs", costs).await.unwrap();
     assert!(cost["currency"] == "EUR" && cost["cost"] != "0.000000", "{cost}");
-    let text = away::measures(&boxed).await;
+    let text = measures(&boxed).await;
     for part in ["recado_service_away 0", "recado_service_takeovers_total 2", "recado_service_tokens_total{kind=\"output_text\"} "] {
         assert!(text.contains(&format!("\n{part}")), "{part} is not in {text}");
     }

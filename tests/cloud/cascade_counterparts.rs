@@ -15,9 +15,9 @@ use recado_core::conversation::input::{Acoustic, ModelEvent};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::cascade::{acoustic, all_of, complete, failure, model, open, respond, turn_ends};
+use super::cascade::{acoustic, all_of, complete, failure, model, respond, turn_ends};
 use super::http_service::{Conduct, HttpService};
-use super::stage::{Stage, hears_to_the_end, speaks, speech};
+use super::stage::{Stage, hears_to_the_end, open, speaks, speech};
 
 /// A service of others, as a process. It ends when this is dropped.
 pub struct Counterpart {

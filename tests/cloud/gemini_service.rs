@@ -11,13 +11,12 @@ use base64::engine::general_purpose::STANDARD;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-use super::service::{HttpAnswer, Sound, accept};
+use super::service::{Gone, HttpAnswer, Seen, Sound, accept};
 
 /// What the service does with one connection.
 #[derive(Debug, Clone, Default)]
@@ -53,21 +52,15 @@ pub enum Reply {
     Stall,
 }
 
+type Faults = Arc<Mutex<Vec<String>>>;
+
 /// The service. It ends when this is dropped.
 pub struct Service {
     pub address: SocketAddr,
     pub seen: Arc<Seen>,
+    /// What the clients did that the protocol does not allow.
+    faults: Faults,
     serving: JoinHandle<()>,
-}
-
-/// What the service has seen and sent.
-#[derive(Default)]
-pub struct Seen {
-    tap: Mutex<Vec<String>>,
-    requests: Mutex<Vec<String>>,
-    faults: Mutex<Vec<String>>,
-    connections: Mutex<u64>,
-    changed: Notify,
 }
 
 impl Service {
@@ -75,9 +68,9 @@ impl Service {
     pub async fn start(conducts: Vec<Conduct>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Seen::default());
-        let serving = tokio::spawn(serve(listener, conducts, seen.clone()));
-        Self { address, seen, serving }
+        let (seen, faults) = (Arc::new(Seen::default()), Faults::default());
+        let serving = tokio::spawn(serve(listener, conducts, seen.clone(), faults.clone()));
+        Self { address, seen, faults, serving }
     }
 
     pub fn url(&self) -> String {
@@ -88,66 +81,26 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.serving.abort();
-        let faults = self.seen.faults.lock().unwrap();
+        let faults = self.faults.lock().unwrap();
         assert!(faults.is_empty() || std::thread::panicking(), "{faults:?}");
     }
 }
 
-impl Seen {
-    /// All messages of both sides, a line each.
-    pub fn tap(&self) -> Vec<String> {
-        self.tap.lock().unwrap().clone()
-    }
-
-    /// What the clients sent, in order.
-    pub fn sent_by_clients(&self) -> Vec<Value> {
-        let lines = self.tap();
-        let messages = lines.iter().map(|line| serde_json::from_str::<Value>(line).unwrap()).filter(|line| line["side"] == "client");
-        messages.map(|line| line["event"].clone()).collect()
-    }
-
-    /// The heads of the requests.
-    pub fn requests(&self) -> Vec<String> {
-        self.requests.lock().unwrap().clone()
-    }
-
-    /// Waits until the clients have sent something of which this holds.
-    pub async fn until(&self, what: impl Fn(&[Value]) -> bool) {
-        loop {
-            let changed = self.changed.notified();
-            if what(&self.sent_by_clients()) {
-                return;
-            }
-            changed.await;
-        }
-    }
-
-    fn note(&self, side: &str, connection: u64, event: &Value) {
-        self.tap.lock().unwrap().push(json!({ "side": side, "conn": connection, "event": event }).to_string());
-        self.changed.notify_waiters();
-    }
-}
-
-async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>) {
+async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, faults: Faults) {
     let mut conducts: VecDeque<Conduct> = conducts.into();
     // Connections end with their service.
     let mut connections = tokio::task::JoinSet::new();
     while let Ok((tcp, _)) = listener.accept().await {
         let conduct = if conducts.len() > 1 { conducts.pop_front().unwrap() } else { conducts.front().cloned().unwrap_or_default() };
-        connections.spawn(upgrade(tcp, conduct, seen.clone()));
+        connections.spawn(upgrade(tcp, conduct, seen.clone(), faults.clone()));
     }
 }
 
-async fn upgrade(tcp: TcpStream, conduct: Conduct, seen: Arc<Seen>) {
-    let note = |head: String| seen.requests.lock().unwrap().push(head);
-    let Some(socket) = accept(tcp, conduct.answers, note).await else { return };
-    let connection = {
-        let mut connections = seen.connections.lock().unwrap();
-        *connections += 1;
-        *connections
-    };
+async fn upgrade(tcp: TcpStream, conduct: Conduct, seen: Arc<Seen>, faults: Faults) {
+    let Some(socket) = accept(tcp, conduct.answers, &seen).await else { return };
+    let connection = seen.another_connection();
     let conversation =
-        Conversation { socket, seen, connection, conduct, activity: false, waits: BTreeSet::new(), calls: 0, blocking: false };
+        Conversation { socket, seen, faults, connection, conduct, activity: false, waits: BTreeSet::new(), calls: 0, blocking: false };
     // A client that goes away is no fault of the service.
     let _ = conversation.hold().await;
 }
@@ -156,6 +109,7 @@ async fn upgrade(tcp: TcpStream, conduct: Conduct, seen: Arc<Seen>) {
 struct Conversation {
     socket: WebSocketStream<TcpStream>,
     seen: Arc<Seen>,
+    faults: Faults,
     connection: u64,
     conduct: Conduct,
     /// The caller has begun to speak.
@@ -165,9 +119,6 @@ struct Conversation {
     calls: u64,
     blocking: bool,
 }
-
-/// The connection is gone.
-struct Gone;
 
 /// What a message asks of the service.
 enum Asks {
@@ -239,7 +190,7 @@ impl Conversation {
 
     fn must(&self, holds: bool, message: &Value, what: &str) {
         if !holds {
-            self.seen.faults.lock().unwrap().push(format!("{what}: {message}"));
+            self.faults.lock().unwrap().push(format!("{what}: {message}"));
         }
     }
 
@@ -403,16 +354,6 @@ impl Conversation {
     }
 
     async fn next(&mut self) -> Result<Value, Gone> {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => {
-                    let message: Value = serde_json::from_str(&text).unwrap();
-                    self.seen.note("client", self.connection, &message);
-                    return Ok(message);
-                }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
-                Some(Ok(_)) => {}
-            }
-        }
+        self.seen.next(&mut self.socket, self.connection).await
     }
 }

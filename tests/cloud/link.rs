@@ -84,7 +84,7 @@ async fn a_close_is_followed_by_another_connection_only_where_its_code_says_that
 }
 
 #[tokio::test]
-async fn waits_between_tries_grow_and_begin_anew_after_a_session_that_was_ready() {
+async fn waits_between_tries_grow_and_begin_anew_after_a_session_that_spoke() {
     let closed = || hello(Hello::Close(1012));
     let service = Service::start(vec![closed(), closed(), Conduct { replies: [Reply::Cut].into(), ..Conduct::default() }, closed()]).await;
     let mut talker = Talker::open(&service.url(), "");
@@ -98,6 +98,18 @@ async fn waits_between_tries_grow_and_begin_anew_after_a_session_that_was_ready(
         waits.push(talker.disconnected().await.1.unwrap().as_millis());
     }
     assert_eq!(waits, [500, 1_000, 500, 1_000]);
+}
+
+#[tokio::test]
+async fn a_service_that_takes_every_session_and_ends_it_at_once_is_asked_less_and_less_often() {
+    let service = Service::start(vec![hello(Hello::SessionAndClose(1012))]).await;
+    let mut talker = Talker::open(&service.url(), "");
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        talker.ready().await;
+        waits.push(talker.disconnected().await.1.unwrap().as_millis());
+    }
+    assert_eq!(waits, [500, 1_000, 2_000]);
 }
 
 #[tokio::test]

@@ -1,20 +1,15 @@
 //! Calls that a Live service leads: the real binary, a telephone over real SIP and RTP, and the service that this test plays; and its sessions
 //! without a call around them.
 
-use std::time::Duration;
-
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use recado::app::LiveModel;
-use recado::cognition::models::{AudioFormat, Command, Model, ModelSession, Opening, Output, OutputKind};
-use recado::config::{Config, Depth, Sources};
+use recado::cognition::models::{AudioFormat, Command, Model, OutputKind};
 use recado::demo::{Caller, Ear, patiently};
 use recado::surface::media::Codec;
-use recado_core::conversation::effect::Cause;
+use recado_core::ResponseId;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::ledger::DeliveryState;
-use recado_core::policy::Language;
-use recado_core::{ResponseId, SessionId};
 use serde_json::{Value, json};
 
 use super::live_service::{Act, Conduct, LiveService};
@@ -36,10 +31,7 @@ async fn is_led(format: &str, sends_silence: bool) -> Tap {
     let boxed = stage.box_runs().await;
     let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
     hears_to_the_end(&caller).await;
-    let said = speech("interruption");
-    caller.line.say(&said);
-    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
-    hears_to_the_end(&caller).await;
+    let said = says(&caller, "interruption").await;
     let (_, ear) = caller.hang_up().await.unwrap();
     // What comes as it is spoken may come late on a busy machine, which makes a pause. Nothing is lost, said twice or moved.
     let (said_on, _) = without_pauses(&ear);
@@ -55,9 +47,7 @@ async fn is_led(format: &str, sends_silence: bool) -> Tap {
     if format == "pcmu" {
         let bytes = of(&sent, "session.input_audio.append").flat_map(|event| STANDARD.decode(event["audio"].as_str().unwrap()).unwrap());
         let heard = Ear { samples: bytes.map(|octet| Codec::Pcmu.decode_sample(octet)).collect() };
-        let pieces: Vec<&[i16]> = said.chunks_exact(1_600).filter(|piece| loud(piece)).collect();
-        let found = pieces.iter().filter(|piece| !heard.find(piece).is_empty()).count();
-        assert!(pieces.len() >= 4 && found * 4 >= pieces.len() * 3, "the service heard {found} of {}", pieces.len());
+        is_heard(&said, &heard);
     }
     let settings = &of(&sent, "session.start").next().expect("settings")["session"];
     assert!(settings["instructions"].as_str().is_some_and(|text| text.starts_with("You answer the telephone. ")), "{settings}");
@@ -154,15 +144,15 @@ async fn a_session_that_ends_is_replaced_by_one_that_knows_what_was_said() {
     assert_eq!(model.capabilities().output, OutputKind::PacedAudio(AudioFormat::Pcmu));
     assert!(model.capabilities().hears_audio && !model.capabilities().cancel && !model.capabilities().truncate);
     let mut session = open(&model);
-    ask(&session, A);
+    greet(&session, A);
     assert_eq!(end_of(&mut session, A).await, ModelEvent::Complete { response: A });
     for response in [B, ResponseId(3)] {
-        ask(&session, response);
+        greet(&session, response);
         let ModelEvent::Failed { reason, .. } = end_of(&mut session, response).await else { panic!("it was cut off") };
         assert!(reason.contains("expired") || !reason.is_empty(), "{reason}");
         session.handle.tell(Command::Told { delivery: recado_core::DeliveryId(1), text: "It is ready.".into() }).unwrap();
     }
-    ask(&session, ResponseId(4));
+    greet(&session, ResponseId(4));
     assert_eq!(end_of(&mut session, ResponseId(4)).await, ModelEvent::Complete { response: ResponseId(4) });
     let sent = service.seen.sent_by_clients();
     let starts: Vec<&Value> = of(&sent, "session.start").collect();
@@ -176,7 +166,7 @@ async fn where_the_service_refuses_the_session_each_response_fails_at_once() {
     let service = LiveService::start(vec![Conduct { refuses: Some("unknown_model"), ..Conduct::default() }]).await;
     let mut session = open(&model(&service.url(), ""));
     for response in [A, B] {
-        ask(&session, response);
+        greet(&session, response);
         let ModelEvent::Failed { reason, .. } = end_of(&mut session, response).await else { panic!("nobody is there to answer") };
         assert!(reason.contains("unknown_model"), "{reason}");
     }
@@ -196,32 +186,8 @@ async fn stage(service: &LiveService, more: &str) -> Stage {
 
 /// The model of a box whose calls the service at `url` leads.
 fn model(url: &str, more: &str) -> LiveModel {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("recado.toml");
-    std::fs::write(&file, format!("[model]\nkind = 'live'\n[cloud.live]\nurl = '{url}'\nmodel = 'lives'\n{more}\n")).unwrap();
-    let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    LiveModel::new(&config).unwrap()
-}
-
-fn open(model: &LiveModel) -> ModelSession {
-    model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
-}
-
-fn ask(session: &ModelSession, response: ResponseId) {
-    session.handle.tell(Command::Respond { response, cause: Cause::Greeting }).unwrap();
-}
-
-/// The end of a response; a minute is enough for all that comes before it.
-async fn end_of(session: &mut ModelSession, of: ResponseId) -> ModelEvent {
-    loop {
-        let output = tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute");
-        match output.expect("a session that goes on") {
-            Output::Event(event @ (ModelEvent::Complete { response } | ModelEvent::Failed { response, .. })) if response == of => {
-                return event;
-            }
-            _ => {}
-        }
-    }
+    let settings = format!("[model]\nkind = 'live'\n[cloud.live]\nurl = '{url}'\nmodel = 'lives'\n{more}\n");
+    LiveModel::new(&config(&settings)).unwrap()
 }
 
 /// What the model is told without being asked to speak.

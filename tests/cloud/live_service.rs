@@ -103,7 +103,7 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, a
         let conduct = if conducts.len() > 1 { conducts.pop_front().unwrap() } else { conducts.front().cloned().unwrap_or_default() };
         let (seen, acts) = (seen.clone(), acts.clone());
         connections.spawn(async move {
-            let Some(socket) = accept(tcp, conduct.answers, |_| {}).await else { return };
+            let Some(socket) = accept(tcp, conduct.answers, &seen).await else { return };
             let (sender, told) = mpsc::unbounded_channel();
             *acts.lock().unwrap() = Some(sender);
             let session = Session {

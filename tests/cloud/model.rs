@@ -3,45 +3,18 @@
 use std::time::Duration;
 
 use recado::app::RealtimeModel;
-use recado::cognition::models::{AudioFormat, Command, Model, ModelSession, Opening, Output, OutputKind};
-use recado::config::{Config, Depth, Sources};
-use recado_core::SessionId;
-use recado_core::conversation::effect::Cause;
+use recado::cognition::models::{AudioFormat, Command, Model, OutputKind};
+use recado_core::Time;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
-use recado_core::policy::Language;
-use recado_core::{ResponseId, Time};
 
 use super::service::{Conduct, Reply, Service};
+use super::stage::{config, end_of, greet, open};
 use super::talker::{A, B};
 
 /// The model of a box whose calls the service at `url` leads.
 fn model(url: &str, more: &str) -> RealtimeModel {
-    let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("recado.toml");
-    std::fs::write(&file, format!("[model]\nkind = 'realtime'\n{more}\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n")).unwrap();
-    let (config, _) = Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap();
-    RealtimeModel::new(&config).unwrap()
-}
-
-fn open(model: &RealtimeModel) -> ModelSession {
-    model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
-}
-
-fn greet(session: &ModelSession, response: ResponseId) {
-    session.handle.tell(Command::Respond { response, cause: Cause::Greeting }).unwrap();
-}
-
-/// The end of a response; a minute is enough for all that comes before it.
-async fn end_of(session: &mut ModelSession, of: ResponseId) -> ModelEvent {
-    loop {
-        let output = tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute");
-        match output.expect("a session that goes on") {
-            Output::Event(event @ (ModelEvent::Complete { response } | ModelEvent::Failed { response, .. })) if response == of => {
-                return event;
-            }
-            _ => {}
-        }
-    }
+    let settings = format!("[model]\nkind = 'realtime'\n{more}\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n");
+    RealtimeModel::new(&config(&settings)).unwrap()
 }
 
 #[tokio::test]

@@ -52,6 +52,8 @@ pub enum Hello {
     RefusesSettings { code: &'static str },
     /// Closes.
     Close(u16),
+    /// Takes the session, and closes then.
+    SessionAndClose(u16),
 }
 
 /// What the service does with a response.
@@ -196,6 +198,29 @@ impl Seen {
         }
     }
 
+    /// Somebody asks for a connection.
+    pub fn asked(&self, request: &Request) {
+        self.requests.lock().unwrap().push(format!("{} {:?}", request.uri(), request.headers()));
+    }
+
+    /// What a client sends next on this connection.
+    pub async fn next<S>(&self, socket: &mut WebSocketStream<S>, connection: u64) -> Result<Value, Gone>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        loop {
+            match socket.next().await {
+                Some(Ok(Message::Text(text))) => {
+                    let event: Value = serde_json::from_str(&text).unwrap();
+                    self.note("client", connection, &event);
+                    return Ok(event);
+                }
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
+                Some(Ok(_)) => {}
+            }
+        }
+    }
+
     /// Another connection stands: its number.
     pub fn another_connection(&self) -> u64 {
         let mut connections = self.connections.lock().unwrap();
@@ -230,16 +255,17 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, t
     }
 }
 
-/// Takes a connection, whose request's head is noted; none where the client is answered otherwise, or goes away.
+/// Takes a connection; none where the client is answered otherwise, or goes away.
 pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
     stream: S,
     answers: Option<HttpAnswer>,
-    note: impl Fn(String) + Unpin,
+    seen: &Arc<Seen>,
 ) -> Option<WebSocketStream<S>> {
+    let seen = seen.clone();
     // The error's type is the library's.
     #[allow(clippy::result_large_err)]
     let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
-        note(format!("{} {:?}", request.uri(), request.headers()));
+        seen.asked(request);
         match answers {
             None => Ok(response),
             Some((status, header, body)) => {
@@ -255,8 +281,7 @@ pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
 }
 
 async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct, seen: Arc<Seen>) {
-    let note = |head: String| seen.requests.lock().unwrap().push(head);
-    let Some(socket) = accept(stream, conduct.answers, note).await else { return };
+    let Some(socket) = accept(stream, conduct.answers, &seen).await else { return };
     let connection = seen.another_connection();
     let conversation = Conversation {
         socket,
@@ -300,7 +325,7 @@ struct Conversation<S> {
 }
 
 /// The connection is gone.
-struct Gone;
+pub struct Gone;
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     async fn hold(mut self) -> Result<(), Gone> {
@@ -314,7 +339,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 return self.close(close).await;
             }
             Hello::Close(code) => return self.close(code).await,
-            Hello::Session | Hello::RefusesSettings { .. } => {}
+            Hello::Session | Hello::RefusesSettings { .. } | Hello::SessionAndClose(_) => {}
         }
         self.say(json!({ "type": "session.created", "session": { "type": "realtime", "id": format!("sess_{}", self.connection) } }))
             .await?;
@@ -331,7 +356,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                     return self.complain("invalid_request_error", code, event["event_id"].as_str()).await;
                 }
                 self.format = event["session"]["audio"]["output"]["format"].clone();
-                self.say(json!({ "type": "session.updated", "session": event["session"] })).await
+                self.say(json!({ "type": "session.updated", "session": event["session"] })).await?;
+                match self.conduct.hello {
+                    Hello::SessionAndClose(code) => self.close(code).await,
+                    _ => Ok(()),
+                }
             }
             "input_audio_buffer.append" => {
                 self.heard += STANDARD.decode(event["audio"].as_str().unwrap()).unwrap().len();
@@ -761,17 +790,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     }
 
     async fn next(&mut self) -> Result<Value, Gone> {
-        loop {
-            match self.socket.next().await {
-                Some(Ok(Message::Text(text))) => {
-                    let event: Value = serde_json::from_str(&text).unwrap();
-                    self.seen.note("client", self.connection, &event);
-                    return Ok(event);
-                }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return Err(Gone),
-                Some(Ok(_)) => {}
-            }
-        }
+        self.seen.next(&mut self.socket, self.connection).await
     }
 
     fn name(&mut self, kind: &str) -> String {

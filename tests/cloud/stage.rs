@@ -1,19 +1,26 @@
-//! What the tests of calls stand on: a box whose calls a service leads, its tools, and what a caller says and hears.
+//! What the tests of calls stand on: a box whose calls a service leads, its tools, and what a caller says and hears; and a model's session without
+//! a call around it.
 
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use recado::cognition::models::{Command as Told, Model, ModelSession, Opening, Output};
+use recado::config::{Config, Depth, Sources};
 use recado::coordination::{History, Reader};
 use recado::demo::{BoxProcess, Caller, Ear, Manner, Tools, patiently};
 use recado::surface::media::Codec;
 use recado::surface::media::resample::Resampler;
 use recado::surface::speech::espeak::EspeakNg;
 use recado::surface::speech::{Synthesiser, Utterance, wav};
+use recado_core::conversation::effect::Cause;
+use recado_core::conversation::input::ModelEvent;
 use recado_core::ledger::DeliveryState;
 use recado_core::policy::Language;
+use recado_core::{ResponseId, SessionId};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -94,6 +101,14 @@ pub fn audio(sent: &[Value], format: &str) -> Vec<i16> {
     bytes.iter().map(|octet| Codec::Pcmu.decode_sample(*octet)).collect()
 }
 
+/// Of what a caller said, what sounds is found in what was heard of it, as far as a busy machine loses no more than a quarter.
+#[track_caller]
+pub fn is_heard(said: &[i16], heard: &Ear) {
+    let pieces: Vec<&[i16]> = said.chunks_exact(1_600).filter(|piece| loud(piece)).collect();
+    let found = pieces.iter().filter(|piece| !heard.find(piece).is_empty()).count();
+    assert!(pieces.len() >= 4 && found * 4 >= pieces.len() * 3, "{found} of {} were heard", pieces.len());
+}
+
 pub fn loud(samples: &[i16]) -> bool {
     samples.iter().map(|sample| i64::from(*sample).pow(2)).sum::<i64>() > 500_i64.pow(2) * samples.len() as i64
 }
@@ -124,6 +139,56 @@ pub fn speech(name: &str) -> Vec<i16> {
 /// How the box says this.
 pub async fn spoken(text: &str) -> Vec<i16> {
     EspeakNg::default().synthesise(&Utterance::new(text, Language::En)).await.unwrap().samples_8khz.to_vec()
+}
+
+/// The caller says this to the end, and hears what follows to its end.
+pub async fn says(caller: &Caller, name: &str) -> Vec<i16> {
+    let said = speech(name);
+    caller.line.say(&said);
+    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
+    hears_to_the_end(caller).await;
+    said
+}
+
+/// How often this was heard, in the box's own voice.
+pub async fn times(ear: &Ear, text: &str) -> usize {
+    ear.find(&spoken(text).await).len()
+}
+
+pub async fn measures(boxed: &BoxProcess) -> String {
+    let url = format!("http://{}/metrics", boxed.http);
+    reqwest::get(url).await.unwrap().text().await.unwrap()
+}
+
+/// A configuration of these settings, beside a file `key` that holds one.
+pub fn config(settings: &str) -> Config {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("recado.toml");
+    std::fs::write(folder.path().join("key"), "s3cr3t-key").unwrap();
+    std::fs::write(&file, settings).unwrap();
+    Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap().0
+}
+
+/// A session without a call around it.
+pub fn open(model: &impl Model) -> ModelSession {
+    model.open(Opening { session: SessionId(1), party: None, language: Language::Es })
+}
+
+pub fn greet(session: &ModelSession, response: ResponseId) {
+    session.handle.tell(Told::Respond { response, cause: Cause::Greeting }).unwrap();
+}
+
+/// The end of a response; a minute is enough for all that comes before it.
+pub async fn end_of(session: &mut ModelSession, of: ResponseId) -> ModelEvent {
+    loop {
+        let output = tokio::time::timeout(Duration::from_secs(60), session.outputs.recv()).await.expect("an end within a minute");
+        match output.expect("a session that goes on") {
+            Output::Event(event @ (ModelEvent::Complete { response } | ModelEvent::Failed { response, .. })) if response == of => {
+                return event;
+            }
+            _ => {}
+        }
+    }
 }
 
 pub fn speaks() -> bool {

@@ -12,22 +12,22 @@ mod words;
 
 use std::fmt::Display;
 use std::io;
+use std::sync::Arc;
 
 use self::audio::{coded, spoken};
 pub use self::cascade::CascadeReport;
 use self::cascade::Trial;
 use self::kind::{Kind, Tried};
 pub use self::report::TalkReport;
-use self::report::Verdict;
+use self::report::{Step, Verdict};
 use self::talk::{Manner, Talk};
-use super::cloud_audio::speech_format;
-use super::live_model::live_format;
-use crate::cognition::models::cascade::http::{EndpointError, Language, Transcription};
+use super::speech_model::SpeechModelError;
+use crate::cognition::models::cascade::http::{Language, Transcription};
 use crate::cognition::models::cascade::session as cascade_session;
-use crate::cognition::models::gemini::wire::INPUT_HZ;
 use crate::cognition::models::transport::{Endpoint, TransportError};
-use crate::cognition::models::{AudioFormat, gemini, live, realtime};
-use crate::config::{Config, Gemini, LanguageService, Live, ModelKind, Realtime, TranscriptionService, TurnDetection};
+use crate::cognition::models::{gemini, live, realtime};
+use crate::config::{self, Config, LanguageService, Live, ModelKind, TranscriptionService, TurnDetection};
+use crate::outward::HttpServiceError;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
 
@@ -44,7 +44,10 @@ pub enum CloudTestError {
     Endpoint(#[from] TransportError),
     /// A part of a cascade can't be used as it is configured: correct what is named.
     #[error(transparent)]
-    Part(#[from] EndpointError),
+    Part(#[from] HttpServiceError),
+    /// A session can't be set as it is configured: correct what is named.
+    #[error(transparent)]
+    Session(#[from] SpeechModelError),
     /// The tool that is offered can't be described, which is a fault in this program.
     #[error("the tool that is offered can't be described: {0}")]
     Tool(String),
@@ -103,9 +106,20 @@ fn try_service(config: &Config, kind: ModelKind) -> Option<Result<CloudReport, C
     let talked = |talked: Result<TalkReport, CloudTestError>| talked.map(|report| CloudReport::Talk(Box::new(report)));
     Some(match kind {
         ModelKind::Scripted => return None,
-        ModelKind::Realtime => talked(try_realtime(config, cloud.realtime.as_ref()?)),
-        ModelKind::Live => talked(try_live(config, cloud.live.as_ref()?)),
-        ModelKind::Gemini => talked(try_gemini(config, cloud.gemini.as_ref()?)),
+        ModelKind::Realtime => {
+            let service = cloud.realtime.as_ref()?;
+            let detects = service.turn_detection != TurnDetection::None;
+            talked(talk::<realtime::session::Session>(config, service, Kind::Realtime, detects))
+        }
+        ModelKind::Live => {
+            // What is delegated here is for no tool of the box's.
+            let service = Live { delegate_tool: None, delegate_parameter: None, ..cloud.live.clone()? };
+            talked(talk::<live::session::Session>(config, &service, Kind::Live, false))
+        }
+        ModelKind::Gemini => {
+            let service = cloud.gemini.as_ref()?;
+            talked(talk::<gemini::session::Session>(config, service, Kind::Gemini(service.calls), false))
+        }
         ModelKind::Cascade => {
             let (transcription, language) = cloud.transcription.as_ref().zip(cloud.language.as_ref())?;
             try_cascade(config, transcription, language).map(CloudReport::Cascade)
@@ -117,74 +131,28 @@ fn described(error: &dyn Display) -> CloudTestError {
     CloudTestError::Tool(error.to_string())
 }
 
-fn try_realtime(config: &Config, service: &Realtime) -> Result<TalkReport, CloudTestError> {
-    let manner = Manner {
-        language: service.language.unwrap_or(config.this_box.language),
-        connect_timeout_ms: service.connect_timeout_ms,
-        answer_timeout_ms: service.answer_timeout_ms,
-        service_detects: service.turn_detection != TurnDetection::None,
-    };
-    let tool = words::tool(false).map_err(|error| described(&error))?;
-    let told = words::instructions(manner.language, false);
-    let setup = realtime::session::Setup::new(service, manner.language, told, &[tool]).map_err(|error| described(&error))?;
-    let session = realtime::session::Session::new(setup);
-    let subject = Subject { kind: Kind::Realtime, model: &service.model };
-    talk(config, Endpoint::new(service)?, session, manner, subject, speech_format(service.format))
-}
-
-fn try_live(config: &Config, service: &Live) -> Result<TalkReport, CloudTestError> {
-    let manner = Manner {
-        language: service.language.unwrap_or(config.this_box.language),
-        connect_timeout_ms: service.connect_timeout_ms,
-        answer_timeout_ms: service.answer_timeout_ms,
-        service_detects: false,
-    };
-    let tool = words::tool(true).map_err(|error| described(&error))?;
-    let told = words::instructions(manner.language, true);
-    // What is delegated here is for no tool of the box's.
-    let offered = Live { delegate_tool: None, delegate_parameter: None, ..service.clone() };
-    let setup = live::session::Setup::new(&offered, manner.language, &told, &[tool]).map_err(|error| described(&error))?;
-    let session = live::session::Session::new(setup, None);
-    let subject = Subject { kind: Kind::Live, model: &service.model };
-    talk(config, Endpoint::new(service)?, session, manner, subject, live_format(service.format))
-}
-
-fn try_gemini(config: &Config, service: &Gemini) -> Result<TalkReport, CloudTestError> {
-    let manner = Manner {
-        language: service.language.unwrap_or(config.this_box.language),
-        connect_timeout_ms: service.connect_timeout_ms,
-        answer_timeout_ms: service.answer_timeout_ms,
-        service_detects: false,
-    };
-    let tool = words::tool(false).map_err(|error| described(&error))?;
-    let told = words::instructions(manner.language, false);
-    let setup = gemini::session::Setup::new(service, told, &[tool]).map_err(|error| described(&error))?;
-    let session = gemini::session::Session::new(setup);
-    let subject = Subject { kind: Kind::Gemini(service.calls), model: &service.model };
-    talk(config, Endpoint::new(service)?, session, manner, subject, AudioFormat::Linear16 { rate_hz: INPUT_HZ })
-}
-
-/// Who is talked with.
-struct Subject<'a> {
-    kind: Kind,
-    model: &'a str,
-}
-
-fn talk<S: Tried>(
-    config: &Config,
-    endpoint: Endpoint,
-    session: S,
-    manner: Manner,
-    subject: Subject<'_>,
-    format: AudioFormat,
-) -> Result<TalkReport, CloudTestError> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+/// A talk with the service of this table.
+fn talk<S: Tried>(config: &Config, table: &S::Table, kind: Kind, service_detects: bool) -> Result<TalkReport, CloudTestError>
+where
+    for<'a> config::SpeechModel<'a>: From<&'a S::Table>,
+{
+    let service = config::SpeechModel::from(table);
+    let language = service.language.unwrap_or(config.this_box.language);
+    let (connect_timeout_ms, answer_timeout_ms) = (service.connect_timeout_ms, service.answer_timeout_ms);
+    let manner = Manner { language, connect_timeout_ms, answer_timeout_ms, service_detects };
+    let model = service.endpoint.model.to_owned();
+    let endpoint = Endpoint::new(service)?;
+    let delegates = S::CALLS == Step::Delegate;
+    let tool = words::tool(delegates).map_err(|error| described(&error))?;
+    let setup = S::setup(table, language, words::instructions(language, delegates), &[tool])?;
+    let session = S::begin(&Arc::new(setup));
     let host = endpoint.host();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let talked = runtime.block_on(async {
-        let sentence = coded(config, manner.language, words::sentence(manner.language), format).await?;
+        let sentence = coded(config, language, words::sentence(language), S::hears(table)).await?;
         Ok::<_, CloudTestError>(Talk::new(endpoint, session, manner, sentence).hold().await)
     })?;
-    Ok(TalkReport { kind: subject.kind, host, model: subject.model.to_owned(), language: config.this_box.language, talked })
+    Ok(TalkReport { kind, host, model, language: config.this_box.language, talked })
 }
 
 fn try_cascade(config: &Config, hears: &TranscriptionService, answers: &LanguageService) -> Result<CascadeReport, CloudTestError> {

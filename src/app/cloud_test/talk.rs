@@ -13,7 +13,7 @@ use super::audio::Sentence;
 use super::kind::{Notice, Tried};
 use super::report::{Fault, Outcome, Step, Taken, Talked, Unknown, Works};
 use super::words;
-use crate::cognition::models::link::{Link, News};
+use crate::cognition::models::link::{self, Link, News};
 use crate::cognition::models::transport::Endpoint;
 use crate::cognition::models::{Command, Output};
 
@@ -355,7 +355,7 @@ impl<S: Tried> Talk<S> {
             },
             _ = self.line.every.tick() => {
                 let piece = self.line.piece();
-                self.give(S::caller(piece)).map(|()| None)
+                self.give(link::Told::Caller(piece).into()).map(|()| None)
             }
             () = tokio::time::sleep_until(until) => Err(Fault::Nothing(self.manner.answer_timeout_ms)),
         }
@@ -388,7 +388,7 @@ impl<S: Tried> Talk<S> {
     }
 
     fn tell(&self, command: Command) -> Result<(), Fault> {
-        self.give(S::command(command))
+        self.give(link::Told::Command(command).into())
     }
 
     fn give(&self, told: S::Told) -> Result<(), Fault> {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::port::CommandRefused;
+use super::port::{Command, CommandRefused};
 use super::transport::{Backoff, Connection, Endpoint, Incoming, ServerMessage, TransportError};
 
 /// What a model session has to do with a protocol: a pure state machine, without I/O and clock.
@@ -27,11 +27,8 @@ pub trait Session: Send + 'static {
     /// What it took, all in all.
     type Totals: Send + fmt::Debug;
 
-    /// It is told something at `now`.
-    fn told(&mut self, now: Time, told: Self::Told) -> Vec<Action<Self::Outgoing, Self::Said>>;
-
-    /// Something happened to its connection at `now`.
-    fn line(&mut self, now: Time, line: Line<Self::Incoming>) -> Vec<Action<Self::Outgoing, Self::Said>>;
+    /// Takes an input at `now`, and says what is to be done about it, in order.
+    fn takes(&mut self, now: Time, input: Input<Self::Told, Self::Incoming>) -> Vec<Action<Self::Outgoing, Self::Said>>;
 
     /// When it wants to be woken, if it does.
     fn deadline(&self) -> Option<Time>;
@@ -49,6 +46,36 @@ pub trait Session: Send + 'static {
 
     /// What this says of the session, and whether it is speech of a response.
     fn meaning(said: &Self::Said) -> Meaning;
+}
+
+/// What happens to a session.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Input<T, M> {
+    /// It is told something.
+    Told(T),
+    /// Something happened to its connection.
+    Line(Line<M>),
+}
+
+impl<M> From<Told> for Input<Told, M> {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
+}
+
+impl<T, M> From<Line<M>> for Input<T, M> {
+    fn from(line: Line<M>) -> Self {
+        Self::Line(line)
+    }
+}
+
+/// What every session of a call is told. A protocol may be told more.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Told {
+    /// By the conversation.
+    Command(Command),
+    /// The caller's audio, in the session's format.
+    Caller(Vec<u8>),
 }
 
 /// What happened to a session's connection.
@@ -86,14 +113,21 @@ pub enum Action<C, S> {
     Said(S),
 }
 
+/// Gives up a connection, after what was done already.
+pub(super) fn reconnect<C, S>(actions: &mut Vec<Action<C, S>>, reason: &str) {
+    // What was to be sent would go to the next connection, which is told anew.
+    actions.retain(|action| !matches!(action, Action::Send(_)));
+    actions.push(Action::Reconnect { reason: reason.to_owned() });
+}
+
 /// What the link itself makes of something that a session says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
-    /// The session is set: the connection is a good one.
+    /// The session is set.
     Ready,
     /// The service does not take the session, and never will: no other connection helps.
     Refused,
-    /// Speech of this response.
+    /// Speech of this response: the connection is a good one.
     Speech(ResponseId),
     /// Something else.
     Other,
@@ -147,6 +181,7 @@ impl<S: Session> Link<S> {
             endpoint,
             began: Instant::now(),
             backoff: Backoff::default(),
+            ready_since: None,
             socket: Socket::Waiting { until: Instant::now() },
             pending: VecDeque::new(),
         };
@@ -174,6 +209,8 @@ struct Holding<S: Session> {
     endpoint: Endpoint,
     began: Instant,
     backoff: Backoff,
+    /// Since when the session has been set on this connection.
+    ready_since: Option<Instant>,
     socket: Socket<S::Incoming>,
     /// What nobody has taken yet.
     pending: VecDeque<News<S::Said, S::Totals>>,
@@ -245,7 +282,7 @@ impl<S: Session> Holding<S> {
         if let Some(response) = S::cancels(&told) {
             self.pending.retain(|news| !matches!(news, News::Said(said) if S::meaning(said) == Meaning::Speech(response)));
         }
-        let actions = self.session.told(self.now(), told);
+        let actions = self.session.takes(self.now(), Input::Told(told));
         self.carry_out(actions);
     }
 
@@ -267,7 +304,7 @@ impl<S: Session> Holding<S> {
 
     fn disconnected(&mut self, error: TransportError) {
         let reason = error.to_string();
-        let again_in = self.session.may_help(&error).then(|| self.backoff.next(error.asked_wait()));
+        let again_in = self.session.may_help(&error).then(|| self.wait(error.asked_wait()));
         self.socket = match again_in {
             Some(wait) => Socket::Waiting { until: Instant::now() + wait },
             None => Socket::Never,
@@ -276,8 +313,16 @@ impl<S: Session> Holding<S> {
         self.give(if again_in.is_some() { Line::Lost { reason } } else { Line::Gone { reason } });
     }
 
+    /// How long to wait for the next connection. To be set is not enough to begin anew: a service may take every session and end it at once.
+    fn wait(&mut self, asked: Option<Duration>) -> Duration {
+        if self.ready_since.take().is_some_and(|since| since.elapsed() >= STOOD) {
+            self.backoff.reset();
+        }
+        self.backoff.next(asked)
+    }
+
     fn give(&mut self, line: Line<S::Incoming>) {
-        let actions = self.session.line(self.now(), line);
+        let actions = self.session.takes(self.now(), Input::Line(line));
         self.carry_out(actions);
     }
 
@@ -292,14 +337,15 @@ impl<S: Session> Holding<S> {
                 // Where one could not be sent, the rest was for the same connection.
                 Action::Send(event) => failed = failed.or_else(|| self.send(&event)),
                 Action::Reconnect { reason } => {
-                    self.socket = Socket::Waiting { until: Instant::now() + self.backoff.next(None) };
+                    self.socket = Socket::Waiting { until: Instant::now() + self.wait(None) };
                     self.pending.push_back(News::Reconnecting { reason });
                 }
                 Action::Said(said) => {
                     match S::meaning(&said) {
-                        Meaning::Ready => self.backoff.reset(),
+                        Meaning::Ready => self.ready_since = Some(Instant::now()),
                         Meaning::Refused => self.socket = Socket::Never,
-                        Meaning::Speech(_) | Meaning::Other => {}
+                        Meaning::Speech(_) => self.backoff.reset(),
+                        Meaning::Other => {}
                     }
                     self.pending.push_back(News::Said(said));
                 }
@@ -318,6 +364,8 @@ impl<S: Session> Holding<S> {
     }
 }
 
+/// A connection that was set for so long was a good one, though nothing was said over it: longer than the longest wait.
+const STOOD: Duration = Duration::from_secs(10);
 /// Five seconds of the caller's audio.
 const TOLD_MAX: usize = 256;
 /// A response of clauses, or several seconds of speech in pieces.

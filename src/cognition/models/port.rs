@@ -199,6 +199,16 @@ pub enum Availability {
     },
 }
 
+impl Command {
+    /// The response of which nothing more is wanted with this.
+    pub fn cancels(&self) -> Option<ResponseId> {
+        match self {
+            Self::CancelResponse { response } => Some(*response),
+            _ => None,
+        }
+    }
+}
+
 impl Output {
     /// Whether it is speech of this response, or words of it.
     pub fn is_speech_of(&self, of: ResponseId) -> bool {

@@ -1,5 +1,9 @@
 //! The words of a model's speech, brought before the audio that says them, whichever of the two the service sends first.
 
+use recado_core::ResponseId;
+
+use super::port::Output;
+
 /// The words of one stretch of speech, and the audio that came before any of them.
 #[derive(Debug, Default)]
 pub(super) struct Words {
@@ -18,6 +22,16 @@ pub(super) enum Piece {
     Words(String),
     /// Speech.
     Audio(Vec<u8>),
+}
+
+impl Piece {
+    /// It, as what a model says in a response.
+    pub fn of(self, response: ResponseId) -> Output {
+        match self {
+            Self::Words(text) => Output::Words { response, text },
+            Self::Audio(bytes) => Output::Audio { response, bytes },
+        }
+    }
 }
 
 impl Words {

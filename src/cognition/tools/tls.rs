@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use reqwest::Client;
-use rustls::{ClientConfig, RootCertStore};
 
 use super::error::ToolError;
 use crate::config::Tool;
-use crate::outward::{ClientFault, SystemAuthorities, tls};
+use crate::outward::{ClientFault, Connections, SystemAuthorities, plain_client};
 
 /// The HTTP clients of all tools: one for each distinct way of trusting and of using connections.
 pub(super) struct Clients {
@@ -48,10 +47,12 @@ impl Clients {
         if let Some(client) = self.made.get(&kind) {
             return Ok(client.clone());
         }
-        // Without certificates, nothing can be reached by `https`, and nothing is.
-        let tls =
-            if https { self.system.tls(kind.ca_file.as_deref())? } else { tls(RootCertStore::empty()).map_err(ClientFault::Client)? };
-        let client = build(tls, kind.reuses_connections).map_err(ClientFault::Client)?;
+        let connections = Connections {
+            connect_timeout: Some(CONNECT_TIMEOUT),
+            idle_kept: IDLE_CONNECTION_KEPT,
+            idle_max: Some(if reuses_connections { IDLE_CONNECTIONS_MAX } else { 0 }),
+        };
+        let client = if https { self.system.client(kind.ca_file.as_deref(), connections)? } else { plain_client(connections)? };
         self.made.insert(kind, client.clone());
         Ok(client)
     }
@@ -83,22 +84,6 @@ impl ClientFault {
         };
         ToolError::Webhook { setting, reason }
     }
-}
-
-fn build(tls: ClientConfig, reuses_connections: bool) -> Result<Client, String> {
-    Client::builder()
-        .tls_backend_preconfigured(tls)
-        // The executor performs the attempt that it is given, there and once.
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .referer(false)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .pool_idle_timeout(IDLE_CONNECTION_KEPT)
-        .pool_max_idle_per_host(if reuses_connections { IDLE_CONNECTIONS_MAX } else { 0 })
-        .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
-        .build()
-        .map_err(|error| error.to_string())
 }
 
 /// Long enough for two lost SYNs and a TLS handshake; a tool's own `timeout_ms` still bounds the whole attempt.

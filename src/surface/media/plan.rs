@@ -1,12 +1,14 @@
 //! What a media session is told and what it tells.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
 use recado_core::conversation::{AcousticEdge, PlaybackEvent};
 use recado_core::time::Time;
 
 use super::coded::Coded;
 use super::g711::Codec;
+use crate::surface::Network;
 use crate::surface::listen::Profile;
 
 /// What a call needs to carry media. Random values come from outside, from a secure source (RFC 3550 5.1, 8.1).
@@ -30,8 +32,8 @@ pub struct Plan {
     pub profile: Profile,
     /// Seconds without RTP after which the far end is reported silent; not counted on hold.
     pub silent_after_s: u32,
-    /// Whether the first valid packet may come from another IP address than the one agreed on.
-    pub latch_any_address: bool,
+    /// Networks that the first valid packet may come from, besides the addresses that [`Remote`] names.
+    pub also_from: Arc<[Network]>,
 }
 
 /// The far end's side of the media, as one offer and answer agreed on it.
@@ -39,6 +41,8 @@ pub struct Plan {
 pub struct Remote {
     /// Where it receives RTP.
     pub rtp: SocketAddr,
+    /// The address that the signalling came from which described it. Behind a NAT its media comes from there, and not from `rtp`.
+    pub signalled_from: IpAddr,
     /// Where it receives RTCP (`a=rtcp`, or the next port); the same as `rtp` where multiplexed (RFC 5761).
     pub rtcp: SocketAddr,
     /// The codec that is sent to it. It may itself send either law of G.711.
@@ -112,6 +116,13 @@ pub enum MediaEvent {
         digit: char,
         /// When its first packet came.
         at: Time,
+    },
+    /// RTP comes that is not listened to, and none that is; told once a call.
+    Foreign {
+        /// Where it comes from.
+        source: SocketAddr,
+        /// Whose RTP is listened to.
+        remote: Remote,
     },
     /// Nothing has come from the far end for as long as the plan says; told once until something comes again.
     FarEndSilent {

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use recado_core::conversation::{AcousticEdge, PlaybackEvent};
 use recado_voice::{Mouth, WAITING_EVENTS_MAX};
@@ -14,7 +15,7 @@ use super::digits::Digits;
 use super::g711::Codec;
 use super::jitter::{JitterBuffer, JitterCounts, Placed, Sound};
 use super::latch::Latch;
-use super::plan::{Command, MediaEvent, Plan, Remote};
+use super::plan::{Command, Direction, MediaEvent, Plan, Remote};
 use super::reception::{Order, Reception};
 use super::rtcp::{self, LastSenderReport, REPORT_OCTETS_MAX, Read, Report, Schedule, SenderInfo};
 use super::sender::Sender;
@@ -50,6 +51,7 @@ pub struct MediaSession {
     silent_after_ms: u64,
     heard_at: Nanos,
     silence_told: bool,
+    foreign_told: bool,
     next_tick: Option<Nanos>,
     closed: bool,
     frame: Frame,
@@ -117,8 +119,8 @@ impl MediaSession {
     pub fn new(now: Nanos, plan: Plan) -> Self {
         let codec = plan.remote.codec;
         Self {
-            latch: Latch::new(plan.remote.rtp, plan.latch_any_address),
-            rtcp_latch: Latch::new(plan.remote.rtcp, plan.latch_any_address),
+            latch: Latch::new(plan.remote.rtp, plan.remote.signalled_from, Arc::clone(&plan.also_from)),
+            rtcp_latch: Latch::new(plan.remote.rtcp, plan.remote.signalled_from, plan.also_from),
             sender: Sender::new(plan.ssrc, plan.first_timestamp),
             mouth: Mouth::new(plan.first_sequence, plan.remote.direction.sends()),
             listener: Listener::new(plan.profile),
@@ -136,6 +138,7 @@ impl MediaSession {
             silent_after_ms: u64::from(plan.silent_after_s) * 1_000,
             heard_at: now,
             silence_told: false,
+            foreign_told: false,
             next_tick: None,
             closed: false,
             frame: Frame { caller: [0; FRAME_SAMPLES], sound: Sound::Silence, agent: [codec.silence(); FRAME_SAMPLES], codec },
@@ -153,8 +156,7 @@ impl MediaSession {
             return self.rtcp(now, data, source);
         }
         if !self.latch.admits(source) {
-            self.counts.foreign += 1;
-            return;
+            return self.foreign(now, data, source);
         }
         if self.closed || !self.remote.direction.receives() {
             return;
@@ -282,6 +284,17 @@ impl MediaSession {
         Counts { jitter: self.jitter.counts(), ..self.counts }
     }
 
+    /// RTP came from a source that is not listened to. It is told where none is that could be: not what scanners send, nor what is still
+    /// on its way when the media moves.
+    fn foreign(&mut self, now: Nanos, data: &[u8], source: SocketAddr) {
+        self.counts.foreign += 1;
+        let waits = self.latch.latched().is_none() && self.remote.direction.receives() && !self.closed;
+        if waits && !self.foreign_told && now.ms_since(self.heard_at) >= FOREIGN_AFTER_MS && RtpReader::new(data).is_ok() {
+            self.foreign_told = true;
+            emit(&mut self.events, &mut self.counts, MediaEvent::Foreign { source, remote: self.remote });
+        }
+    }
+
     /// Keeps the books about the source; `false` if the packet is to be left alone.
     fn follow(&mut self, now: Nanos, rtp: &RtpReader<'_>, kind: Kind) -> bool {
         let sequence = u16::from(rtp.sequence_number());
@@ -364,8 +377,8 @@ impl MediaSession {
 
     fn renew(&mut self, now: Nanos, remote: Remote) {
         self.remote = remote;
-        self.latch.renew(remote.rtp);
-        self.rtcp_latch.renew(remote.rtcp);
+        self.latch.renew(remote.rtp, remote.signalled_from);
+        self.rtcp_latch.renew(remote.rtcp, remote.signalled_from);
         self.heard_at = now;
         self.silence_told = false;
         let Self { mouth, events, counts, .. } = self;
@@ -401,7 +414,8 @@ impl MediaSession {
     }
 
     fn watch(&mut self, now: Nanos) {
-        if !self.remote.direction.receives() {
+        // A phone that has us on hold may send music, and most send nothing.
+        if self.remote.direction != Direction::SendRecv {
             self.heard_at = now;
         } else if !self.silence_told && now.ms_since(self.heard_at) >= self.silent_after_ms {
             self.silence_told = true;
@@ -469,6 +483,8 @@ fn ntp_duration(now: Nanos) -> u64 {
 }
 
 const RTP_OCTETS: usize = 12 + FRAME_SAMPLES;
+/// Far ends send at once, and what was sent to where the media was before has come by then (ms).
+const FOREIGN_AFTER_MS: u64 = 1_000;
 /// 120 ms of audio: nobody packs more into a packet.
 const PAYLOAD_OCTETS_MAX: usize = 960;
 /// RFC 3389.

@@ -11,7 +11,6 @@ mod endpoint;
 mod error;
 mod media_plan;
 mod message;
-mod network;
 mod offer_answer;
 mod sdp;
 mod server;
@@ -22,7 +21,6 @@ mod transaction;
 pub use endpoint::{Admission, CallHandle, Command, Counters, EndCause, Endpoint, EndpointConfig, Event, Incoming, Output, Party, Users};
 pub use error::SipError;
 pub use media_plan::{LocalMedia, MediaPlan};
-pub use network::Network;
 
 pub use server::Server;
 pub use token::Seed;

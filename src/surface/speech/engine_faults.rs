@@ -104,6 +104,32 @@ pub(super) async fn number_in(path: &Path) -> u32 {
     }
 }
 
+#[test]
+fn a_program_has_none_of_the_priority_that_the_box_has_for_its_audio_and_gives_way_where_the_box_does() {
+    for (of_box, of_program) in [(-5, "0"), (5, "5")] {
+        // The nice value is a thread's own.
+        let run = move || {
+            if !takes_nice_value(of_box) {
+                eprintln!("this user may not have the nice value {of_box}: not shown");
+                return;
+            }
+            let room = Room::new();
+            let command = CommandEngine::new(&room.command("cat >said\nnice >nice_value\ncat head.wav\nhead -c 16000 loud"));
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(say(&command, "Hola.")).unwrap();
+            assert_eq!(std::fs::read_to_string(room.path("nice_value")).unwrap().trim(), of_program);
+        };
+        std::thread::spawn(run).join().unwrap();
+    }
+}
+
+/// Gives this thread a nice value; false where it may not have it.
+#[allow(unsafe_code)]
+fn takes_nice_value(value: i32) -> bool {
+    // SAFETY: a call with numbers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) == 0 }
+}
+
 #[tokio::test]
 async fn a_command_gets_the_text_at_its_input_its_arguments_without_a_shell_and_no_secret() {
     let room = Room::new();

@@ -3,14 +3,13 @@
 //! Each clause is a request. Its audio is read as it comes, within bounds of time and size, and given on as a whole: whoever says it must know its length
 //! and its words beforehand. Nothing is tried twice here: what a service does not speak in time, another engine does.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use recado_core::policy::Language;
+use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};
-use reqwest::{Client, Response, Url};
 use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -20,17 +19,15 @@ use super::port::{SpeechAudio, Synthesis, Synthesiser, Utterance};
 use super::process::SECONDS_MAX;
 use super::text::{has_words, sayable};
 use super::wav;
-use crate::config::endpoint::request_headers;
-use crate::config::{CloudSpeech, ResponseFormat, Secret, SecretError, Voices};
-use crate::outward::{ClientFault, SystemAuthorities, bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
+use crate::config::{CloudSpeech, ResponseFormat, Voices};
+use crate::outward::{
+    Connections, HttpService, HttpServiceError, bounded_text, reason_given, retry_after_ms, status_words, transport_fault,
+};
 
 /// The service of `[cloud.speech]`.
 #[derive(Debug)]
 pub struct SpeechService {
-    client: Client,
-    url: Url,
-    headers: HeaderMap,
-    key: Option<Secret>,
+    service: HttpService,
     model: String,
     voices: Voices,
     format: ResponseFormat,
@@ -39,41 +36,6 @@ pub struct SpeechService {
     first_audio_timeout: Duration,
     timeout: Duration,
     asking: Semaphore,
-}
-
-/// Why a speech service can't be used as it is configured.
-#[derive(Debug, thiserror::Error)]
-pub enum SpeechServiceError {
-    /// The address can't be used: correct `cloud.speech.url`.
-    #[error("cloud.speech.url is not an http:// or https:// URL")]
-    Url,
-    /// A header can't be sent: correct or remove it.
-    #[error("cloud.speech.headers: {header} can't be sent: {reason}")]
-    Header {
-        /// The header's name. Its value may be a secret and is not repeated.
-        header: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The key can't be had: correct `cloud.speech.key_file`.
-    #[error("cloud.speech.key_file: {0}")]
-    Key(#[from] SecretError),
-    /// The file with certificate authorities can't be used: correct it, or its path.
-    #[error("cloud.speech.ca_file: {} {reason}", path.display())]
-    AuthoritiesFile {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is nobody to trust: install the authorities, or name a file of them.
-    #[error(
-        "this box has no certificate authorities to check `https` with{0}: install the package `ca-certificates`, or set cloud.speech.ca_file"
-    )]
-    NoAuthorities(String),
-    /// No client can be made.
-    #[error("no HTTP client can be made: {0}")]
-    Client(String),
 }
 
 /// What the service is asked: OpenAI's `SpeechCreateParams`.
@@ -94,31 +56,12 @@ impl SpeechService {
     ///
     /// # Errors
     /// What of the configuration can't be used.
-    pub fn new(service: &CloudSpeech) -> Result<Self, SpeechServiceError> {
-        let url = service.address().ok_or(SpeechServiceError::Url)?;
-        let key = service.key_file.as_deref().map(Secret::read).transpose()?;
-        let headers = request_headers(&service.headers, service.key_header, key.as_ref())
-            .map_err(|(header, reason)| SpeechServiceError::Header { header, reason })?;
-        let tls = match url.scheme() {
-            "https" => SystemAuthorities::load().tls(service.ca_file.as_deref())?,
-            _ => crate::outward::tls(rustls::RootCertStore::empty()).map_err(SpeechServiceError::Client)?,
-        };
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .referer(false)
-            // A connection that stands saves the next clause two or three ways to the service and back.
-            .pool_idle_timeout(IDLE_CONNECTION_KEPT)
-            .pool_max_idle_per_host(REQUESTS_MAX)
-            .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| SpeechServiceError::Client(error.to_string()))?;
+    pub fn new(service: &CloudSpeech) -> Result<Self, HttpServiceError> {
+        // A connection that stands saves the next clause two or three ways to the service and back. That the first audio comes in time is waited
+        // for, the connection included.
+        let connections = Connections { connect_timeout: None, idle_kept: IDLE_CONNECTION_KEPT, idle_max: Some(REQUESTS_MAX) };
         Ok(Self {
-            client,
-            url,
-            headers,
-            key,
+            service: HttpService::new(service.endpoint(), service.address(), connections)?,
             model: service.model.clone(),
             voices: service.voices.clone(),
             format: service.response_format,
@@ -144,7 +87,7 @@ impl SpeechService {
         // The semaphore is never closed; were it, asking unbounded would still be right for this utterance.
         let _place = place.await.map_err(|_| SpeechError::Busy)?.ok();
         let first = deadline.min(Instant::now() + self.first_audio_timeout);
-        let asked = self.client.post(self.url.clone()).headers(self.headers.clone()).header(CONTENT_TYPE, JSON).body(body).send();
+        let asked = self.service.post().header(CONTENT_TYPE, JSON).body(body).send();
         let response = match timeout_at(first, asked).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(self.unreachable(&error)),
@@ -220,37 +163,19 @@ impl SpeechService {
             }
         }
         // Before it is cut, for a part of the key is too much of it, and after, for what was escaped is not any more.
-        let said = self.without_key(&String::from_utf8_lossy(&body));
-        let reason = reason_given(said.as_bytes()).map(|reason| self.without_key(&reason));
+        let said = self.service.hiding_key(&String::from_utf8_lossy(&body));
+        let reason = reason_given(said.as_bytes()).map(|reason| self.service.hiding_key(&reason));
         SpeechError::ServiceRefused { status, detail: reason.map(|reason| format!(": {reason}")).unwrap_or_default(), retry_after }
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> SpeechError {
-        SpeechError::ServiceUnreachable(self.without_key(&transport_fault(error, "the speech service", &self.url)))
-    }
-
-    /// What a service says, for people: without the key, should it repeat it.
-    fn without_key(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.expose(), "***"),
-            None => text.to_owned(),
-        }
+        SpeechError::ServiceUnreachable(self.service.hiding_key(&transport_fault(error, "the speech service", &self.service.url)))
     }
 }
 
 impl Synthesiser for SpeechService {
     fn synthesise<'a>(&'a self, utterance: &'a Utterance) -> Synthesis<'a> {
         Box::pin(self.speak(utterance))
-    }
-}
-
-impl From<ClientFault> for SpeechServiceError {
-    fn from(fault: ClientFault) -> Self {
-        match fault {
-            ClientFault::File { path, reason } => Self::AuthoritiesFile { path, reason },
-            ClientFault::NoAuthorities { detail } => Self::NoAuthorities(detail),
-            ClientFault::Client(reason) => Self::Client(reason),
-        }
     }
 }
 

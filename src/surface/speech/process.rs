@@ -43,6 +43,7 @@ impl Program {
                 io::ErrorKind::NotFound => SpeechError::EngineMissing { program: program.into(), install },
                 _ => SpeechError::EngineIo { program: program.into(), source },
             })?;
+        child.id().into_iter().for_each(runs_as_any_other);
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         Ok((Self { child }, pipes))
     }
@@ -92,6 +93,18 @@ fn has_ended(child: u32) -> io::Result<bool> {
         match libc::waitid(libc::P_PID, child, &mut found, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT) {
             0 => Ok(found.si_pid() != 0),
             _ => Err(io::Error::last_os_error()),
+        }
+    }
+}
+
+/// Takes from a group the priority that the box has for the sake of its audio (its nice value, see `setpriority(2)`): what computes speech must not
+/// compete with that. A box that has none, or gives way to others, hands that on.
+#[allow(unsafe_code)]
+fn runs_as_any_other(leader: u32) {
+    // SAFETY: calls with numbers only. One that fails leaves the group as it is: it has ended, or it is another's and can't be changed.
+    unsafe {
+        if libc::getpriority(libc::PRIO_PROCESS, 0) < 0 {
+            libc::setpriority(libc::PRIO_PGRP, leader, 0);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracing::{Instrument, Span};
 
-use super::http::{EndpointError, Language, Transcription};
+use super::http::{Language, Transcription};
 use super::session::{Part, Setup};
 use super::task::{Parts, Task};
 use crate::cognition::models::Usage;
@@ -13,6 +13,7 @@ use crate::cognition::models::audio::caller_audio;
 use crate::cognition::models::port::{Availability, Capabilities, Model, ModelSession, Opening, OutputKind};
 use crate::cognition::tools::ToolError;
 use crate::config::Config;
+use crate::outward::HttpServiceError;
 
 /// The services of `[cloud.transcription]` and `[cloud.language]`, which lead calls together.
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ pub enum CascadeError {
     NotConfigured(&'static str),
     /// What is configured can't be used: correct what is named.
     #[error(transparent)]
-    Endpoint(#[from] EndpointError),
+    Endpoint(#[from] HttpServiceError),
     /// A tool can't be offered to the model: correct what is named.
     #[error(transparent)]
     Tool(#[from] ToolError),

@@ -10,7 +10,8 @@
 pub mod session;
 pub mod wire;
 
-pub use session::{Told, Totals};
+pub use super::link::Told;
+pub use session::Totals;
 
 /// A session that is held, over as many connections as it takes.
 pub type Link = super::link::Link<session::Session>;

@@ -1,8 +1,6 @@
 //! Where a service is, and what a connection to it is asked for with.
 
-use std::collections::BTreeMap;
 use std::fmt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,32 +8,13 @@ use reqwest::Url;
 use rustls::ClientConfig;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::handshake::client::Request;
-use tokio_tungstenite::tungstenite::http::header::{HeaderMap, HeaderValue, USER_AGENT};
+use tokio_tungstenite::tungstenite::http::header::{self, HeaderMap, HeaderValue};
 
 use super::connection::ServerMessage;
 use super::error::TransportError;
-use crate::config::endpoint::request_headers;
-use crate::config::{Gemini, KeyHeader, Live, Realtime, Secret};
-use crate::outward::{ClientFault, SystemAuthorities, bounded_text};
-
-/// What the configuration says of a service.
-#[derive(Debug, Clone)]
-pub struct Destination<'a> {
-    /// The table that says it.
-    pub table: &'static str,
-    /// Where it is; none where that is no URL.
-    pub url: Option<Url>,
-    /// The file that holds its key.
-    pub key_file: Option<&'a Path>,
-    /// How the key is sent.
-    pub key_header: KeyHeader,
-    /// Further headers of the connection.
-    pub headers: &'a BTreeMap<String, String>,
-    /// A file with further certificate authorities.
-    pub ca_file: Option<&'a Path>,
-    /// How long a connection may take until it stands (ms).
-    pub connect_timeout_ms: u64,
-}
+use crate::config::endpoint::{EndpointSettings, request_headers};
+use crate::config::{Secret, SpeechModel};
+use crate::outward::{ClientFault, SystemAuthorities, USER_AGENT, bounded_text, host_and_port};
 
 /// Where a service is. Read once; connected to as often as needed.
 #[derive(Clone)]
@@ -55,10 +34,11 @@ impl Endpoint {
     ///
     /// # Errors
     /// What is wrong with the address, a header, the key or the authorities.
-    pub fn new<'a>(destination: impl Into<Destination<'a>>) -> Result<Self, TransportError> {
-        let Destination { table, url, key_file, key_header, headers: further, ca_file, connect_timeout_ms } = destination.into();
+    pub fn new<'a>(service: impl Into<SpeechModel<'a>>) -> Result<Self, TransportError> {
+        let SpeechModel { endpoint, address, connect_timeout_ms, .. } = service.into();
+        let EndpointSettings { table, key_file, key_header, headers: further, ca_file, .. } = endpoint;
         let bad_url = |reason: &str| TransportError::Url { table, reason: reason.to_owned() };
-        let url = url.ok_or_else(|| bad_url("it is no URL"))?;
+        let url = address.ok_or_else(|| bad_url("it is no URL"))?;
         if !matches!(url.scheme(), "ws" | "wss") || !url.has_host() {
             return Err(bad_url("it must begin with `wss://` or `ws://` and name a host"));
         }
@@ -72,14 +52,13 @@ impl Endpoint {
         let key = key_file.map(Secret::read).transpose().map_err(|error| TransportError::Key { table, error })?;
         let unusable = |(header, reason): (String, &str)| TransportError::Header { table, header, reason: reason.to_owned() };
         let mut headers = request_headers(further, key_header, key.as_ref()).map_err(unusable)?;
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("recado/", env!("CARGO_PKG_VERSION"))));
+        headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         Ok(Self { table, url, connect_timeout: Duration::from_millis(connect_timeout_ms), tls, headers, key })
     }
 
     /// The host and its port, for people.
     pub fn host(&self) -> String {
-        let port = self.url.port_or_known_default().unwrap_or_default();
-        format!("{}:{port}", self.url.host_str().unwrap_or_default())
+        host_and_port(&self.url)
     }
 
     /// What a connection is asked for with.
@@ -118,48 +97,6 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-impl<'a> From<&'a Realtime> for Destination<'a> {
-    fn from(realtime: &'a Realtime) -> Self {
-        Self {
-            table: "cloud.realtime",
-            url: realtime.address(),
-            key_file: realtime.key_file.as_deref(),
-            key_header: realtime.key_header,
-            headers: &realtime.headers,
-            ca_file: realtime.ca_file.as_deref(),
-            connect_timeout_ms: realtime.connect_timeout_ms,
-        }
-    }
-}
-
-impl<'a> From<&'a Gemini> for Destination<'a> {
-    fn from(gemini: &'a Gemini) -> Self {
-        Self {
-            table: "cloud.gemini",
-            url: gemini.address(),
-            key_file: gemini.key_file.as_deref(),
-            key_header: gemini.key_header,
-            headers: &gemini.headers,
-            ca_file: gemini.ca_file.as_deref(),
-            connect_timeout_ms: gemini.connect_timeout_ms,
-        }
-    }
-}
-
-impl<'a> From<&'a Live> for Destination<'a> {
-    fn from(live: &'a Live) -> Self {
-        Self {
-            table: "cloud.live",
-            url: live.address(),
-            key_file: live.key_file.as_deref(),
-            key_header: live.key_header,
-            headers: &live.headers,
-            ca_file: live.ca_file.as_deref(),
-            connect_timeout_ms: live.connect_timeout_ms,
-        }
-    }
-}
-
 impl TransportError {
     /// What is wrong with the authorities that `table` names.
     fn authorities(table: &'static str, fault: ClientFault) -> Self {
@@ -174,6 +111,7 @@ impl TransportError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Realtime;
 
     #[test]
     fn a_service_that_repeats_the_key_is_quoted_without_any_of_it_wherever_it_stands() {

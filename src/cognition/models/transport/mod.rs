@@ -10,5 +10,5 @@ mod error;
 
 pub use backoff::Backoff;
 pub use connection::{Connection, Incoming, ServerMessage};
-pub use endpoint::{Destination, Endpoint};
+pub use endpoint::Endpoint;
 pub use error::TransportError;

@@ -30,6 +30,7 @@ fn plan(rtp: SocketAddr) -> Plan {
     Plan {
         remote: Remote {
             rtp,
+            signalled_from: rtp.ip(),
             rtcp: SocketAddr::new(rtp.ip(), rtp.port() + 1),
             codec: Codec::Pcmu,
             telephone_event: Some(101),
@@ -43,7 +44,7 @@ fn plan(rtp: SocketAddr) -> Plan {
         ntp_at_origin: 0,
         profile: Profile::responsive(),
         silent_after_s: 10,
-        latch_any_address: false,
+        also_from: Arc::new([]),
     }
 }
 

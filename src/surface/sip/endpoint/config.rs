@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::command::Admission;
+use crate::surface::Network;
 use crate::surface::sip::error::SipError;
-use crate::surface::sip::network::Network;
 
 /// Who we are, whom we serve, and our limits.
 #[derive(Debug, Clone)]

@@ -38,6 +38,8 @@ pub enum Event {
         call: CallHandle,
         /// What is agreed now.
         media: MediaPlan,
+        /// Where the request that changed it came from.
+        source: SocketAddr,
     },
     /// A DTMF digit that came as SIP INFO.
     Digit {

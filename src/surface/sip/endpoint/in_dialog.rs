@@ -218,8 +218,9 @@ impl Endpoint {
     }
 
     fn tell_renegotiated(&mut self, call: CallHandle, plan: Option<MediaPlan>) {
-        if let Some(media) = plan {
-            self.tell(Event::Renegotiated { call, media });
+        if let (Some(media), Some(known)) = (plan, self.calls.get(&call)) {
+            let source = known.dialog.source();
+            self.tell(Event::Renegotiated { call, media, source });
         }
     }
 }

@@ -1,31 +1,23 @@
 //! Where a part is, and what its requests carry.
 
-use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::HeaderMap;
-use reqwest::{Client, Url};
-use rustls::RootCertStore;
+use reqwest::Url;
 use tokio::sync::watch;
 
 use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
 use crate::cognition::models::cascade::wire::Unusable;
-use crate::config::endpoint::request_headers;
-use crate::config::{HttpPart, Secret, SecretError};
-use crate::outward::{ClientFault, SystemAuthorities, tls};
+use crate::config::HttpPart;
+use crate::outward::{Connections, HttpService, HttpServiceError, host_and_port};
 
 /// Where a part is. Read once; asked as often as needed.
-#[derive(Clone)]
+#[derive(Debug, Clone)]
 pub struct Endpoint {
-    pub(super) url: Url,
+    pub(super) service: HttpService,
     /// Its list of models.
     pub(super) models: Url,
-    pub(super) client: Client,
-    pub(super) headers: HeaderMap,
-    key: Option<Secret>,
     pub(super) timeouts: Timeouts,
     /// Why it does nothing for this box, since it last said so for good. All calls share it.
     refusal: Arc<watch::Sender<Option<Fault>>>,
@@ -42,104 +34,19 @@ pub(super) struct Timeouts {
     pub whole: Duration,
 }
 
-/// Why a part can't be asked as it is configured. None of these shows the key.
-#[derive(Debug, thiserror::Error)]
-pub enum EndpointError {
-    /// The address can't be used: correct it.
-    #[error("{table}.url: it must begin with http:// or https:// and name a host")]
-    Url {
-        /// The table that it stands in.
-        table: &'static str,
-    },
-    /// A header can't be sent: correct or remove it.
-    #[error("{table}.headers: {header} can't be sent: {reason}")]
-    Header {
-        /// The table that it stands in.
-        table: &'static str,
-        /// The header's name. Its value may be a secret and is not repeated.
-        header: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The key can't be had: correct the file, or its path.
-    #[error("{table}.key_file: {error}")]
-    Key {
-        /// The table that it stands in.
-        table: &'static str,
-        /// Why.
-        error: SecretError,
-    },
-    /// The file with certificate authorities can't be used: correct it, or its path.
-    #[error("{table}.ca_file: {} {reason}", path.display())]
-    AuthoritiesFile {
-        /// The table that it stands in.
-        table: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is nobody to trust: install the authorities, or name a file of them.
-    #[error(
-        "this box has no certificate authorities to check `https` with{detail}: install the package `ca-certificates`, or set {table}.ca_file"
-    )]
-    NoAuthorities {
-        /// The table that the part stands in.
-        table: &'static str,
-        /// What the system's store said.
-        detail: String,
-    },
-    /// No client can be made.
-    #[error("{table}: no HTTP client can be made: {reason}")]
-    Client {
-        /// The table that the part stands in.
-        table: &'static str,
-        /// Why.
-        reason: String,
-    },
-}
-
 impl Endpoint {
     /// What `part` calls `name`. Reads the key, and the authorities that are trusted.
     ///
     /// # Errors
     /// What is wrong with the address, a header, the key or the authorities.
-    pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, EndpointError> {
-        let table = part.table;
-        let address = |name| part.address(name).ok_or(EndpointError::Url { table });
-        let (url, models) = (address(name)?, address("models")?);
-        let key = part.key_file.map(|file| Secret::read(file)).transpose().map_err(|error| EndpointError::Key { table, error })?;
-        let headers = request_headers(part.headers, part.key_header, key.as_ref()).map_err(|(header, reason)| EndpointError::Header {
-            table,
-            header,
-            reason,
-        })?;
-        let tls = match url.scheme() {
-            "https" => SystemAuthorities::load().tls(part.ca_file.map(PathBuf::as_path)),
-            // Nothing can be reached by `https`, and nothing is.
-            _ => tls(RootCertStore::empty()).map_err(ClientFault::Client),
-        };
-        let tls = tls.map_err(|fault| match fault {
-            ClientFault::File { path, reason } => EndpointError::AuthoritiesFile { table, path, reason },
-            ClientFault::NoAuthorities { detail } => EndpointError::NoAuthorities { table, detail },
-            ClientFault::Client(reason) => EndpointError::Client { table, reason },
-        })?;
+    pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, HttpServiceError> {
         let ms = Duration::from_millis;
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls)
-            .redirect(reqwest::redirect::Policy::none())
-            // Whether a request is made again is the session's to say.
-            .retry(reqwest::retry::never())
-            .no_proxy()
-            .referer(false)
-            .connect_timeout(ms(part.connect_timeout_ms))
-            .pool_idle_timeout(IDLE_CONNECTION_KEPT)
-            .user_agent(concat!("recado/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| EndpointError::Client { table, reason: error.to_string() })?;
+        let connections =
+            Connections { connect_timeout: Some(ms(part.connect_timeout_ms)), idle_kept: IDLE_CONNECTION_KEPT, idle_max: None };
+        let service = HttpService::new(part.endpoint, part.address(name), connections)?;
+        let models = part.address("models").ok_or(HttpServiceError::Url { table: part.endpoint.table })?;
         let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
-        let refusal = Arc::new(watch::Sender::new(None));
-        Ok(Self { url, models, client, headers, key, timeouts, refusal })
+        Ok(Self { service, models, timeouts, refusal: Arc::new(watch::Sender::new(None)) })
     }
 
     /// Whether the service can be asked, without asking for anything that is charged for. What it refuses for good it is believed, until a
@@ -166,17 +73,9 @@ impl Endpoint {
         }
     }
 
-    /// A text without the key, should the service repeat it in what it says.
-    pub(super) fn hiding_key(&self, text: &str) -> String {
-        match &self.key {
-            Some(key) => text.replace(key.expose(), "***"),
-            None => text.to_owned(),
-        }
-    }
-
     /// What came can't be used: why, without the key.
     pub(super) fn fault(&self, unusable: Unusable) -> Fault {
-        match &self.key {
+        match self.service.key() {
             Some(key) => unusable.hiding(key.expose()).into(),
             None => unusable.into(),
         }
@@ -184,14 +83,7 @@ impl Endpoint {
 
     /// The host and its port, for people.
     pub fn host(&self) -> String {
-        let port = self.url.port_or_known_default().unwrap_or_default();
-        format!("{}:{port}", self.url.host_str().unwrap_or_default())
-    }
-}
-
-impl fmt::Debug for Endpoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Endpoint").field("host", &self.host()).finish_non_exhaustive()
+        host_and_port(&self.service.url)
     }
 }
 

@@ -84,7 +84,7 @@ impl<'a> Exchange<'a> {
         let stalls = Instant::now() + patience;
         let chunk = match timeout_at(stalls.min(self.until), self.response.chunk()).await {
             Ok(Ok(chunk)) => chunk,
-            Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &self.endpoint.url))),
+            Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &self.endpoint.service.url))),
             Err(_) if stalls < self.until => return Err(too_slow("sent nothing more", patience)),
             Err(_) => return Err(too_slow("did not send its whole answer", whole)),
         };
@@ -123,7 +123,7 @@ impl<'a> Exchange<'a> {
 /// has one, and not every key is for it: any answer but one that refuses the key or all requests will do.
 pub(super) async fn look(endpoint: &Endpoint) -> Result<(), Fault> {
     let until = Instant::now() + endpoint.timeouts.whole;
-    let response = send(endpoint, endpoint.client.get(endpoint.models.clone())).await?;
+    let response = send(endpoint, endpoint.service.get(endpoint.models.clone())).await?;
     match response.status().as_u16() {
         401 | 408 | 425 | 429 | 500..=599 => Err(refusal(endpoint, response, until).await),
         _ => Ok(()),
@@ -133,10 +133,10 @@ pub(super) async fn look(endpoint: &Endpoint) -> Result<(), Fault> {
 /// Sends a request, and waits for the head of its answer.
 async fn send(endpoint: &Endpoint, request: RequestBuilder) -> Result<Response, Fault> {
     let Timeouts { answer, whole, .. } = endpoint.timeouts;
-    match timeout_at(Instant::now() + answer.min(whole), request.headers(endpoint.headers.clone()).send()).await {
+    match timeout_at(Instant::now() + answer.min(whole), request.send()).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => {
-            let fault = Fault::passing(transport_fault(&error, "the service", &endpoint.url));
+            let fault = Fault::passing(transport_fault(&error, "the service", &endpoint.service.url));
             // A connection that was kept may have been closed meanwhile: that says nothing of the next one.
             Err(if error.is_connect() { Fault { reach: Reach::Unreachable, ..fault } } else { fault })
         }
@@ -150,7 +150,7 @@ async fn refusal(endpoint: &Endpoint, response: Response, until: Instant) -> Fau
     let after_ms = retry_after_ms(response.headers(), SystemTime::now());
     let until = until.min(Instant::now() + endpoint.timeouts.stall);
     let body = match timeout_at(until, read(response, REASON_BYTES_MAX)).await {
-        Ok(Body::Whole(body) | Body::BrokenOff(body)) => endpoint.hiding_key(&String::from_utf8_lossy(&body)),
+        Ok(Body::Whole(body) | Body::BrokenOff(body)) => endpoint.service.hiding_key(&String::from_utf8_lossy(&body)),
         Ok(Body::TooLarge) | Err(_) => String::new(),
     };
     let detail = reason_given(body.as_bytes()).map(|reason| format!(": {reason}")).unwrap_or_default();

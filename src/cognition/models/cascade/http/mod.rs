@@ -5,6 +5,6 @@ mod exchange;
 mod fault;
 mod part;
 
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::Endpoint;
 pub use fault::{Again, Fault, Reach};
 pub use part::{Language, Transcription};

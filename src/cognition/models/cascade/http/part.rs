@@ -8,11 +8,12 @@ use super::super::wire::{
     AnswerEvent, ChatReader, Line, ResponsesReader, Transcript, TranscriptReader, Unusable, chat_request, responses_request,
     transcription_form,
 };
-use super::endpoint::{Endpoint, EndpointError};
+use super::endpoint::Endpoint;
 use super::exchange::{Exchange, Piece};
 use super::fault::Fault;
 use crate::cognition::models::functions::FunctionTool;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
+use crate::outward::HttpServiceError;
 
 /// What writes down what the caller says.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl Transcription {
     ///
     /// # Errors
     /// What of its settings can't be used.
-    pub fn new(service: &TranscriptionService, language: policy::Language) -> Result<Self, EndpointError> {
+    pub fn new(service: &TranscriptionService, language: policy::Language) -> Result<Self, HttpServiceError> {
         let endpoint = Endpoint::new(&service.part(), "audio/transcriptions")?;
         Ok(Self { endpoint, service: service.clone(), language: service.language.unwrap_or(language) })
     }
@@ -56,7 +57,7 @@ impl Transcription {
 
     async fn transcript(&self, samples: &[i16]) -> Result<Transcript, Fault> {
         let form = transcription_form(&self.service, self.language, samples);
-        let request = self.endpoint.client.post(self.endpoint.url.clone()).header(CONTENT_TYPE, form.content_type).body(form.body);
+        let request = self.endpoint.service.post().header(CONTENT_TYPE, form.content_type).body(form.body);
         let mut exchange = Exchange::begin(&self.endpoint, request).await?;
         let mut reader = TranscriptReader::default();
         while let Some(piece) = exchange.next().await? {
@@ -77,7 +78,7 @@ impl Language {
     ///
     /// # Errors
     /// What of its settings can't be used.
-    pub fn new(service: &LanguageService) -> Result<Self, EndpointError> {
+    pub fn new(service: &LanguageService) -> Result<Self, HttpServiceError> {
         let name = match service.api {
             LanguageApi::ChatCompletions => "chat/completions",
             LanguageApi::Responses => "responses",
@@ -124,7 +125,7 @@ impl Language {
                 (responses_request(&self.service, instructions, functions, lines), Reader::Responses(ResponsesReader::default()))
             }
         };
-        let request = self.endpoint.client.post(self.endpoint.url.clone()).header(ACCEPT, "text/event-stream").json(&body);
+        let request = self.endpoint.service.post().header(ACCEPT, "text/event-stream").json(&body);
         let mut exchange = Exchange::begin(&self.endpoint, request).await?;
         let mut ended = false;
         loop {

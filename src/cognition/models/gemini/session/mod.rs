@@ -40,40 +40,13 @@ use super::wire::{ClientMessage, INPUT_HZ, LiveMessage, ServerContent};
 use crate::cognition::models::Usage;
 use crate::cognition::models::caller::Caller;
 use crate::cognition::models::calls::Calls;
-use crate::cognition::models::link::{self, Line, Meaning};
+use crate::cognition::models::link::{self, Line, Meaning, Told};
 use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
 use crate::cognition::models::transport::TransportError;
 
 /// What happens to a session.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// It is told something.
-    Told(Told),
-    /// Something happened to its connection.
-    Line(Box<Line<LiveMessage>>),
-}
-
-impl From<Told> for Input {
-    fn from(told: Told) -> Self {
-        Self::Told(told)
-    }
-}
-
-impl From<Line<LiveMessage>> for Input {
-    fn from(line: Line<LiveMessage>) -> Self {
-        Self::Line(Box::new(line))
-    }
-}
-
-/// What a session is told.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Told {
-    /// By the conversation.
-    Command(Command),
-    /// The caller's audio, in the form that the service hears.
-    Caller(Vec<u8>),
-}
+pub type Input = link::Input<Told, LiveMessage>;
 
 /// What a session wants done.
 pub type Action = link::Action<ClientMessage, Said>;
@@ -151,12 +124,8 @@ impl link::Session for Session {
     type Said = Said;
     type Totals = Totals;
 
-    fn told(&mut self, now: Time, told: Told) -> Vec<Action> {
-        self.handle(now, told)
-    }
-
-    fn line(&mut self, now: Time, line: Line<LiveMessage>) -> Vec<Action> {
-        self.handle(now, line)
+    fn takes(&mut self, now: Time, input: Input) -> Vec<Action> {
+        self.handle(now, input)
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -185,8 +154,8 @@ impl link::Session for Session {
 
     fn cancels(told: &Told) -> Option<ResponseId> {
         match told {
-            Told::Command(Command::CancelResponse { response }) => Some(*response),
-            _ => None,
+            Told::Command(command) => command.cancels(),
+            Told::Caller(_) => None,
         }
     }
 
@@ -226,13 +195,11 @@ impl Session {
         match input.into() {
             Input::Told(Told::Command(command)) => self.command(now, command),
             Input::Told(Told::Caller(bytes)) => self.caller.hear(&bytes),
-            Input::Line(line) => match *line {
-                Line::Connected => self.connected(now),
-                Line::Server(message) => self.server(now, message),
-                Line::Lost { reason } => self.lost(now, &reason),
-                Line::Gone { reason } => self.gone(now, reason),
-                Line::Wake => self.wake(now),
-            },
+            Input::Line(Line::Connected) => self.connected(now),
+            Input::Line(Line::Server(message)) => self.server(now, message),
+            Input::Line(Line::Lost { reason }) => self.lost(now, &reason),
+            Input::Line(Line::Gone { reason }) => self.gone(now, reason),
+            Input::Line(Line::Wake) => self.wake(now),
         }
         self.advance(now);
         std::mem::take(&mut self.actions)
@@ -383,10 +350,8 @@ impl Session {
     }
 
     fn reconnect(&mut self, now: Time, reason: &str) {
-        // What was to be sent would go to the next connection, which is told anew.
-        self.actions.retain(|action| !matches!(action, Action::Send(_)));
         // Said first: what fails with it is known to have failed for it.
-        self.actions.push(Action::Reconnect { reason: reason.to_owned() });
+        link::reconnect(&mut self.actions, reason);
         // That is no fault of the connection.
         let closes = self.closes;
         self.lost(now, reason);

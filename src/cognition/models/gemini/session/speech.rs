@@ -5,7 +5,6 @@ use recado_core::{ResponseId, Time};
 use super::{Said, Session};
 use crate::cognition::models::gemini::wire::{OUTPUT_HZ, Transcription};
 use crate::cognition::models::notes;
-use crate::cognition::models::port::Output;
 use crate::cognition::models::words::Piece;
 
 impl Session {
@@ -34,10 +33,7 @@ impl Session {
 
     pub(super) fn say_pieces(&mut self, response: ResponseId, pieces: Vec<Piece>) {
         for piece in pieces {
-            self.say(Said::Output(match piece {
-                Piece::Words(text) => Output::Words { response, text },
-                Piece::Audio(bytes) => Output::Audio { response, bytes },
-            }));
+            self.say(Said::Output(piece.of(response)));
         }
     }
 

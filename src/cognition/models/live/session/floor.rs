@@ -12,7 +12,6 @@ use recado_core::{ResponseId, Time};
 
 use super::{Said, Session, State, level};
 use crate::cognition::models::notes::{self, Note, Role};
-use crate::cognition::models::port::Output;
 use crate::cognition::models::words::{Piece, Words};
 
 #[derive(Debug, Default)]
@@ -312,10 +311,7 @@ impl Session {
 
     fn say_pieces(&mut self, response: ResponseId, pieces: Vec<Piece>) {
         for piece in pieces {
-            self.outbox.say(Said::Output(match piece {
-                Piece::Words(text) => Output::Words { response, text },
-                Piece::Audio(bytes) => Output::Audio { response, bytes },
-            }));
+            self.outbox.say(Said::Output(piece.of(response)));
         }
     }
 

@@ -36,39 +36,12 @@ pub use self::setup::Setup;
 use self::tasks::Tasks;
 use self::transcript::Transcript;
 use super::wire::{ClientEvent, ServerEvent, ServerFault, SessionFacts};
-use crate::cognition::models::link::{self, Line, Meaning};
+use crate::cognition::models::link::{self, Line, Meaning, Told};
 use crate::cognition::models::notes;
 use crate::cognition::models::port::{Command, Output};
 
 /// What happens to a session.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// It is told something.
-    Told(Told),
-    /// Something happened to its connection.
-    Line(Line<ServerEvent>),
-}
-
-impl From<Told> for Input {
-    fn from(told: Told) -> Self {
-        Self::Told(told)
-    }
-}
-
-impl From<Line<ServerEvent>> for Input {
-    fn from(line: Line<ServerEvent>) -> Self {
-        Self::Line(line)
-    }
-}
-
-/// What a session is told.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Told {
-    /// By the conversation.
-    Command(Command),
-    /// The caller's audio, in the session's format.
-    Caller(Vec<u8>),
-}
+pub type Input = link::Input<Told, ServerEvent>;
 
 /// What a session wants done.
 pub type Action = link::Action<ClientEvent, Said>;
@@ -155,12 +128,8 @@ impl link::Session for Session {
     type Said = Said;
     type Totals = Totals;
 
-    fn told(&mut self, now: Time, told: Told) -> Vec<Action> {
-        self.handle(now, told)
-    }
-
-    fn line(&mut self, now: Time, line: Line<ServerEvent>) -> Vec<Action> {
-        self.handle(now, line)
+    fn takes(&mut self, now: Time, input: Input) -> Vec<Action> {
+        self.handle(now, input)
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -185,8 +154,8 @@ impl link::Session for Session {
 
     fn cancels(told: &Told) -> Option<ResponseId> {
         match told {
-            Told::Command(Command::CancelResponse { response }) => Some(*response),
-            _ => None,
+            Told::Command(command) => command.cancels(),
+            Told::Caller(_) => None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use recado_core::Time;
 
 use super::{Action, Said};
+use crate::cognition::models::link;
 use crate::cognition::models::live::wire::{ClientBody, ClientEvent, SessionSettings};
 
 /// What an event that was sent is about.
@@ -59,9 +60,7 @@ impl Outbox {
     }
 
     pub fn reconnect(&mut self, reason: &str) {
-        // What was to be sent would go to the next connection, which is told anew.
-        self.actions.retain(|action| !matches!(action, Action::Send(_)));
-        self.actions.push(Action::Reconnect { reason: reason.to_owned() });
+        link::reconnect(&mut self.actions, reason);
     }
 
     /// The service has taken an event, or complains of it. What it was about, where that is known, and when it was sent.

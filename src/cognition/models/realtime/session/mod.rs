@@ -43,25 +43,7 @@ use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::port::{Command, Output};
 
 /// What happens to a session.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Input {
-    /// It is told something.
-    Told(Told),
-    /// Something happened to its connection.
-    Line(Line<ServerEvent>),
-}
-
-impl From<Told> for Input {
-    fn from(told: Told) -> Self {
-        Self::Told(told)
-    }
-}
-
-impl From<Line<ServerEvent>> for Input {
-    fn from(line: Line<ServerEvent>) -> Self {
-        Self::Line(line)
-    }
-}
+pub type Input = link::Input<Told, ServerEvent>;
 
 /// What a session is told.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,6 +59,21 @@ pub enum Told {
         /// The text.
         text: String,
     },
+}
+
+impl From<link::Told> for Told {
+    fn from(told: link::Told) -> Self {
+        match told {
+            link::Told::Command(command) => Self::Command(command),
+            link::Told::Caller(bytes) => Self::Caller(bytes),
+        }
+    }
+}
+
+impl From<Told> for Input {
+    fn from(told: Told) -> Self {
+        Self::Told(told)
+    }
 }
 
 /// What a session wants done.
@@ -196,12 +193,8 @@ impl link::Session for Session {
     type Said = Said;
     type Totals = Totals;
 
-    fn told(&mut self, now: Time, told: Told) -> Vec<Action> {
-        self.handle(now, told)
-    }
-
-    fn line(&mut self, now: Time, line: Line<ServerEvent>) -> Vec<Action> {
-        self.handle(now, line)
+    fn takes(&mut self, now: Time, input: Input) -> Vec<Action> {
+        self.handle(now, input)
     }
 
     fn deadline(&self) -> Option<Time> {
@@ -220,8 +213,8 @@ impl link::Session for Session {
 
     fn cancels(told: &Told) -> Option<ResponseId> {
         match told {
-            Told::Command(Command::CancelResponse { response }) => Some(*response),
-            _ => None,
+            Told::Command(command) => command.cancels(),
+            Told::Caller(_) | Told::Render { .. } => None,
         }
     }
 

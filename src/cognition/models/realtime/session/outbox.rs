@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Action, RenderId, Said};
+use crate::cognition::models::link;
 use crate::cognition::models::realtime::wire::{ClientBody, ClientEvent};
 
 /// What an event that was sent is about, as far as an error about it matters.
@@ -53,9 +54,7 @@ impl Outbox {
     }
 
     pub fn reconnect(&mut self, reason: &str) {
-        // What was to be sent would go to the next connection, which is told anew.
-        self.actions.retain(|action| !matches!(action, Action::Send(_)));
-        self.actions.push(Action::Reconnect { reason: reason.to_owned() });
+        link::reconnect(&mut self.actions, reason);
     }
 
     /// What the event is about that an error names.

@@ -5,7 +5,6 @@ use recado_core::ResponseId;
 use super::outbox::About;
 use super::{Said, Session};
 use crate::cognition::models::notes;
-use crate::cognition::models::port::Output;
 use crate::cognition::models::realtime::wire::{ClientBody, Format};
 use crate::cognition::models::words::{Piece, Words};
 
@@ -91,10 +90,7 @@ impl Session {
             self.memory.answered();
         }
         for piece in pieces {
-            self.outbox.say(Said::Output(match piece {
-                Piece::Words(text) => Output::Words { response, text },
-                Piece::Audio(bytes) => Output::Audio { response, bytes },
-            }));
+            self.outbox.say(Said::Output(piece.of(response)));
         }
     }
 

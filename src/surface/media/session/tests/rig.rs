@@ -1,5 +1,7 @@
 //! A session in virtual time, and the far end that it talks to.
 
+use std::sync::Arc;
+
 use rtp_rs::{RtpPacketBuilder, Seq};
 
 use super::*;
@@ -14,6 +16,7 @@ pub(super) fn address(text: &str) -> SocketAddr {
 pub(super) fn remote() -> Remote {
     Remote {
         rtp: address("192.0.2.1:4000"),
+        signalled_from: address("192.0.2.1:5060").ip(),
         rtcp: address("192.0.2.1:4001"),
         codec: Codec::Pcmu,
         telephone_event: Some(101),
@@ -32,7 +35,7 @@ pub(super) fn plan() -> Plan {
         ntp_at_origin: 0xE000_0000 << 32,
         profile: Profile::responsive(),
         silent_after_s: 10,
-        latch_any_address: false,
+        also_from: Arc::new([]),
     }
 }
 

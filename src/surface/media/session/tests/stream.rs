@@ -61,11 +61,63 @@ fn a_far_end_that_falls_silent_is_told_once_and_not_on_hold() {
     let silent = |rig: &Rig| rig.events.iter().filter(|event| matches!(event, MediaEvent::FarEndSilent { .. })).count();
     assert_eq!(silent(&rig), 1);
     rig.silence(100);
-    rig.command(Command::Remote(Remote { direction: Direction::SendOnly, ..remote() }));
+    for direction in [Direction::SendOnly, Direction::Inactive, Direction::RecvOnly] {
+        rig.command(Command::Remote(Remote { direction, ..remote() }));
+        for _ in 0..600 {
+            rig.tick();
+        }
+        assert_eq!(silent(&rig), 1, "{direction:?}");
+    }
+    rig.command(Command::Remote(remote()));
     for _ in 0..600 {
         rig.tick();
     }
-    assert_eq!(silent(&rig), 1);
+    assert_eq!(silent(&rig), 2, "after the hold");
+}
+
+/// Foreign RTP that was told of: where it came from.
+fn foreign(rig: &Rig) -> Vec<SocketAddr> {
+    rig.events.iter().filter_map(|event| if let MediaEvent::Foreign { source, .. } = event { Some(*source) } else { None }).collect()
+}
+
+#[test]
+fn a_far_end_behind_a_nat_is_heard_and_sent_to_where_its_signalling_comes_from() {
+    let outside = address("203.0.113.4:9000");
+    let far = Remote { rtp: address("10.0.0.5:4000"), rtcp: address("10.0.0.5:4001"), signalled_from: outside.ip(), ..remote() };
+    let mut rig = Rig::new(Plan { remote: far, ..plan() });
+    rig.source = outside;
+    rig.hear(&voice(300));
+    assert!(rig.states().contains(&Acoustic::Suspected));
+    assert_eq!((rig.sent.last().unwrap().to, rig.session.counts().foreign), (outside, 0));
+    rig.source = address("198.51.100.9:4000");
+    rig.silence(2_000);
+    assert_eq!((rig.sent.last().unwrap().to, rig.session.counts().foreign), (outside, 100), "no third address");
+    assert_eq!(foreign(&rig), [], "somebody is listened to");
+    for direction in [Direction::RecvOnly, Direction::SendRecv] {
+        rig.command(Command::Remote(Remote { direction, ..far }));
+        rig.tick();
+    }
+    assert_eq!(rig.sent.last().unwrap().to, outside, "back from hold, before the far end has sent anything");
+    rig.source = address("203.0.113.4:9444");
+    rig.silence(40);
+    assert_eq!(rig.sent.last().unwrap().to, rig.source, "the NAT has given it another port");
+}
+
+#[test]
+fn rtp_of_another_address_is_told_of_once_where_none_of_the_far_end_comes() {
+    let mut rig = Rig::new(plan());
+    rig.source = address("198.51.100.9:4000");
+    rig.silence(900);
+    assert_eq!(foreign(&rig), [], "the far end may only be late");
+    rig.session.rtp(Nanos::from_ms(rig.ms + 200), b"GET / HTTP/1.1", rig.source);
+    rig.drain();
+    assert_eq!(foreign(&rig), [], "no RTP");
+    rig.silence(2_000);
+    assert_eq!(foreign(&rig), [rig.source]);
+    assert!(rig.events.contains(&MediaEvent::Foreign { source: rig.source, remote: remote() }));
+    rig.command(Command::Remote(Remote { rtp: address("192.0.2.7:4000"), ..remote() }));
+    rig.silence(2_000);
+    assert_eq!(foreign(&rig).len(), 1, "once a call");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Networks, as RFC 4632 (IPv4) and RFC 4291 §2.3 (IPv6) write them: from where calls are taken.
+//! Networks, as RFC 4632 (IPv4) and RFC 4291 §2.3 (IPv6) write them: from where calls and their media are taken.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
