@@ -358,9 +358,9 @@ impl Session {
         let said = format!("the service says: {}", fault.words());
         match (fault.code(), about) {
             ("session_expired", _) => self.reconnect("the service has ended the session, which was too old"),
-            (code, about) if !self.ready() && about != Some(About::Append) => {
-                // Where the service is only overloaded, another connection helps, later.
-                if fault.kind == "server_error" || code == "rate_limit_exceeded" {
+            (_, about) if !self.ready() && about != Some(About::Append) => {
+                // Where the service is only overloaded or full, another connection helps, later.
+                if fault.passes() {
                     self.reconnect(&said);
                     self.outbox.say(Said::Trouble(fault));
                 } else {
