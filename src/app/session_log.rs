@@ -12,6 +12,7 @@ use crate::telemetry::Seldom;
 #[derive(Debug)]
 pub struct SessionLog {
     complaints: Seldom,
+    not_done: Seldom,
     connection: Seldom,
     disconnections: u64,
 }
@@ -29,7 +30,7 @@ pub struct Counts {
 
 impl Default for SessionLog {
     fn default() -> Self {
-        Self { complaints: Seldom::after(FREELY), connection: Seldom::after(FREELY), disconnections: 0 }
+        Self { complaints: Seldom::after(FREELY), not_done: Seldom::after(FREELY), connection: Seldom::after(FREELY), disconnections: 0 }
     }
 }
 
@@ -38,6 +39,13 @@ impl SessionLog {
     pub fn complaint(&mut self, says: &str) {
         if let Some(left_out) = self.complaints.happened(Instant::now()) {
             warn!(says, left_out, "the speech model's service complains");
+        }
+    }
+
+    /// Nothing is done of something that the model has delegated.
+    pub fn not_done(&mut self, reason: &str) {
+        if let Some(left_out) = self.not_done.happened(Instant::now()) {
+            info!(reason, left_out, "nothing is done of what the speech model has delegated");
         }
     }
 
