@@ -84,7 +84,7 @@ impl SpeechSession for Session {
             Said::Refused(fault) => warn!(says = fault.words(), "the speech model's service refuses the session"),
             Said::Trouble(fault) => log.complaint(&fault.words()),
             Said::Acknowledged { after_ms } => debug!(after_ms, "the speech model's service has taken what the model was told"),
-            Said::NotDone { reason } => log.not_done(reason.as_ref()),
+            Said::NotDone { reason } => log.not_done(reason),
             Said::Unacknowledged { appends } => warn!(appends, "the speech model's service does not acknowledge what the model is told"),
         }
         None
