@@ -148,7 +148,15 @@ async fn run_in_span(house: &House, call: Call) {
         let input = tokio::select! {
             biased;
             event = events.recv(), if !media_ended => match event {
-                Some(event) => running.heard(event).await,
+                Some(event) => {
+                    if let MediaEvent::Acoustic(_) = event {
+                        // What was heard before it comes before it.
+                        while let Some(frame) = hearing.as_mut().and_then(Hearing::waiting) {
+                            running.let_hear(&frame);
+                        }
+                    }
+                    running.heard(event).await
+                }
                 None => {
                     media_ended = true;
                     if !over {

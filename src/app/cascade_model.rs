@@ -49,6 +49,10 @@ impl Observer for Parts {
         self.of(part).stands(availability);
     }
 
+    fn known(&self, part: Part) -> Availability {
+        self.of(part).availability()
+    }
+
     fn took(&self, part: Part, usage: &Usage) {
         self.of(part).took(usage);
     }

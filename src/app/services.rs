@@ -108,6 +108,12 @@ impl Services {
         });
     }
 
+    /// How it stands, as far as anybody has found: one that nobody has found away is ready.
+    pub fn availability(&self) -> Availability {
+        let away = self.facts.borrow().away.get(self.table).cloned();
+        away.map_or(Availability::Ready, |reason| Availability::Away { reason })
+    }
+
     /// A connection that stood is replaced by another one.
     pub fn reconnected(&self) {
         self.facts.send_modify(|facts| facts.measures.reconnects += 1);

@@ -150,11 +150,13 @@ impl<S: SpeechSession> Model for SpeechModel<S> {
         let (heard, hears) = caller_audio();
         let (opened, commands, said) = ModelSession::new(Some(heard));
         let Link { handle, news } = Link::open(self.endpoint.clone(), S::begin(&self.setup));
+        // What is known to be away is not waited for, until this session finds that it is back.
+        let away = Some(self.services.availability()).filter(|availability| *availability != Availability::Ready);
         let passing: Passing<S> = Passing {
             handle,
             // It brings the caller's audio to the session's format.
             coder: self.coder.clone(),
-            pending: VecDeque::new(),
+            pending: away.map(Output::Availability).into_iter().collect(),
             frames_lost: 0,
             services: self.services.clone(),
             was_ready: false,
@@ -188,12 +190,15 @@ impl<S: SpeechSession> Passing<S> {
     ) {
         loop {
             tokio::select! {
-                // Commands first, so that a cancel comes before what it cancels.
+                // Commands first, so that a cancel comes before what it cancels; a pause comes after what was said before it.
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => if let Err(error) = self.tell(command) {
-                        warn!(%error, "the speech model's session takes nothing any more: it is ended");
-                        break;
+                    Some(command) => {
+                        hears.heard_before(&command).for_each(|frame| self.hear(&frame));
+                        if let Err(error) = self.tell(command) {
+                            warn!(%error, "the speech model's session takes nothing any more: it is ended");
+                            break;
+                        }
                     }
                     None => break,
                 },

@@ -59,7 +59,7 @@ pub struct HttpPart<'a> {
     pub prices: Option<&'a Prices>,
     /// How long a connection may take until it stands (ms).
     pub connect_timeout_ms: u64,
-    /// How long the first of an answer may take (ms).
+    /// How long the first of an answer may take, with the connection that may be needed for it (ms).
     pub answer_timeout_ms: u64,
     /// How long an answer may pause (ms).
     pub stall_timeout_ms: u64,
@@ -79,13 +79,16 @@ impl HttpPart<'_> {
         };
         self.endpoint.check(checker, &kind);
         let place = self.endpoint.place();
+        // An answer that has to be connected for is begun within the same time.
+        let (least, most) = TIMEOUT_MS.into_inner();
+        let connects = least..=self.answer_timeout_ms.clamp(ANSWER_MS_LEAST, most) - 1;
         let timeouts = [
-            ("connect_timeout_ms", self.connect_timeout_ms),
-            ("answer_timeout_ms", self.answer_timeout_ms),
-            ("stall_timeout_ms", self.stall_timeout_ms),
-            ("whole_timeout_ms", self.whole_timeout_ms),
+            ("connect_timeout_ms", self.connect_timeout_ms, connects),
+            ("answer_timeout_ms", self.answer_timeout_ms, ANSWER_MS_LEAST..=most),
+            ("stall_timeout_ms", self.stall_timeout_ms, TIMEOUT_MS),
+            ("whole_timeout_ms", self.whole_timeout_ms, TIMEOUT_MS),
         ];
-        timeouts.into_iter().for_each(|(key, ms)| checker.within(&place.join(key), ms, TIMEOUT_MS));
+        timeouts.into_iter().for_each(|(key, ms, range)| checker.within(&place.join(key), ms, range));
         if let Some(prices) = self.prices {
             prices.check(checker, &place.join("prices"));
         }
@@ -116,3 +119,5 @@ pub(super) fn whole_timeout_ms() -> u64 {
 
 /// Below, no connection over a mobile network comes to be; beyond, no caller waits.
 const TIMEOUT_MS: RangeInclusive<u64> = 500..=60_000;
+/// A connection, and a moment more.
+const ANSWER_MS_LEAST: u64 = 600;

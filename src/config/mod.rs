@@ -77,7 +77,7 @@ pub use source::Sources;
 pub(crate) use speech::NO_SUCH_VOICE;
 pub use speech::{Engine, Fallback, Speech, Voices};
 pub use speech_model::SpeechModel;
-pub use standby::{MESSAGES_DIRECTORY, Messages, Standby};
+pub use standby::{MESSAGES_DIRECTORY, Messages, SILENT_MS_MOST, Standby};
 pub use store::Store;
 pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;

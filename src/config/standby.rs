@@ -91,8 +91,8 @@ pub const MESSAGES_DIRECTORY: &str = "messages";
 const TAKEOVER_MS_LEAST: u64 = 200;
 /// Below, a service that thinks is taken for one that is away.
 const SILENT_MS_LEAST: u64 = 1_000;
-/// A response that has not begun after five seconds has failed.
-const SILENT_MS_MOST: u64 = 4_500;
+/// A little less than a conversation waits (ms): a response that has not begun after five seconds has failed.
+pub const SILENT_MS_MOST: u64 = 4_500;
 /// Whoever listens to them looks through them.
 const FILES_MOST: u64 = 10_000;
 /// A message of a minute.

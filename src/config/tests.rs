@@ -518,6 +518,16 @@ fn each_mistake_in_a_part_of_a_cascade_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "language",
+            "connect_timeout_ms = 20000",
+            "recado.toml:8:22: cloud.language.connect_timeout_ms: 20000 is outside of 500 to 9999; write instead: connect_timeout_ms = 9999",
+        ),
+        (
+            "transcription",
+            "connect_timeout_ms = 500\nanswer_timeout_ms = 500",
+            "recado.toml:5:21: cloud.transcription.answer_timeout_ms: 500 is outside of 600 to 60000; write instead: answer_timeout_ms = 600",
+        ),
+        (
+            "language",
             "api = \"assistants\"",
             "recado.toml:8:7: cloud.language.api: \"assistants\" is not a choice; write instead: api = \"chat-completions\" or \"responses\"",
         ),

@@ -5,7 +5,9 @@
 mod clauses;
 mod sentences;
 mod spoken;
+mod thoughts;
 
 pub use clauses::{CLAUSE_CHARS_MAX, clauses};
-pub use sentences::Sentences;
+pub use sentences::{Break, Sentences};
 pub use spoken::spoken;
+pub use thoughts::Thoughts;

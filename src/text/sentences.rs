@@ -9,6 +9,15 @@ pub struct Sentences {
     pending: String,
 }
 
+/// Where a sentence is broken that does not end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Break {
+    /// After the last clause that is whole.
+    Clause,
+    /// After the last word that is whole.
+    Word,
+}
+
 impl Sentences {
     /// More of the text, and the sentences that have ended with it.
     pub fn add(&mut self, more: &str) -> Vec<String> {
@@ -21,10 +30,39 @@ impl Sentences {
         Some(std::mem::take(&mut self.pending)).filter(|last| !last.is_empty())
     }
 
+    /// Whether nothing of it waits for its sentence to end.
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Where the sentence that has not ended may be broken, for somebody who has waited for its end.
+    pub fn may_break(&self, at: Break) -> bool {
+        self.break_end(at).is_some()
+    }
+
+    /// What there is of that sentence up to there.
+    pub fn break_off(&mut self, at: Break) -> Option<String> {
+        self.break_end(at).map(|end| self.cut(end))
+    }
+
     fn next(&mut self) -> Option<String> {
-        let end = self.sentence_end().or_else(|| self.forced_end())?;
+        self.sentence_end().or_else(|| self.forced_end()).map(|end| self.cut(end))
+    }
+
+    fn cut(&mut self, end: usize) -> String {
         let rest = self.pending.split_off(end);
-        Some(std::mem::replace(&mut self.pending, rest))
+        std::mem::replace(&mut self.pending, rest)
+    }
+
+    fn break_end(&self, at: Break) -> Option<usize> {
+        let holds = |end: &usize, words| self.pending.get(..*end).is_some_and(|head| word_count(head) >= words && !opens_link(head));
+        match at {
+            Break::Clause => boundaries(&self.pending).into_iter().rfind(|end| *end < self.pending.len() && holds(end, WORDS_MIN)),
+            Break::Word => {
+                let spaces = self.pending.char_indices().filter(|(_, c)| c.is_whitespace()).map(|(at, c)| at + c.len_utf8());
+                spaces.rev().find(|end| holds(end, BROKEN_WORDS_MIN))
+            }
+        }
     }
 
     /// Where the first sentence ends, where something follows it and it is not too long.
@@ -48,6 +86,11 @@ impl Sentences {
     }
 }
 
+/// Whether a link has opened in this text that does not end in it: its address is not read aloud where it is seen whole.
+fn opens_link(text: &str) -> bool {
+    text.rfind('[').is_some_and(|at| text.get(at..).is_some_and(|rest| !rest.contains(']') || rest.contains("](") && !rest.contains(')')))
+}
+
 /// Whether a clause that ends here is the end of a sentence, which has the words of one.
 fn ends_sentence(text: &str) -> bool {
     let bare = text.trim_end();
@@ -58,6 +101,8 @@ fn ends_sentence(text: &str) -> bool {
 
 /// Half a minute of speech: who writes without a full stop is cut all the same.
 const SENTENCE_CHARS_MAX: usize = 400;
+/// Fewer words by themselves are no speech.
+const BROKEN_WORDS_MIN: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -93,6 +138,30 @@ mod tests {
         );
         assert_eq!(cut(["Dos cosas faltan\n", "y nada más"]), ["Dos cosas faltan\n", "y nada más"]);
         assert_eq!(cut(["Dijo «está hecho». (De verdad.) Y ya."]), ["Dijo «está hecho». ", "(De verdad.) ", "Y ya."]);
+    }
+
+    #[test]
+    fn a_sentence_that_does_not_end_is_broken_after_a_clause_or_a_word() {
+        let mut sentences = Sentences::default();
+        assert_eq!(sentences.add("Son 3,5"), [""; 0]);
+        assert!(!sentences.may_break(Break::Clause) && !sentences.may_break(Break::Word));
+        assert_eq!(sentences.add(" euros, con pan, y"), [""; 0]);
+        assert_eq!(sentences.break_off(Break::Clause).as_deref(), Some("Son 3,5 euros, con pan, "));
+        assert_eq!(sentences.break_off(Break::Clause), None);
+        assert_eq!(sentences.add(" con vino de la ca"), [""; 0]);
+        assert_eq!(sentences.break_off(Break::Word).as_deref(), Some("y con vino de la "));
+        assert_eq!(sentences.add("sa. Algo"), ["casa. "; 0], "one word ends no sentence");
+        assert_eq!(sentences.end().as_deref(), Some("casa. Algo"));
+        assert!(sentences.is_empty());
+        // What is read aloud of a link is known when it is whole.
+        sentences.add("Lo tiene en [nuestra carta, la de hoy](https://x.example/a, b");
+        assert_eq!(sentences.break_off(Break::Clause), None);
+        assert_eq!(sentences.break_off(Break::Word), None);
+        sentences.add("), o si no, lo");
+        assert_eq!(
+            sentences.break_off(Break::Clause).as_deref(),
+            Some("Lo tiene en [nuestra carta, la de hoy](https://x.example/a, b), o si no, ")
+        );
     }
 
     #[test]

@@ -358,6 +358,27 @@ async fn a_service_that_never_gets_ready_is_waited_for_as_long_as_is_set_and_a_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_one_call_has_found_away_is_not_waited_for_in_the_next_one() {
+    if !speaks() {
+        return;
+    }
+    let service = Service::start(vec![refuses(401), Conduct { hello: Hello::Nothing, ..Conduct::default() }]).await;
+    // Longer than anybody is waited for here.
+    let stage = stage(&service, "takeover_ms = 4500\n").await;
+    let boxed = stage.box_runs().await;
+    for _ in 0..2 {
+        let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+        hears_to_the_end(&caller).await;
+        let (_, ear) = caller.hang_up().await.unwrap();
+        assert_eq!(times(&ear, AWAY).await, 1);
+    }
+    assert_eq!(service.seen.connections(), 1, "the second call tries it all the same");
+    let given = |line: &&Value| line["message"] == "the response is given by the dialogue that stands by";
+    let reasons: Vec<String> = boxed.log.all().iter().filter(given).map(|line| line["reason"].to_string()).collect();
+    assert!(reasons.len() == 2 && reasons.iter().all(|reason| reason.contains("refuses the key (401)")), "{reasons:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_is_away_between_calls_is_known_to_be_and_to_be_back() {
     let mut conducts = vec![refuses(503)];
     conducts.push(Conduct::default());

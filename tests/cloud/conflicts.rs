@@ -14,6 +14,15 @@ const LONG: &str = "While you wait I tell you of the house by the sea, which was
 const AGAIN: &str = "Here I am again, what else may it be? ";
 const LAST: &str = "And with that we have everything, thank you. ";
 
+/// What the dialogue that stands by says.
+const LATER: &str = "Please call again later.";
+
+/// What answers in the service's place.
+enum StandsBy {
+    Nothing,
+    Dialogue,
+}
+
 /// A call that goes on, and all that judges it.
 struct Talk {
     service: Service,
@@ -31,11 +40,19 @@ struct Over {
 }
 
 impl Talk {
-    /// The caller has been greeted.
+    /// The caller has been greeted. It is the service alone, and what the box makes of it.
     async fn begins(conducts: Vec<Conduct>) -> Self {
+        Self::begins_with(conducts, StandsBy::Nothing).await
+    }
+
+    async fn begins_with(conducts: Vec<Conduct>, stands_by: StandsBy) -> Self {
         let service = Service::start(conducts).await;
-        // What stands in for a service that is away is tested apart; here it is the service alone, and what the box makes of it.
-        let stage = Stage::set(&service.url(), "[standby]\nenabled = false\nwatch = false").await;
+        let standby = match stands_by {
+            StandsBy::Nothing => "enabled = false",
+            StandsBy::Dialogue => "silent_ms = 1500\ndialogue = 'standby.toml'",
+        };
+        let stage = Stage::set(&service.url(), &format!("[standby]\nwatch = false\n{standby}")).await;
+        std::fs::write(stage.folder.path().join("standby.toml"), format!("[otherwise]\nsay = {{ en = '{LATER}' }}\n")).unwrap();
         let boxed = stage.box_runs().await;
         let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
         hears_to_the_end(&caller).await;
@@ -102,6 +119,11 @@ impl Over {
         }
     }
 
+    /// Whoever stands by has something better to say.
+    async fn never_says_sorry(&self) {
+        assert_eq!(self.times(&spoken(&sorry()).await), 0);
+    }
+
     /// How much of a service's speech was heard from its beginning on without a gap (ms), in fifths of a second. Nothing of the rest was.
     fn heard_ms(&self, words: &str, ms: usize) -> usize {
         let whole = sound_of(words, ms);
@@ -134,6 +156,12 @@ impl Over {
         assert!(!complaints.iter().any(|code| ours.contains(&code.as_str())), "{complaints:?}");
         Tap::of(&self.service)
     }
+}
+
+/// How the box says that there is no answer.
+fn sorry() -> String {
+    let sorry = Settings::default().say_no_answer.en.expect("words");
+    sorry.split_inclusive('.').next().expect("a sentence").to_owned()
 }
 
 /// Whether the service was told that the caller has been told this.
@@ -270,6 +298,46 @@ async fn loses_its_session(by: Reply, next: Conduct) -> Tap {
     over.is_whole(&[("order", 1)], 1)
 }
 
+/// S29, where something stands by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_that_comes_as_the_session_is_lost_is_told_once_whoever_answers_in_its_place() {
+    if !speaks() {
+        return;
+    }
+    let (broken, expired, gone) = tokio::join!(
+        loses_its_session_and_is_stood_in_for(Reply::Cut, Conduct::default()),
+        loses_its_session_and_is_stood_in_for(Reply::Expire, Conduct::default()),
+        loses_its_session_and_is_stood_in_for(Reply::Cut, Conduct { answers: Some((401, None, "wrong key")), ..Conduct::default() })
+    );
+    validator::check(&[broken, expired, gone]);
+}
+
+async fn loses_its_session_and_is_stood_in_for(by: Reply, next: Conduct) -> Tap {
+    let comes_back = next.answers.is_none();
+    let next = Conduct { replies: [Reply::Speak(AGAIN, 1_000)].into(), ..next };
+    let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::SpeakAndCall(ANSWER, "order", "{}"), by]);
+    let talk = Talk::begins_with(vec![first, next], StandsBy::Dialogue).await;
+    talk.says("request").await;
+    talk.stage.tools.asked("order", 1).await.unwrap();
+    hears_to_the_end(&talk.caller).await;
+    talk.says("again").await;
+    talk.asks(3).await;
+    talk.is_told("order", json!({ "number": NUMBER }), 1).await;
+    patiently("the box to have spoken", talk.caller.line.hears_silence(900)).await.unwrap();
+    talk.says("interruption").await;
+    hears_to_the_end(&talk.caller).await;
+    let over = talk.ends().await;
+    over.once(&[ACCEPTED, CLOSING, LOST]).await;
+    over.never_says_sorry().await;
+    let (by_the_dialogue, by_the_service) = if comes_back { (1, 1) } else { (2, 0) };
+    assert_eq!(over.times(&spoken(LATER).await), by_the_dialogue);
+    assert_eq!(over.times(&sound_of(AGAIN, 1_000)), by_the_service);
+    if comes_back {
+        assert!(knows(&over.sent, CLOSING), "it knows what was told");
+    }
+    over.is_whole(&[("order", 1)], 1)
+}
+
 /// S33.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn minutes_of_speech_at_once_are_said_at_the_pace_of_speech_and_what_was_not_said_is_not_remembered() {
@@ -377,6 +445,39 @@ async fn a_result_is_told_by_the_box_also_where_the_service_never_speaks_again_o
     validator::check(&[stalls, silent]);
 }
 
+/// S42, where something stands by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_result_is_told_once_by_the_box_also_where_somebody_else_answers_for_a_service_that_has_fallen_silent() {
+    if !speaks() {
+        return;
+    }
+    let (stalls, silent) = tokio::join!(falls_silent_and_is_stood_in_for(Reply::Stall), falls_silent_and_is_stood_in_for(Reply::Silent));
+    validator::check(&[stalls, silent]);
+}
+
+async fn falls_silent_and_is_stood_in_for(how: Reply) -> Tap {
+    let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::Call("order", "{}"), how]);
+    let talk = Talk::begins_with(vec![first, replies(&[Reply::Speak(AGAIN, 1_000)])], StandsBy::Dialogue).await;
+    talk.says("request").await;
+    talk.stage.tools.asked("order", 1).await.unwrap();
+    hears_to_the_end(&talk.caller).await;
+    talk.says("again").await;
+    talk.asks(3).await;
+    // It says nothing, and meanwhile there is a result.
+    talk.is_told("order", json!({ "number": NUMBER }), 1).await;
+    let set_anew = talk.service.seen.until(|events| of(events, "session.update").count() == 2);
+    patiently("another connection", set_anew).await.unwrap();
+    patiently("the box to have spoken", talk.caller.line.hears_silence(900)).await.unwrap();
+    talk.says("interruption").await;
+    talk.asks(4).await;
+    hears_to_the_end(&talk.caller).await;
+    let over = talk.ends().await;
+    over.once(&[ACCEPTED, CLOSING, AWAY, LATER]).await;
+    over.never_says_sorry().await;
+    assert_eq!(over.times(&sound_of(AGAIN, 1_000)), 1, "and it is asked again");
+    over.is_whole(&[("order", 1)], 1)
+}
+
 async fn falls_silent(how: Reply) -> Tap {
     let talk =
         Talk::begins(vec![replies(&[Reply::Speak(GREETING, 1_000), Reply::Call("order", "{}"), how, Reply::Speak(AGAIN, 1_000)])]).await;
@@ -394,8 +495,7 @@ async fn falls_silent(how: Reply) -> Tap {
     talk.asks(4).await;
     hears_to_the_end(&talk.caller).await;
     let over = talk.ends().await;
-    let sorry = Settings::default().say_no_answer.en.expect("words");
-    over.once(&[ACCEPTED, CLOSING, sorry.split_inclusive('.').next().expect("a sentence")]).await;
+    over.once(&[ACCEPTED, CLOSING, &sorry()]).await;
     assert_eq!(over.times(&sound_of(AGAIN, 1_000)), 1, "and it is asked again");
     over.is_whole(&[("order", 1)], 1)
 }

@@ -17,6 +17,8 @@ pub struct Conduct {
     pub status: u16,
     /// Lines of the head, beside how long the body is.
     pub headers: String,
+    /// So long before the head.
+    pub waits: Duration,
     pub body: Vec<u8>,
     /// So much of the body goes in one piece.
     pub piece_bytes: usize,
@@ -57,7 +59,15 @@ impl Conduct {
     }
 
     pub fn new(status: u16, headers: &str, body: Vec<u8>) -> Self {
-        Self { status, headers: headers.into(), body, piece_bytes: usize::MAX, pace: Duration::ZERO, end: End::Proper }
+        Self {
+            status,
+            headers: headers.into(),
+            waits: Duration::ZERO,
+            body,
+            piece_bytes: usize::MAX,
+            pace: Duration::ZERO,
+            end: End::Proper,
+        }
     }
 
     /// An answer of a model, over `chat/completions`.
@@ -76,6 +86,11 @@ impl Conduct {
 
     pub fn with(self, header: &str) -> Self {
         Self { headers: format!("{}{header}\r\n", self.headers), ..self }
+    }
+
+    /// Its head so late.
+    pub fn after(self, ms: u64) -> Self {
+        Self { waits: Duration::from_millis(ms), ..self }
     }
 
     /// In pieces of so many bytes, with so long after each.
@@ -307,7 +322,8 @@ async fn receive(stream: &mut TcpStream, connection: u64) -> Option<Received> {
 
 /// Says whether the client was there to the end.
 async fn answer(stream: &mut TcpStream, conduct: &Conduct) -> bool {
-    let Conduct { status, headers, body, piece_bytes, pace, end } = conduct;
+    let Conduct { status, headers, waits, body, piece_bytes, pace, end } = conduct;
+    tokio::time::sleep(*waits).await;
     if *end == End::NoHead {
         return true;
     }

@@ -187,7 +187,7 @@ async fn stage(service: &LiveService, more: &str) -> Stage {
 /// The model of a box whose calls the service at `url` leads.
 fn model(url: &str, more: &str) -> LiveModel {
     let settings = format!("[model]\nkind = 'live'\n[cloud.live]\nurl = '{url}'\nmodel = 'lives'\n{more}\n");
-    LiveModel::new(&config(&settings)).unwrap()
+    configured(&settings, |config| LiveModel::new(config).unwrap())
 }
 
 /// What the model is told without being asked to speak.

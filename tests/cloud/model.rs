@@ -8,13 +8,13 @@ use recado_core::Time;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
 
 use super::service::{Conduct, Reply, Service};
-use super::stage::{config, end_of, greet, open};
+use super::stage::{configured, end_of, greet, open};
 use super::talker::{A, B};
 
 /// The model of a box whose calls the service at `url` leads.
 fn model(url: &str, more: &str) -> RealtimeModel {
     let settings = format!("[model]\nkind = 'realtime'\n{more}\n[cloud.realtime]\nurl = '{url}'\nmodel = 'speaks'\n");
-    RealtimeModel::new(&config(&settings)).unwrap()
+    configured(&settings, |config| RealtimeModel::new(config).unwrap())
 }
 
 #[tokio::test]

@@ -166,13 +166,13 @@ pub async fn measures(boxed: &BoxProcess) -> String {
     reqwest::get(url).await.unwrap().text().await.unwrap()
 }
 
-/// A configuration of these settings, beside a file `key` that holds one.
-pub fn config(settings: &str) -> Config {
+/// What is made of a configuration of these settings, beside a file `key` that holds one for as long as that takes.
+pub fn configured<T>(settings: &str, makes: impl FnOnce(&Config) -> T) -> T {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("recado.toml");
     std::fs::write(folder.path().join("key"), "s3cr3t-key").unwrap();
     std::fs::write(&file, settings).unwrap();
-    Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap().0
+    makes(&Config::load(&Sources { file, ..Sources::default() }, Depth::Files).unwrap().0)
 }
 
 /// A session without a call around it.

@@ -51,6 +51,8 @@ timers! {
     GenerationSilentMax = 5_000;
     /// A response that does not end, however much is heard of it. Ends: its end; time (failed).
     GenerationMax = 120_000;
+    /// A response that has asked for operations and goes on, without asking for more. Ends: its end; time (their batch is sealed).
+    BatchOpenMax = 10_000;
     /// A segment that was given to the voice and has not begun, with nothing before it. Ends: its first frame; time (given up).
     RenderMax = 6_000;
     /// A playing segment past its end; a playing playback whose next segment has not begun (I20). Ends: its last frame, the

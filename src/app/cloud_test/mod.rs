@@ -20,7 +20,7 @@ use crate::cognition::models::cascade::http::{Language, Transcription};
 use crate::cognition::models::cascade::session as cascade_session;
 use crate::cognition::models::realtime::session::Setup;
 use crate::cognition::models::transport::{Endpoint, TransportError};
-use crate::config::{Config, LanguageService, ModelKind, Realtime, TranscriptionService};
+use crate::config::{Config, LanguageService, ModelKind, Realtime, SILENT_MS_MOST, TranscriptionService};
 use crate::outward::HttpServiceError;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
@@ -130,7 +130,7 @@ fn try_cascade(config: &Config, hears: &TranscriptionService, answers: &Language
     let (transcription, model) = (Transcription::new(hears, language)?, Language::new(answers)?);
     let tool = words::tool().map_err(|error| described(&error))?;
     let told = words::instructions(language);
-    let setup = cascade_session::Setup::new(language, told, &[tool], false).map_err(|error| described(&error))?;
+    let setup = cascade_session::Setup::new(language, told, &[tool], false, SILENT_MS_MOST).map_err(|error| described(&error))?;
     let subject = cascade::subject(language, (&hears.model, transcription.endpoint()), (&answers.model, model.endpoint()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {

@@ -264,6 +264,7 @@ impl Conversation {
             self.acoustic.overdue_at(timers),
             reply.and_then(|reply| reply.fails_at(timers)),
             reply.and_then(|reply| reply.answer_due(timers)),
+            reply.and_then(|reply| reply.seals_at(timers)),
             current.and_then(|playback| playback.stuck_at(timers)),
             current.and_then(|playback| playback.starved_at(timers)),
             current.and_then(|playback| playback.resume_due(timers)),
@@ -349,15 +350,13 @@ impl Conversation {
     /// Ends the reply: cancels its generation and seals its batch. What it still had to say is left, but for clauses of
     /// deliveries: those go back.
     fn close_reply(&mut self, cx: &mut Cx) -> VecDeque<Piece> {
-        let Some(mut reply) = self.reply.take() else { return VecDeque::new() };
+        let Some(reply) = self.reply.as_mut() else { return VecDeque::new() };
         if reply.generating() && !fault(Fault::TwoGenerations) {
             reply.to(GenerationState::Cancelled, &mut cx.edges);
             cx.out.push(Effect::CancelResponse { response: reply.response });
         }
-        if reply.asked_operations {
-            self.ask_ledger(cx, ledger::Input::Seal { session: self.channel.session, response: reply.response });
-        }
-        let words = reply.into_words();
+        self.seal(cx);
+        let words = self.reply.take().map(Reply::into_words).unwrap_or_default();
         self.without_clauses(words)
     }
 
@@ -414,6 +413,10 @@ impl Conversation {
         let timers = self.settings.timers.clone();
         if self.reply.as_ref().and_then(|reply| reply.fails_at(&timers)).is_some_and(|at| at <= cx.now) {
             self.generation_failed(cx);
+        }
+        // A response may go on for minutes, and what it has asked for may be done long before.
+        if self.reply.as_ref().and_then(|reply| reply.seals_at(&timers)).is_some_and(|at| at <= cx.now) {
+            self.seal(cx);
         }
         if self.acoustic.overdue_at(&timers).is_some_and(|at| at <= cx.now) {
             self.acoustic_overdue(cx);

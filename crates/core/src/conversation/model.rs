@@ -16,10 +16,10 @@ impl Conversation {
                 self.takes(cx, response, Queued::Piece(piece));
             }
             ModelEvent::ToolCall { response, call } => {
-                let (session, turn) = (self.channel.session, self.turn);
+                let (session, turn, now) = (self.channel.session, self.turn, cx.now);
                 let place = Queued::Answer { to: Asked::Accept(call.call_id.clone()), instead: None, since: cx.now };
                 if let Some(reply) = self.takes(cx, response, place) {
-                    reply.asked_operations = true;
+                    reply.asked_operations = Some(now);
                     self.ask_ledger(cx, ledger::Input::Accept { session, turn, response, call });
                 }
             }
@@ -83,15 +83,11 @@ impl Conversation {
     }
 
     fn completed(&mut self, cx: &mut Cx, response: ResponseId) {
-        let session = self.channel.session;
         let Some(reply) = self.reply_to(cx, response) else { return };
         reply.to(GenerationState::Complete, &mut cx.edges);
         // The model has answered what the caller said, and wants no keys any more.
         let gives_floor_back = reply.answers_speech && !reply.to_noise && !reply.collects;
-        let seal = std::mem::take(&mut reply.asked_operations);
-        if seal {
-            self.ask_ledger(cx, ledger::Input::Seal { session, response });
-        }
+        self.seal(cx);
         if gives_floor_back {
             self.stop_collecting();
         }
@@ -99,7 +95,6 @@ impl Conversation {
 
     /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no word yet still gets an answer (I18).
     pub(super) fn generation_failed(&mut self, cx: &mut Cx) {
-        let session = self.channel.session;
         let Some(reply) = self.reply.as_mut() else { return };
         reply.to(GenerationState::Failed, &mut cx.edges);
         let response = reply.response;
@@ -108,10 +103,16 @@ impl Conversation {
             // An excuse is no answer.
             reply.latency = None;
         }
-        let seal = std::mem::take(&mut reply.asked_operations);
         cx.out.push(Effect::CancelResponse { response });
-        if seal {
-            self.ask_ledger(cx, ledger::Input::Seal { session, response });
+        self.seal(cx);
+    }
+
+    /// Seals the batch of operations that the reply has asked for.
+    pub(super) fn seal(&mut self, cx: &mut Cx) {
+        let Some(reply) = self.reply.as_mut() else { return };
+        let response = reply.response;
+        if reply.asked_operations.take().is_some() {
+            self.ask_ledger(cx, ledger::Input::Seal { session: self.channel.session, response });
         }
     }
 

@@ -54,8 +54,8 @@ pub(super) struct Reply {
     pub(super) audio_released: bool,
     /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
     pub(super) answers: bool,
-    /// Whether it asked for operations, whose batch must be sealed.
-    pub(super) asked_operations: bool,
+    /// When it last asked for an operation of a batch that is to be sealed.
+    pub(super) asked_operations: Option<Time>,
     /// Batches whose acceptance has been said: one acceptance per batch.
     pub(super) accepted: BTreeSet<BatchId>,
     /// Whether a refusal has been said.
@@ -124,7 +124,7 @@ impl Reply {
             latency: None,
             audio_released: false,
             answers: false,
-            asked_operations: false,
+            asked_operations: None,
             accepted: BTreeSet::new(),
             refused: false,
             no_answer,
@@ -160,6 +160,11 @@ impl Reply {
     pub(super) fn fails_at(&self, timers: &Timers) -> Option<Time> {
         let silent = self.last_event.plus(timers.ms(Timer::GenerationSilentMax));
         self.generating().then(|| silent.min(self.asked_at.plus(timers.ms(Timer::GenerationMax))))
+    }
+
+    /// When the batch that it has asked for is sealed, though it goes on.
+    pub(super) fn seals_at(&self, timers: &Timers) -> Option<Time> {
+        self.asked_operations.map(|at| at.plus(timers.ms(Timer::BatchOpenMax)))
     }
 
     /// Whether nothing of it is left to be given to the voice, nor will come.

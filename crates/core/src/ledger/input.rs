@@ -44,7 +44,7 @@ pub enum Input {
         /// What is asked for.
         call: ToolCall,
     },
-    /// The response has ended: its batch takes no more operations.
+    /// The response has ended, or goes on without asking for more: its batch takes no more operations.
     Seal {
         /// The conversation.
         session: SessionId,

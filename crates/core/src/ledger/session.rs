@@ -16,7 +16,7 @@ use crate::time::Step;
 pub(super) struct Listener {
     pub party: Option<PartyId>,
     pub language: Language,
-    /// Responses that have ended: an operation that one of them asks for late opens a batch that is sealed at once.
+    /// Responses whose batches are sealed: an operation that one of them asks for later opens a batch that is sealed at once.
     sealed: VecDeque<ResponseId>,
 }
 
@@ -26,6 +26,9 @@ impl Listener {
     }
 
     pub fn seal(&mut self, response: ResponseId) {
+        if self.sealed(response) {
+            return;
+        }
         self.sealed.push_back(response);
         if self.sealed.len() > SEALED_MAX {
             self.sealed.pop_front();

@@ -12,7 +12,7 @@ use crate::cognition::models::Usage;
 use crate::cognition::models::audio::caller_audio;
 use crate::cognition::models::port::{Availability, Capabilities, Model, ModelSession, Opening, OutputKind};
 use crate::cognition::tools::ToolError;
-use crate::config::Config;
+use crate::config::{Config, LanguageService, SILENT_MS_MOST, TranscriptionService};
 use crate::outward::HttpServiceError;
 
 /// The services of `[cloud.transcription]` and `[cloud.language]`, which lead calls together.
@@ -23,6 +23,9 @@ pub struct Cascade(Arc<Parts>);
 pub trait Observer: Debug + Send + Sync {
     /// A call has found how a part stands.
     fn stands(&self, part: Part, availability: &Availability);
+
+    /// How it stands, as far as anybody has found.
+    fn known(&self, part: Part) -> Availability;
 
     /// A call is over, and has taken this of a part.
     fn took(&self, part: Part, usage: &Usage);
@@ -52,10 +55,16 @@ impl Cascade {
         let transcription = config.cloud.transcription.as_ref().ok_or(CascadeError::NotConfigured("transcription"))?;
         let service = config.cloud.language.as_ref().ok_or(CascadeError::NotConfigured("language"))?;
         let language = config.this_box.language;
+        // Where a dialogue stands by, a service that can't be connected to is waited for as briefly as any other one.
+        let connects_within = if config.standby.enabled { config.standby.takeover_ms } else { u64::MAX };
+        let bounded = |ms: u64| ms.min(connects_within);
+        let transcription =
+            &TranscriptionService { connect_timeout_ms: bounded(transcription.connect_timeout_ms), ..transcription.clone() };
+        let service = &LanguageService { connect_timeout_ms: bounded(service.connect_timeout_ms), ..service.clone() };
         Ok(Self(Arc::new(Parts {
             transcription: Transcription::new(transcription, language)?,
             language: Language::new(service)?,
-            setup: Arc::new(Setup::new(language, instructions, &config.tools, service.speculate)?),
+            setup: Arc::new(Setup::new(language, instructions, &config.tools, service.speculate, patience_ms(config))?),
             observer,
         })))
     }
@@ -66,7 +75,7 @@ impl Cascade {
     /// Why not, in words.
     pub fn look(&self, part: Part) -> impl Future<Output = Result<(), String>> + Send + use<> {
         let parts = Arc::clone(&self.0);
-        async move { parts.endpoint(part).look().await.map_err(|fault| fault.reason) }
+        async move { parts.look(part).await.map_err(|fault| fault.reason) }
     }
 }
 
@@ -90,4 +99,10 @@ impl Model for Cascade {
         tokio::spawn(task.run(came, commands, hears, said).instrument(Span::current()));
         session
     }
+}
+
+/// How long a caller waits for an answer (ms): until the dialogue that stands by answers, or else a little less than the conversation
+/// waits, which then says that there is none.
+fn patience_ms(config: &Config) -> u64 {
+    if config.standby.enabled { config.standby.silent_ms } else { SILENT_MS_MOST }
 }

@@ -11,7 +11,7 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, Span, info, warn};
 
-use super::http::{Endpoint, Language, Transcription};
+use super::http::{Endpoint, Fault, Language, Transcription};
 use super::model::Observer;
 use super::session::{Action, Input, JobId, Part, Session, Setup, Totals};
 use super::wire::{AnswerEvent, Line};
@@ -36,6 +36,27 @@ impl Parts {
             Part::Language => self.language.endpoint(),
         }
     }
+
+    /// Whether a part can be asked, and answers before a caller has lost patience.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self, part: Part) -> Result<(), Fault> {
+        let patience = Duration::from_millis(self.setup.patience_ms());
+        match part {
+            Part::Transcription => self.transcription.look(patience).await,
+            Part::Language => self.language.look(patience).await,
+        }
+    }
+
+    /// The parts that other calls, or whoever looks between them, have found away, and why.
+    fn known_to_be_away(&self) -> impl Iterator<Item = (Part, String)> {
+        let known = |part| match self.observer.as_ref()?.known(part) {
+            Availability::Away { reason } => Some((part, reason)),
+            Availability::Connecting | Availability::Ready => None,
+        };
+        [Part::Transcription, Part::Language].into_iter().filter_map(known)
+    }
 }
 
 /// The task's own.
@@ -55,7 +76,8 @@ impl Task {
     /// A task, and where its requests say what comes of them.
     pub fn new(parts: Arc<Parts>) -> (Self, mpsc::Receiver<Input>) {
         let (says, came) = mpsc::channel(CAME_MAX);
-        let session = Session::new(Arc::clone(&parts.setup));
+        let session = Session::new(Arc::clone(&parts.setup), parts.known_to_be_away());
+        let availability = session.availability();
         let task = Self {
             parts,
             session,
@@ -64,7 +86,7 @@ impl Task {
             handles: BTreeMap::new(),
             says,
             // Its requests need no connection that stands.
-            pending: VecDeque::from([Output::Availability(Availability::Ready)]),
+            pending: VecDeque::from([Output::Availability(availability)]),
         };
         (task, came)
     }
@@ -80,10 +102,13 @@ impl Task {
         loop {
             let deadline = self.session.deadline().map(|at| self.began + Duration::from_millis(at.0));
             tokio::select! {
-                // Commands first, so that a cancel comes before what it cancels.
+                // Commands first, so that a cancel comes before what it cancels; a pause comes after what was said before it.
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => self.tell(command),
+                    Some(command) => {
+                        hears.heard_before(&command).for_each(|frame| self.give(Input::Caller(frame.to_vec())));
+                        self.tell(command);
+                    }
                     None => break,
                 },
                 place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {
@@ -143,6 +168,7 @@ impl Task {
                     }
                 }
                 Action::Look(part) => self.look(part),
+                Action::GaveUp { part, fault } => self.parts.endpoint(part).gave_up(fault),
                 Action::Trouble { part, reason, again_in_ms } => {
                     let part = match part {
                         Part::Transcription => "transcription",
@@ -179,7 +205,7 @@ impl Task {
     fn look(&mut self, part: Part) {
         let (parts, says) = (Arc::clone(&self.parts), self.says.clone());
         let look = async move {
-            let result = parts.endpoint(part).look().await;
+            let result = parts.look(part).await;
             let _ = says.send(Input::Looked { part, result }).await;
         };
         self.requests.spawn(look.instrument(Span::current()));

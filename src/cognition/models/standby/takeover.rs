@@ -1,7 +1,7 @@
 //! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
 
 use recado_core::conversation::effect::Cause;
-use recado_core::conversation::input::{Content, ModelEvent};
+use recado_core::conversation::input::{Acoustic, AcousticEdge, Content, ModelEvent};
 use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
@@ -49,6 +49,8 @@ pub(super) struct Takeover {
     collects: Option<Who>,
     /// Whether the second model has the caller's next words for a message.
     takes_message: bool,
+    /// What the caller did last while their words were a message, which the first model has not been told.
+    untold: Option<AcousticEdge>,
     /// Where the caller was last told that the assistant can be away, and in which words; none where they were not.
     introduced: Option<Introduced>,
     /// Whether they were told so before that, and have heard it.
@@ -99,6 +101,7 @@ impl Takeover {
             giving: None,
             collects: None,
             takes_message: false,
+            untold: None,
             introduced: None,
             knows: false,
             actions: Vec::new(),
@@ -151,6 +154,10 @@ impl Takeover {
                 self.introduction_is_heard(response, &heard_text);
                 self.both(Command::Truncate { response, heard_ms, heard_text });
             }
+            Command::Acoustic(edge) if self.takes_message => {
+                self.untold = Some(edge);
+                self.tell_second(Command::Acoustic(edge));
+            }
             command => self.both(command),
         }
     }
@@ -165,6 +172,16 @@ impl Takeover {
     /// Whether the caller has been told that the assistant can be away.
     fn is_introduced(&self) -> bool {
         self.knows || self.introduced.as_ref().is_some_and(|introduced| introduced.is_heard)
+    }
+
+    /// What the caller says is a message, or is one no longer: then the first model learns whether they speak.
+    fn message(&mut self, takes: bool) {
+        self.takes_message = takes;
+        if !takes && let Some(edge) = self.untold.take() {
+            // A pause in a message is the end of it.
+            let to = if edge.to == Acoustic::Trailing { Acoustic::Quiet } else { edge.to };
+            self.tell_first(Command::Acoustic(AcousticEdge { to, ..edge }));
+        }
     }
 
     fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
@@ -249,7 +266,7 @@ impl Takeover {
 
     fn second(&mut self, output: Output) {
         match &output {
-            Output::TakesMessage(takes) => self.takes_message = *takes,
+            Output::TakesMessage(takes) => self.message(*takes),
             output => {
                 let of = response_of(output);
                 let theirs = |giving: &&mut Giving| giving.who == Who::Second && Some(giving.response) == of;

@@ -1,7 +1,7 @@
 //! Which of the two gives a response, step by step.
 
 use recado_core::conversation::effect::{Cause, ToolStatus};
-use recado_core::conversation::input::{Content, ModelEvent, ToolCall};
+use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, Content, ModelEvent, ToolCall};
 use recado_core::policy::{Language, Localised};
 use recado_core::{ResponseId, Time, TurnId};
 use serde_json::json;
@@ -432,4 +432,27 @@ fn what_concerns_no_response_reaches_both() {
 fn the_boxs_own_dialogue_can_be_held_and_takes_a_message() {
     let schemas = crate::cognition::tools::Schemas::compile(&Vec::<Tool>::new()).unwrap();
     assert!(crate::cognition::models::Dialogue::parse(super::DIALOGUE, &schemas).unwrap().takes_messages());
+}
+
+#[test]
+fn what_the_caller_does_while_a_message_is_taken_is_not_told_to_the_first_but_how_it_ends() {
+    let edge = |to| AcousticEdge { to, epoch: AcousticEpoch(1), at: Time(0) };
+    let told = |command: &Command, to| *command == Command::Acoustic(edge(to));
+    for (last, learns) in
+        [(Acoustic::Trailing, Acoustic::Quiet), (Acoustic::Quiet, Acoustic::Quiet), (Acoustic::Speaking, Acoustic::Speaking)]
+    {
+        let mut stage = Stage::ready();
+        let mut give = |input| stage.takeover.handle(Time(0), input);
+        assert_eq!(give(Input::Told(Command::Acoustic(edge(Acoustic::Trailing)))).len(), 2, "both are told");
+        give(Input::Second(Output::TakesMessage(true)));
+        for to in [Acoustic::Speaking, last] {
+            let actions = give(Input::Told(Command::Acoustic(edge(to))));
+            assert!(matches!(&actions[..], [Action::Second(command)] if told(command, to)), "{actions:?}");
+        }
+        let over = give(Input::Second(Output::TakesMessage(false)));
+        assert!(matches!(&over[0], Action::First(command) if told(command, learns)), "{last:?}: {over:?}");
+        assert_eq!(give(Input::Told(Command::Acoustic(edge(Acoustic::Suspected)))).len(), 2);
+        give(Input::Second(Output::TakesMessage(true)));
+        assert_eq!(give(Input::Second(Output::TakesMessage(false))).len(), 1, "nothing was missed");
+    }
 }

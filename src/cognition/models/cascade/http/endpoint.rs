@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Url;
-use tokio::sync::watch;
+use tokio::time::{Instant, timeout};
 
+use super::doubt::{Doubt, Proof};
 use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
 use crate::cognition::models::cascade::wire::Unusable;
@@ -19,8 +20,8 @@ pub struct Endpoint {
     /// Its list of models.
     pub(super) models: Url,
     pub(super) timeouts: Timeouts,
-    /// Why it does nothing for this box, since it last said so for good. All calls share it.
-    refusal: Arc<watch::Sender<Option<Fault>>>,
+    /// What its requests have come to. All calls share it.
+    doubt: Arc<Doubt>,
 }
 
 /// How long an exchange may take.
@@ -46,31 +47,39 @@ impl Endpoint {
         let service = HttpService::new(part.endpoint, part.address(name), connections)?;
         let models = part.address("models").ok_or(HttpServiceError::Url { table: part.endpoint.table })?;
         let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
-        Ok(Self { service, models, timeouts, refusal: Arc::new(watch::Sender::new(None)) })
+        Ok(Self { service, models, timeouts, doubt: Arc::default() })
     }
 
-    /// Whether the service can be asked, without asking for anything that is charged for. What it refuses for good it is believed, until a
-    /// request comes to something.
+    /// Whether the service can be asked, within this time. Nothing is asked for that is charged for, unless the service has failed to do what it
+    /// was asked: then `request`, a small one, is made, no sooner than it has asked for and with longer and longer waits.
     ///
     /// # Errors
     /// Why not.
-    pub async fn look(&self) -> Result<(), Fault> {
-        let refusal = self.refusal.borrow().clone();
-        match refusal {
-            Some(refusal) => Err(refusal),
-            None => look(self).await,
+    pub(super) async fn look_within(&self, patience: Duration, request: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
+        let too_slow = |_| Err(Fault::slow(patience));
+        match self.doubt.proof(Instant::now()) {
+            Proof::NotYet(fault) => Err(fault),
+            Proof::Look => timeout(patience, look(self)).await.unwrap_or_else(too_slow),
+            Proof::Request => {
+                let came_of_it = timeout(patience, request).await.unwrap_or_else(too_slow);
+                self.doubt.tried(Instant::now(), &came_of_it);
+                match came_of_it {
+                    // It answers; what this request was wrong about is no matter.
+                    Err(Fault { reach: Reach::Answers, again: Again::Never, .. }) => Ok(()),
+                    came_of_it => came_of_it,
+                }
+            }
         }
     }
 
-    /// Remembers what a request says of the service.
+    /// Remembers what a request of a conversation says of the service.
     pub(super) fn learnt<T>(&self, came_of_it: &Result<T, Fault>) {
-        match came_of_it {
-            Ok(_) => drop(self.refusal.send_replace(None)),
-            Err(fault) if (fault.reach, fault.again) == (Reach::Refuses, Again::Never) => {
-                self.refusal.send_replace(Some(fault.clone()));
-            }
-            Err(_) => {}
-        }
+        self.doubt.learnt(Instant::now(), came_of_it);
+    }
+
+    /// A request of a conversation was given up: nobody waits any longer.
+    pub fn gave_up(&self, fault: Fault) {
+        self.doubt.learnt::<()>(Instant::now(), &Err(fault));
     }
 
     /// What came can't be used: why, without the key.

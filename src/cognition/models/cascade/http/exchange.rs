@@ -16,6 +16,8 @@ use crate::outward::{reason_given, retry_after_ms, transport_fault};
 pub(super) struct Exchange<'a> {
     endpoint: &'a Endpoint,
     response: Response,
+    /// When the first of it is to be there.
+    first_by: Instant,
     until: Instant,
     bytes: usize,
     form: Form,
@@ -43,8 +45,8 @@ pub(super) enum Piece {
 impl<'a> Exchange<'a> {
     /// Sends the request, and waits for the first of its answer.
     pub async fn begin(endpoint: &'a Endpoint, request: RequestBuilder) -> Result<Self, Fault> {
-        let until = Instant::now() + endpoint.timeouts.whole;
-        let response = send(endpoint, request).await?;
+        let (first_by, until) = bounds(endpoint);
+        let response = send(endpoint, request, first_by).await?;
         if !response.status().is_success() {
             return Err(refusal(endpoint, response, until).await);
         }
@@ -53,7 +55,7 @@ impl<'a> Exchange<'a> {
             Some(content_type) if content_type.contains("event-stream") => Form::Events(Sse::default()),
             _ => Form::Unknown,
         };
-        Ok(Self { endpoint, response, until, bytes: 0, form })
+        Ok(Self { endpoint, response, first_by, until, bytes: 0, form })
     }
 
     /// The next piece; none when the answer has ended.
@@ -80,12 +82,12 @@ impl<'a> Exchange<'a> {
 
     async fn chunk(&mut self) -> Result<Option<bytes::Bytes>, Fault> {
         let Timeouts { answer, stall, whole } = self.endpoint.timeouts;
-        let patience = if self.bytes == 0 { answer } else { stall };
-        let stalls = Instant::now() + patience;
+        let stalls = if self.bytes == 0 { self.first_by } else { Instant::now() + stall };
         let chunk = match timeout_at(stalls.min(self.until), self.response.chunk()).await {
             Ok(Ok(chunk)) => chunk,
-            Ok(Err(error)) => return Err(Fault::passing(transport_fault(&error, "the service", &self.endpoint.service.url))),
-            Err(_) if stalls < self.until => return Err(too_slow("sent nothing more", patience)),
+            Ok(Err(error)) => return Err(Fault::failing(transport_fault(&error, "the service", &self.endpoint.service.url))),
+            Err(_) if stalls < self.until && self.bytes == 0 => return Err(too_slow("began no answer", answer)),
+            Err(_) if stalls < self.until => return Err(too_slow("sent nothing more", stall)),
             Err(_) => return Err(too_slow("did not send its whole answer", whole)),
         };
         self.bytes = self.bytes.saturating_add(chunk.as_ref().map_or(0, bytes::Bytes::len));
@@ -122,21 +124,27 @@ impl<'a> Exchange<'a> {
 /// Looks whether the service can be asked. Its list of models is asked for, which none charges for; nothing is read of it. Not every service
 /// has one, and not every key is for it: any answer but one that refuses the key or all requests will do.
 pub(super) async fn look(endpoint: &Endpoint) -> Result<(), Fault> {
-    let until = Instant::now() + endpoint.timeouts.whole;
-    let response = send(endpoint, endpoint.service.get(endpoint.models.clone())).await?;
+    let (first_by, until) = bounds(endpoint);
+    let response = send(endpoint, endpoint.service.get(endpoint.models.clone()), first_by).await?;
     match response.status().as_u16() {
         401 | 408 | 425 | 429 | 500..=599 => Err(refusal(endpoint, response, until).await),
         _ => Ok(()),
     }
 }
 
+/// When the first of an answer that is asked for now is to be there, and all of it.
+fn bounds(endpoint: &Endpoint) -> (Instant, Instant) {
+    let (now, Timeouts { answer, whole, .. }) = (Instant::now(), endpoint.timeouts);
+    (now + answer.min(whole), now + whole)
+}
+
 /// Sends a request, and waits for the head of its answer.
-async fn send(endpoint: &Endpoint, request: RequestBuilder) -> Result<Response, Fault> {
+async fn send(endpoint: &Endpoint, request: RequestBuilder, first_by: Instant) -> Result<Response, Fault> {
     let Timeouts { answer, whole, .. } = endpoint.timeouts;
-    match timeout_at(Instant::now() + answer.min(whole), request.send()).await {
+    match timeout_at(first_by, request.send()).await {
         Ok(Ok(response)) => Ok(response),
         Ok(Err(error)) => {
-            let fault = Fault::passing(transport_fault(&error, "the service", &endpoint.service.url));
+            let fault = Fault::failing(transport_fault(&error, "the service", &endpoint.service.url));
             // A connection that was kept may have been closed meanwhile: that says nothing of the next one.
             Err(if error.is_connect() { Fault { reach: Reach::Unreachable, ..fault } } else { fault })
         }
@@ -181,7 +189,7 @@ fn again(status: StatusCode, after_ms: Option<u64>) -> Again {
 }
 
 fn too_slow(what: &str, for_so_long: Duration) -> Fault {
-    Fault::passing(format!("the service {what} within {} ms", for_so_long.as_millis()))
+    Fault::failing(format!("the service {what} within {} ms", for_so_long.as_millis()))
 }
 
 /// Many times what the longest answer takes, with all that services send beside it.

@@ -1,5 +1,7 @@
 //! Why a request came to nothing.
 
+use std::time::Duration;
+
 use super::super::wire::Unusable;
 use crate::outward::bounded_text;
 
@@ -23,6 +25,8 @@ pub enum Reach {
     Unreachable,
     /// It answers, and does what is asked for nobody who asks as this box does: now, or ever.
     Refuses,
+    /// It has not answered in time, or not to the end.
+    Fails,
 }
 
 /// Whether to try again.
@@ -37,9 +41,19 @@ pub enum Again {
 }
 
 impl Fault {
-    /// One that may go by.
+    /// One of this answer alone, which may go by.
     pub fn passing(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), again: Again::Soon, reach: Reach::Answers }
+    }
+
+    /// One that comes of the service taking longer than this.
+    pub fn slow(patience: Duration) -> Self {
+        Self::failing(format!("the service did not answer within {} ms", patience.as_millis()))
+    }
+
+    /// One of the service, which may go by.
+    pub fn failing(reason: impl Into<String>) -> Self {
+        Self { reach: Reach::Fails, ..Self::passing(reason) }
     }
 
     /// One that stays.
@@ -50,7 +64,7 @@ impl Fault {
 
 impl From<Unusable> for Fault {
     fn from(unusable: Unusable) -> Self {
-        let again = if unusable.passes() { Again::Soon } else { Again::Never };
-        Self { reason: bounded_text(&unusable.to_string()), again, reach: Reach::Answers }
+        let reason = bounded_text(&unusable.to_string());
+        if unusable.passes() { Self::failing(reason) } else { Self::lasting(reason) }
     }
 }

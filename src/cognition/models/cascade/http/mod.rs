@@ -1,6 +1,7 @@
 //! The requests of a cascade: one client for each part, which keeps its connections. What a request is for, and whether another one follows, is the
 //! session's to know: no state of a conversation may enter.
 
+mod doubt;
 mod endpoint;
 mod exchange;
 mod fault;

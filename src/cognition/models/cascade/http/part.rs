@@ -1,5 +1,7 @@
 //! The two parts: what writes down, and what answers.
 
+use std::time::Duration;
+
 use recado_core::policy;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use tokio::sync::mpsc;
@@ -12,8 +14,10 @@ use super::endpoint::Endpoint;
 use super::exchange::{Exchange, Piece};
 use super::fault::Fault;
 use crate::cognition::models::functions::FunctionTool;
+use crate::cognition::models::notes::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
 use crate::outward::HttpServiceError;
+use crate::text::Thoughts;
 
 /// What writes down what the caller says.
 #[derive(Debug)]
@@ -45,6 +49,14 @@ impl Transcription {
         &self.endpoint
     }
 
+    /// Whether it can be asked, within this time: it may have to write down a moment of silence to show it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self, patience: Duration) -> Result<(), Fault> {
+        self.endpoint.look_within(patience, async { self.transcript(&[0; SILENCE_SAMPLES]).await.map(drop) }).await
+    }
+
     /// The words of `samples` (16 bits, 8 kHz).
     ///
     /// # Errors
@@ -69,7 +81,7 @@ impl Transcription {
                 return Ok(transcript);
             }
         }
-        Err(Fault::passing("the service's answer ended before the words were complete"))
+        Err(Fault::failing("the service's answer ended before the words were complete"))
     }
 }
 
@@ -89,6 +101,24 @@ impl Language {
     /// Where it is.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
+    }
+
+    /// Whether it can be asked, within this time: it may have to begin an answer to a greeting to show it.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self, patience: Duration) -> Result<(), Fault> {
+        let request = async {
+            // What comes first is enough, and nobody takes more.
+            let (says, mut came) = mpsc::channel(1);
+            let greeting = [Line::message(Role::User, "Hello.")];
+            tokio::select! {
+                biased;
+                Some(_) = came.recv() => Ok(()),
+                answered = self.events("Answer with one word.", &[], &greeting, &says, std::convert::identity) => answered,
+            }
+        };
+        self.endpoint.look_within(patience, request).await
     }
 
     /// The answer to `lines`, of a model that is told `instructions` and offered `functions`: each event goes to `says` as it comes, the
@@ -127,7 +157,7 @@ impl Language {
         };
         let request = self.endpoint.service.post().header(ACCEPT, "text/event-stream").json(&body);
         let mut exchange = Exchange::begin(&self.endpoint, request).await?;
-        let mut ended = false;
+        let (mut ended, mut thoughts) = (false, Thoughts::default());
         loop {
             let piece = match exchange.next().await {
                 Ok(Some(piece)) => piece,
@@ -144,13 +174,25 @@ impl Language {
             };
             for came in events {
                 ended |= matches!(came, AnswerEvent::Ended { .. });
-                // Nobody waits for it where the call is over.
-                let _ = says.send(event(came)).await;
+                for came in without_thoughts(&mut thoughts, came) {
+                    // Nobody waits for it where the call is over.
+                    let _ = says.send(event(came)).await;
+                }
             }
         }
         // Neither a connection that closes nor a last event says that an answer is complete.
-        if ended { Ok(()) } else { Err(Fault::passing("the service's answer broke off before its end")) }
+        if ended { Ok(()) } else { Err(Fault::failing("the service's answer broke off before its end")) }
     }
+}
+
+/// What of an event is an answer.
+fn without_thoughts(thoughts: &mut Thoughts, came: AnswerEvent) -> Vec<AnswerEvent> {
+    let (text, last) = match came {
+        AnswerEvent::Text(text) => (thoughts.leave_out(&text), None),
+        AnswerEvent::Ended { calls } => (thoughts.end(), Some(AnswerEvent::Ended { calls })),
+        AnswerEvent::Usage(_) => (String::new(), Some(came)),
+    };
+    Some(text).filter(|text| !text.is_empty()).map(AnswerEvent::Text).into_iter().chain(last).collect()
 }
 
 enum Reader {
@@ -166,3 +208,6 @@ impl Reader {
         }
     }
 }
+
+/// A second of nothing, at 8 kHz: some services take no less.
+const SILENCE_SAMPLES: usize = 8_000;

@@ -2,16 +2,20 @@
 
 use std::collections::VecDeque;
 
+use recado_core::Time;
+
 use super::{JobId, Part, Session};
 use crate::cognition::models::cascade::http::Fault;
 use crate::cognition::models::cascade::wire::{AnswerEvent, AskedCall};
-use crate::text::{Sentences, spoken};
+use crate::text::{Break, Sentences, spoken};
 
 /// What comes of a request.
 #[derive(Debug)]
 pub(super) struct Answer {
     pub job: JobId,
     sentences: Sentences,
+    /// Since when there is something of a sentence that has not ended.
+    unsaid_since: Option<Time>,
     /// Whole sentences that have not been said.
     ready: VecDeque<String>,
     /// How it ended, once it has.
@@ -27,7 +31,7 @@ pub(super) enum End {
 
 impl Answer {
     pub fn new(job: JobId) -> Self {
-        Self { job, sentences: Sentences::default(), ready: VecDeque::new(), end: None }
+        Self { job, sentences: Sentences::default(), unsaid_since: None, ready: VecDeque::new(), end: None }
     }
 
     /// The next sentence, as it is spoken.
@@ -35,10 +39,34 @@ impl Answer {
         std::iter::from_fn(|| self.ready.pop_front()).map(|sentence| spoken(&sentence)).find(|sentence| !sentence.is_empty())
     }
 
-    fn take(&mut self, event: AnswerEvent) {
+    /// When the sentence that has not ended is waited for no longer, where it may be broken.
+    pub fn deadline(&self) -> Option<Time> {
+        let at = |(at, after_ms)| self.sentences.may_break(at).then(|| self.unsaid_since.map(|since| since.plus(after_ms)))?;
+        BREAKS.into_iter().filter_map(at).min()
+    }
+
+    /// Says what there is of it when it is not: a caller takes silence for the end of the line.
+    pub fn hasten(&mut self, now: Time) {
+        for (at, after_ms) in BREAKS {
+            if self.unsaid_since.is_some_and(|since| now >= since.plus(after_ms))
+                && let Some(part) = self.sentences.break_off(at)
+            {
+                self.ready.push_back(part);
+                self.unsaid_since = (!self.sentences.is_empty()).then_some(now);
+            }
+        }
+    }
+
+    fn take(&mut self, now: Time, event: AnswerEvent) {
         match event {
-            AnswerEvent::Text(text) => self.ready.extend(self.sentences.add(&text)),
+            AnswerEvent::Text(text) => {
+                let ended = self.sentences.add(&text);
+                let before = self.unsaid_since.filter(|_| ended.is_empty());
+                self.unsaid_since = (!self.sentences.is_empty()).then(|| before.unwrap_or(now));
+                self.ready.extend(ended);
+            }
             AnswerEvent::Ended { calls } => {
+                self.unsaid_since = None;
                 self.ready.extend(self.sentences.end());
                 self.end = Some(End::Complete(calls));
             }
@@ -48,14 +76,14 @@ impl Answer {
 }
 
 impl Session {
-    pub(super) fn answered(&mut self, job: JobId, event: AnswerEvent) {
+    pub(super) fn answered(&mut self, now: Time, job: JobId, event: AnswerEvent) {
         self.works(Part::Language);
         if let AnswerEvent::Usage(tokens) = event {
             // Also of one that nobody wants any more: it costs the same.
             return self.totals.language.add(&tokens.answered());
         }
         if let Some(answer) = self.answer(job) {
-            answer.take(event);
+            answer.take(now, event);
         }
     }
 
@@ -72,3 +100,7 @@ impl Session {
         active.into_iter().chain(ahead).find(|answer| answer.job == job && answer.end.is_none())
     }
 }
+
+/// Where a sentence that has not ended is broken, and how long after it began (ms): a model that writes slowly must be heard before it is taken
+/// for one that hangs.
+const BREAKS: [(Break, u64); 2] = [(Break::Clause, 1_000), (Break::Word, 2_000)];

@@ -8,7 +8,7 @@ use super::answer::{Answer, End};
 use super::history::Tail;
 use super::writing::Writing;
 use super::{Action, Part, Session};
-use crate::cognition::models::cascade::http::{Again, Fault};
+use crate::cognition::models::cascade::http::{Again, Fault, Reach};
 use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::transport::Backoff;
 
@@ -47,6 +47,10 @@ pub(super) struct Active {
     /// What comes of it, where it is asked for.
     pub answer: Option<Answer>,
     retries: Retries,
+    /// When it was first asked for.
+    answer_since: Option<Time>,
+    /// Whether the model called something that was taken.
+    acted: bool,
     /// How often the model called something that can't be taken.
     corrections: u32,
     /// What was said of it.
@@ -57,10 +61,13 @@ pub(super) struct Active {
 #[derive(Debug)]
 pub(super) struct Retries {
     since: Time,
+    patience_ms: u64,
     backoff: Backoff,
     count: u32,
     /// When the next one is due.
     pub at: Option<Time>,
+    /// Whether the service wants it no sooner.
+    is_asked_for: bool,
 }
 
 /// Whether it is.
@@ -80,13 +87,19 @@ impl Retry {
 }
 
 impl Retries {
-    pub fn new(since: Time) -> Self {
-        Self { since, backoff: Backoff::default(), count: 0, at: None }
+    pub fn new(since: Time, patience_ms: u64) -> Self {
+        Self { since, patience_ms, backoff: Backoff::default(), count: 0, at: None, is_asked_for: false }
     }
 
-    /// Somebody waits for it, from now on.
+    /// When the caller's patience ends.
+    pub fn until(&self) -> Time {
+        self.since.plus(self.patience_ms)
+    }
+
+    /// Somebody waits for it, from now on: what has failed before costs them no time, but what the service asked for.
     pub fn awaited_since(&mut self, now: Time) {
-        self.since = now;
+        let at = self.at.map(|at| if self.is_asked_for { at } else { at.min(now) });
+        *self = Self { at, is_asked_for: self.is_asked_for, ..Self::new(now, self.patience_ms) };
     }
 
     /// What becomes of a request that has failed.
@@ -94,24 +107,25 @@ impl Retries {
         let asked = match fault.again {
             Again::Never => return Retry::Never,
             Again::Soon => None,
-            Again::After(ms) if ms > PATIENCE_MS => return Retry::Never,
+            Again::After(ms) if ms > self.patience_ms => return Retry::Never,
             Again::After(ms) => Some(std::time::Duration::from_millis(ms)),
         };
         let wait_ms = u64::try_from(self.backoff.next(asked).as_millis()).unwrap_or(u64::MAX);
         self.count += 1;
         let at = now.plus(wait_ms);
-        if self.count > RETRIES_MAX || at > self.since.plus(PATIENCE_MS) {
+        if self.count > RETRIES_MAX || at >= self.until() {
             return Retry::Never;
         }
         self.at = Some(at);
+        self.is_asked_for = asked.is_some();
         Retry::InMs(wait_ms)
     }
 }
 
 impl Active {
-    fn new(request: Request) -> Self {
-        let retries = Retries::new(request.asked_at);
-        Self { request, answer: None, retries, corrections: 0, said: String::new() }
+    fn new(request: Request, patience_ms: u64) -> Self {
+        let retries = Retries::new(request.asked_at, patience_ms);
+        Self { request, answer: None, retries, answer_since: None, acted: false, corrections: 0, said: String::new() }
     }
 
     pub fn deadline(&self) -> Option<Time> {
@@ -145,7 +159,8 @@ impl Session {
         let request = Request { response, of, turn, tail, asked_at: now };
         match answer {
             Some(answer) if self.active.is_none() && self.waiting.is_empty() => {
-                self.active = Some(Active { answer: Some(answer), ..Active::new(request) });
+                self.active =
+                    Some(Active { answer: Some(answer), answer_since: Some(now), ..Active::new(request, self.setup.patience_ms) });
             }
             _ => self.waiting.push_back(request),
         }
@@ -158,14 +173,13 @@ impl Session {
         let samples = self.caller.take();
         let (mut writing, answer) = match (ahead, samples) {
             (Some(ahead), _) => (ahead.writing, ahead.answer),
-            (None, Some(samples)) => (Writing::new(samples, now), None),
+            (None, Some(samples)) => (Writing::new(samples, now, self.setup.patience_ms), None),
             // It was asked about before, or something else cut its answer off.
             (None, None) if self.owed || !self.writings.is_empty() => return (Turn::Known, None),
             (None, None) => return (Turn::Noise, None),
         };
         writing.retries.awaited_since(now);
-        let (answer, as_of) = answer.map_or((None, self.changes), |begun| (Some(begun.answer), begun.as_of));
-        let answer = if as_of == self.changes { answer } else { self.drop_answer(answer) };
+        let answer = answer.and_then(|begun| self.still_right(begun));
         self.turns += 1;
         let name = format!("turn {}", self.turns);
         self.memory.caller_spoke(name.clone());
@@ -181,7 +195,7 @@ impl Session {
         loop {
             if self.active.is_none() {
                 let Some(request) = self.waiting.pop_front() else { break };
-                self.active = Some(Active::new(request));
+                self.active = Some(Active::new(request, self.setup.patience_ms));
             }
             if !self.go_on(now) {
                 break;
@@ -219,11 +233,13 @@ impl Session {
         let Some(mut answer) = active.answer.take() else {
             if active.retries.at.is_none_or(|at| now >= at) {
                 active.retries.at = None;
+                active.answer_since.get_or_insert(now);
                 active.answer = Some(self.ask(&active));
             }
             self.active = Some(active);
             return false;
         };
+        answer.hasten(now);
         self.say_sentences(&mut active, &mut answer);
         match answer.end.take() {
             None => {
@@ -233,11 +249,14 @@ impl Session {
             }
             Some(End::Failed(fault)) => self.answer_has_failed(now, active, fault),
             Some(End::Complete(calls)) => {
-                if calls.is_empty() && active.said.is_empty() {
+                if calls.is_empty() && active.said.is_empty() && !active.acted {
                     return self.answer_has_failed(now, active, Fault::passing("the model said nothing"));
                 }
+                let asked = calls.len();
                 let refused = self.make_calls(response, calls);
-                match refused {
+                // Where not all are refused, it has done something.
+                active.acted |= asked > refused.len();
+                match refused.into_iter().next() {
                     None => self.say(ModelEvent::Complete { response }),
                     Some(_) if active.corrections < CORRECTIONS_MAX => {
                         active.corrections += 1;
@@ -264,6 +283,12 @@ impl Session {
         Answer::new(job)
     }
 
+    /// When more is said of a sentence that does not end.
+    pub(super) fn breaks_at(&self) -> Option<Time> {
+        let answer = self.active.as_ref().filter(|_| self.writings.is_empty())?.answer.as_ref()?;
+        answer.deadline()
+    }
+
     fn say_sentences(&mut self, active: &mut Active, answer: &mut Answer) {
         let response = active.request.response;
         while let Some(text) = answer.next_sentence() {
@@ -275,8 +300,12 @@ impl Session {
     }
 
     /// Says whether the response has ended with that: nothing may have been said of one that is asked for again.
-    fn answer_has_failed(&mut self, now: Time, mut active: Active, fault: Fault) -> bool {
+    fn answer_has_failed(&mut self, now: Time, mut active: Active, mut fault: Fault) -> bool {
         let retry = if active.said.is_empty() { active.retries.next(now, &fault) } else { Retry::Never };
+        if fault.reach == Reach::Fails && !active.said.is_empty() {
+            // It does answer.
+            fault.reach = Reach::Answers;
+        }
         self.trouble(now, Part::Language, &fault, retry);
         if retry == Retry::Never {
             self.failed(active.request.response, fault.reason);
@@ -286,7 +315,24 @@ impl Session {
         false
     }
 
-    pub(super) fn cancel(&mut self, response: ResponseId) {
+    /// The part that the response under way has waited for longest.
+    pub(super) fn waited_for(&self, now: Time) -> Option<Part> {
+        let active = self.active.as_ref()?;
+        let began = active.request.asked_at;
+        Some(match active.answer_since {
+            Some(since) if !active.said.is_empty() || now.since(since) >= since.since(began) => Part::Language,
+            _ => Part::Transcription,
+        })
+    }
+
+    pub(super) fn cancel(&mut self, now: Time, response: ResponseId) {
+        let in_vain = |active: &&Active| active.request.response == response && active.said.is_empty() && now >= active.retries.until();
+        if self.active.as_ref().is_some_and(|active| in_vain(&active))
+            && !self.standing.is_away()
+            && let Some(part) = self.waited_for(now)
+        {
+            self.give_up(now, part);
+        }
         self.waiting.retain(|request| request.response != response);
         // What the caller said is written down all the same.
         if let Some(active) = self.active.take_if(|active| active.request.response == response) {
@@ -295,8 +341,6 @@ impl Session {
     }
 }
 
-/// How long a caller waits for an answer (ms): a little less than the conversation, which then says that there is none.
-const PATIENCE_MS: u64 = 4_500;
 /// So often a request is made again.
 const RETRIES_MAX: u32 = 3;
 /// A conversation asks for one at a time, and cancels it before it asks for another one.

@@ -56,14 +56,14 @@ impl Calls {
 }
 
 impl Session {
-    /// The model has made these calls. Why one of them can't be taken, where that is so.
-    pub(super) fn make_calls(&mut self, response: ResponseId, asked: Vec<AskedCall>) -> Option<String> {
+    /// The model has made these calls. Why those that can't be taken can't.
+    pub(super) fn make_calls(&mut self, response: ResponseId, asked: Vec<AskedCall>) -> Vec<String> {
+        let mut refused = Vec::new();
         if asked.is_empty() {
-            return None;
+            return refused;
         }
         self.calls.groups += 1;
         let group = GroupId(self.calls.groups);
-        let mut refused = None;
         for AskedCall { name, arguments } in asked {
             self.calls.count += 1;
             // Services' own names for calls are not always different.
@@ -77,13 +77,12 @@ impl Session {
                 }
                 Err(reason) => {
                     let output = notes::not_taken(&reason);
-                    refused = Some(reason);
+                    refused.push(reason);
                     (output, true)
                 }
             };
             self.calls.add(Call { group, made: MadeCall { call_id, name, arguments, output }, told, status: None });
         }
-        self.changes += 1;
         self.memory.note(Note::Calls(group));
         refused
     }
@@ -99,7 +98,6 @@ impl Session {
             return self.note(Role::System, news);
         }
         call.made.output = notes::output(status);
-        self.changes += 1;
     }
 }
 

@@ -117,6 +117,13 @@ pub enum Action {
     },
     /// Look whether this part can be asked again.
     Look(Part),
+    /// This is believed of a part until a request to it works.
+    GaveUp {
+        /// Which.
+        part: Part,
+        /// What of it was waited for in vain.
+        fault: Fault,
+    },
     /// How a part stands, which has changed.
     Stands {
         /// Which.
@@ -166,10 +173,10 @@ pub struct Session {
     calls: Calls,
     /// Counts turns.
     turns: u64,
-    /// Counts what changes the conversation that the model is told.
-    changes: u64,
     /// Turns that are being written down, oldest first.
     writings: Vec<Writing>,
+    /// How long what was last given to be written down is (ms): where tokens are not counted, that is.
+    lengths: VecDeque<(JobId, u64)>,
     /// What was begun before the conversation asked for it.
     ahead: Option<Ahead>,
     waiting: VecDeque<Request>,
@@ -181,8 +188,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// A session of which nothing has been asked.
-    pub fn new(setup: impl Into<Arc<Setup>>) -> Self {
+    /// A session of which nothing has been asked. Of these parts it is known that they are away, and why.
+    pub fn new(setup: impl Into<Arc<Setup>>, away: impl IntoIterator<Item = (Part, String)>) -> Self {
         Self {
             setup: setup.into(),
             actions: Vec::new(),
@@ -191,13 +198,13 @@ impl Session {
             memory: Memory::default(),
             calls: Calls::default(),
             turns: 0,
-            changes: 0,
             writings: Vec::new(),
+            lengths: VecDeque::new(),
             ahead: None,
             waiting: VecDeque::new(),
             active: None,
             owed: false,
-            standing: Standing::default(),
+            standing: Standing::of_known(away),
             totals: Totals::default(),
         }
     }
@@ -208,7 +215,7 @@ impl Session {
             Input::Command(command) => self.command(now, command),
             Input::Caller(samples) => self.caller.hear(&samples),
             Input::WrittenDown { job, result } => self.written_down(now, job, result),
-            Input::Answer { job, event } => self.answered(job, event),
+            Input::Answer { job, event } => self.answered(now, job, event),
             Input::AnswerFailed { job, fault } => self.answer_failed(job, fault),
             Input::Looked { part, result } => self.looked(now, part, result),
             Input::Wake => {}
@@ -220,7 +227,12 @@ impl Session {
     /// When it wants to be woken, if it does.
     pub fn deadline(&self) -> Option<Time> {
         let writings = self.writings.iter().chain(self.ahead.as_ref().map(|ahead| &ahead.writing)).filter_map(Writing::deadline);
-        writings.chain(self.active.as_ref().and_then(Active::deadline)).chain(self.standing.deadline()).min()
+        writings.chain(self.active.as_ref().and_then(Active::deadline)).chain(self.breaks_at()).chain(self.standing.deadline()).min()
+    }
+
+    /// Whether all parts can be asked.
+    pub fn availability(&self) -> Availability {
+        self.standing.whole()
     }
 
     /// What it took so far.
@@ -231,7 +243,7 @@ impl Session {
     fn command(&mut self, now: Time, command: Command) {
         match command {
             Command::Respond { response, cause } => self.respond(now, response, &cause),
-            Command::CancelResponse { response } => self.cancel(response),
+            Command::CancelResponse { response } => self.cancel(now, response),
             Command::Truncate { response: _, heard_ms: _, heard_text } => {
                 // What was heard is known by itself; that it was not all is not.
                 if !heard_text.trim().is_empty() {
@@ -257,8 +269,12 @@ impl Session {
                 self.owed = false;
                 self.note(Role::System, notes::ANSWERED_ELSEWHERE.to_owned());
             }
-            // Each request finds a connection of its own.
-            Command::Reconnect => {}
+            // Each request finds a connection of its own; the next one finds the same service.
+            Command::Reconnect => {
+                if let Some(part) = self.waited_for(now) {
+                    self.give_up(now, part);
+                }
+            }
         }
     }
 
@@ -270,7 +286,6 @@ impl Session {
 
     /// Tells the model something from now on.
     fn note(&mut self, role: Role, text: String) {
-        self.changes += 1;
         self.memory.note(Note::Message(role, text));
     }
 
@@ -278,10 +293,6 @@ impl Session {
         if matches!(heard.purpose, Purpose::Clause { .. }) {
             // `Told` says it, whole.
             return;
-        }
-        // That it is known for certain now makes no other answer.
-        if self.memory.text_of(heard.segment) != Some(heard.text.as_str()) {
-            self.changes += 1;
         }
         self.memory.heard(heard);
     }

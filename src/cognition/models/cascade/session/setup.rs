@@ -12,17 +12,23 @@ pub struct Setup {
     pub(super) language: Language,
     pub(super) functions: Functions,
     pub(super) speculates: bool,
+    pub(super) patience_ms: u64,
     instructions: String,
 }
 
 impl Setup {
     /// A session in `language`, with a model that is told `instructions` and may ask for what `tools` do. Where it `speculates`, an answer is
-    /// begun as soon as the caller pauses.
+    /// begun as soon as the caller pauses. Somebody else answers, or nobody does, after `patience_ms` without a word.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
-    pub fn new(language: Language, instructions: String, tools: &[Tool], speculates: bool) -> Result<Self, ToolError> {
-        Ok(Self { language, functions: Functions::new(tools)?, speculates, instructions })
+    pub fn new(language: Language, instructions: String, tools: &[Tool], speculates: bool, patience_ms: u64) -> Result<Self, ToolError> {
+        Ok(Self { language, functions: Functions::new(tools)?, speculates, patience_ms, instructions })
+    }
+
+    /// How long a caller waits for an answer (ms).
+    pub fn patience_ms(&self) -> u64 {
+        self.patience_ms
     }
 
     /// What the model is told of its task.

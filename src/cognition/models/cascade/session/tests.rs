@@ -23,8 +23,8 @@ impl Stage {
             "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
              parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
         );
-        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates).unwrap();
-        Self { session: Session::new(setup), now: Time(1_000), turns: 0 }
+        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates, 4_500).unwrap();
+        Self { session: Session::new(setup, []), now: Time(1_000), turns: 0 }
     }
 
     fn give(&mut self, input: Input) -> Vec<Action> {
@@ -280,7 +280,7 @@ fn a_call_that_can_not_be_taken_is_corrected_and_not_for_ever() {
         assert!(lines.last().unwrap().ends_with("\"ahora mismo. un\""), "what was said is not said again: {lines:?}");
         job = next;
     }
-    let mut well = Stage { session: Session::new(Arc::clone(&stage.session.setup)), ..Stage::new(false) };
+    let mut well = Stage { session: Session::new(Arc::clone(&stage.session.setup), []), ..Stage::new(false) };
     let (first, _) = asked(&well.caller_says(A, "Una paella."));
     let (second, _) = asked(&well.ends(first, &[("order", "{}")]));
     let end = events(&well.ends(second, &[("order", "{\"item\":\"paella\"}")]));
@@ -324,6 +324,45 @@ fn nobody_waits_for_longer_than_the_caller_does() {
     let (job, _) = asked(&stage.respond(B, Cause::Greeting));
     stage.now = stage.now.plus(4_200);
     assert_eq!(failure(&stage.fails(job, Again::Soon)), "oh", "its time is over");
+}
+
+#[test]
+fn a_model_that_writes_slowly_is_heard_clause_by_clause_and_then_word_by_word() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(said(&stage.answers(job, "Pues sí, ")), [""; 0]);
+    assert_eq!(stage.session.deadline(), None, "it may go on with the clause");
+    assert_eq!(said(&stage.answers(job, "señora, y")), [""; 0]);
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(999)), [""; 0]);
+    assert_eq!(said(&stage.later(1)), ["Pues sí, señora, "]);
+    stage.later(1_000);
+    assert_eq!(said(&stage.answers(job, " la mesa que usted quiere es")), [""; 0], "there is no clause");
+    assert_eq!(stage.session.deadline(), Some(stage.now.plus(1_000)));
+    assert_eq!(said(&stage.later(1_000)), ["y la mesa que usted quiere "]);
+    assert_eq!(said(&stage.answers(job, " suya. ")), [""; 0]);
+    assert_eq!(said(&stage.ends(job, &[])), ["es suya. "]);
+    assert_eq!(stage.session.deadline(), None);
+    // A sentence that ends in time is said whole.
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    stage.answers(job, "Bien, pues. Lo ");
+    stage.later(900);
+    assert_eq!(said(&stage.answers(job, "miro, claro. Un")), ["Lo miro, claro. "]);
+    assert_eq!(said(&stage.later(999)), [""; 0], "the next one has its own time");
+}
+
+#[test]
+fn what_was_called_well_is_not_asked_for_again_when_there_is_nothing_more_to_say() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("order", "{\"item\":\"paella\"}"), ("ordr", "{}")]));
+    assert_eq!(events(&stage.ends(again, &[])), [ModelEvent::Complete { response: A }]);
+    assert_eq!(stage.session.deadline(), None);
+    // Where nothing was called well, it is.
+    let (job, _) = asked(&stage.caller_says(B, "Una paella."));
+    let (again, _) = asked(&stage.ends(job, &[("ordr", "{}")]));
+    let nothing = stage.ends(again, &[]);
+    assert!(matches!(&nothing[..], [Action::Trouble { again_in_ms: Some(500), .. }]), "{nothing:?}");
 }
 
 #[test]
@@ -388,6 +427,30 @@ fn what_can_not_be_written_down_fails_and_it_is_remembered_that_something_was_sa
     assert_eq!(failure(&stage.give(fails(job, Again::Never))), "what the caller said could not be written down: deaf");
     let (_, lines) = asked(&stage.caller_says(B, "¿Oiga?"));
     assert_eq!(lines, ["system: the caller said something here that was not written down.", "user: ¿oiga?"]);
+}
+
+#[test]
+fn what_takes_too_long_to_be_written_down_is_given_up_and_what_is_said_after_it_is_answered() {
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    let first = written(&stage.turn_ends(A));
+    stage.tell(Command::CancelResponse { response: A });
+    stage.later(2_000);
+    stage.caller_pauses();
+    let second = written(&stage.turn_ends(B));
+    assert!(asks_nothing(&stage.writes_down(second, "¿Oiga?")), "what was said first may still come");
+    assert_eq!(stage.session.deadline(), Some(Time(5_500)));
+    assert_eq!(stage.later(2_499), []);
+    let actions = stage.later(1);
+    assert!(actions.contains(&Action::Abort(first)), "{actions:?}");
+    assert_eq!(given_up(&actions), [Part::Transcription]);
+    let (_, lines) = asked(&actions);
+    assert_eq!(lines, ["system: the caller said something here that was not written down.", "user: ¿oiga?"]);
+    // Somebody still waits for it.
+    let mut stage = Stage::new(false);
+    stage.caller_pauses();
+    written(&stage.turn_ends(A));
+    assert_eq!(failure(&stage.later(4_500)), "what the caller said could not be written down: it took longer than 4500 ms");
 }
 
 #[test]
@@ -495,14 +558,109 @@ fn an_answer_begun_in_a_pause_that_does_not_know_what_has_come_meanwhile_is_begu
     assert_eq!(lines, ["system: the caller has been told this, in your name; do not repeat it: \"la mesa está.\"", "user: ¿y la mesa?"]);
     assert_eq!(said(&turn), [""; 0]);
 
-    // That something was heard for certain changes nothing.
+    // What was heard turns out to be less; a call has come to something else; the caller is told something.
+    let hears_less = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos", SETTLED);
+    let call_runs = |stage: &mut Stage| {
+        let status = ToolStatus::AboutToBeTold;
+        assert_eq!(stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status }), []);
+    };
+    let is_told = |stage: &mut Stage| drop(stage.tell(Command::Update { delivery: DeliveryId(2), text: "A medias.".into() }));
+    for (what, comes) in [("less was heard", &hears_less as &dyn Fn(&mut Stage)), ("a call", &call_runs), ("an update", &is_told)] {
+        let (mut stage, answer) = answer_begun_after_a_call();
+        comes(&mut stage);
+        let turn = stage.turn_ends(A);
+        assert!(turn.contains(&Action::Abort(answer)), "{what}: {turn:?}");
+        asked(&turn);
+    }
+}
+
+/// The caller has heard something after a call of a tool, and pauses; an answer is begun.
+fn answer_begun_after_a_call() -> (Stage, JobId) {
     let mut stage = Stage::new(true);
-    stage.hears(0, B, "Hola.", Standing::Provisional);
     let job = written(&stage.caller_pauses());
+    let (job, _) = asked(&stage.writes_down(job, "Una mesa."));
+    stage.turn_ends(B);
+    stage.answers(job, "Hola, buenos días.");
+    stage.ends(job, &[("order", "{\"item\":\"mesa\"}")]);
+    stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+    let job = written(&stage.caller_pauses());
+    stage.hears(0, B, "Hola, buenos días.", Standing::Provisional);
     let (answer, _) = asked(&stage.writes_down(job, "Hola."));
-    stage.hears(0, B, "Hola.", SETTLED);
-    let turn = stage.turn_ends(A);
-    assert!(asks_nothing(&turn) && !turn.contains(&Action::Abort(answer)), "{turn:?}");
+    (stage, answer)
+}
+
+#[test]
+fn an_answer_begun_in_a_pause_is_said_where_the_request_for_it_would_say_the_same_now() {
+    let settled = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos días.", SETTLED);
+    let in_doubt = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos días.", Standing::Uncertain);
+    let nothing_heard = |stage: &mut Stage| stage.hears(1, B, "", Standing::Provisional);
+    let a_closing = |stage: &mut Stage| {
+        let segment = SegmentRef { playback: PlaybackId(2), index: 0 };
+        let purpose = Purpose::Clause { delivery: DeliveryId(1), clause: Some(0) };
+        let text = "Un resultado.".into();
+        stage.tell(Command::Heard(HeardText { segment, purpose, text, heard_ms: 1, standing: Standing::Provisional }));
+    };
+    let known_already = |stage: &mut Stage| {
+        let (there, back) = ("Hola, buenos", "Hola, buenos días.");
+        stage.hears(0, B, there, Standing::Provisional);
+        stage.hears(0, B, back, Standing::Provisional);
+    };
+    for (what, comes) in [
+        ("evidence", &settled as &dyn Fn(&mut Stage)),
+        ("a doubt", &in_doubt),
+        ("nothing of a segment", &nothing_heard),
+        ("a part of a closing, which is told whole", &a_closing),
+        ("less and then all", &known_already),
+    ] {
+        let (mut stage, answer) = answer_begun_after_a_call();
+        comes(&mut stage);
+        let turn = stage.turn_ends(A);
+        assert!(asks_nothing(&turn) && !turn.contains(&Action::Abort(answer)), "{what}: {turn:?}");
+        assert_eq!(said(&stage.answers(answer, "Muy buenas. Diga")), ["Muy buenas. "], "{what}");
+    }
+}
+
+#[test]
+fn what_is_asked_ahead_is_what_would_be_asked_for_the_turn() {
+    let (mut asked_ahead, mut asked_then) = (Stage::new(true), Stage::new(false));
+    for stage in [&mut asked_ahead, &mut asked_then] {
+        let mut actions = stage.caller_pauses();
+        actions.extend(stage.turn_ends(A));
+        let job = written(&actions);
+        // Nobody answers it: the caller goes on.
+        let (answer, _) = asked(&stage.writes_down(job, "Una mesa."));
+        stage.answers(answer, "Muy");
+        stage.tell(Command::CancelResponse { response: A });
+    }
+    let job = written(&asked_ahead.caller_pauses());
+    let (_, ahead) = asked(&asked_ahead.writes_down(job, "Para cuatro."));
+    let (_, then) = asked(&asked_then.caller_says(B, "Para cuatro."));
+    assert_eq!((&ahead, ahead.len()), (&then, 1));
+}
+
+#[test]
+fn a_sound_that_never_ends_is_one_turn_and_nothing_of_it_is_begun_or_written_down_after_that() {
+    let mut stage = Stage::new(true);
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 8_000]));
+    // The conversation takes it for over.
+    let music = written(&stage.respond(A, Cause::Turn { turn: TurnId(1) }));
+    assert_eq!(events(&stage.writes_down(music, "[música]"))[0], ModelEvent::TurnWasNoise { turn: TurnId(1) });
+    stage.give(Input::Caller(vec![500; 80_000]));
+    for to in [Acoustic::Trailing, Acoustic::Quiet] {
+        assert_eq!(stage.acoustic(to), [], "nothing is begun for it");
+        stage.give(Input::Caller(vec![0; 8_000]));
+    }
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![7; 8_000]));
+    let paused = stage.acoustic(Acoustic::Trailing);
+    let samples = paused.iter().find_map(|action| match action {
+        Action::WriteDown { samples, .. } => Some(samples.clone()),
+        _ => None,
+    });
+    assert!(samples.is_some_and(|samples| samples.len() == 12_000 && !samples.contains(&500)), "half a second before it, and no music");
 }
 
 #[test]
@@ -515,6 +673,35 @@ fn a_request_of_a_pause_that_failed_is_made_again_for_the_turn() {
     assert!(matches!(&turn[..], [Action::Trouble { part: Part::Language, again_in_ms: Some(500), .. }]), "{turn:?}");
     let (_, lines) = asked(&stage.later(500));
     assert_eq!(lines, ["user: una mesa."]);
+}
+
+#[test]
+fn what_has_failed_in_a_pause_costs_the_turn_no_time_but_what_the_service_wants() {
+    for (again, due_in_ms) in [(Again::Soon, 0), (Again::After(2_500), 2_400)] {
+        let mut stage = Stage::new(true);
+        let mut job = written(&stage.caller_pauses());
+        let deaf = |job, again| Input::WrittenDown { job, result: Err(Fault { reason: "deaf".into(), again, reach: Reach::Answers }) };
+        for wait_ms in [500, 1_000] {
+            stage.give(deaf(job, Again::Soon));
+            job = written(&stage.later(wait_ms));
+        }
+        stage.give(deaf(job, again));
+        stage.later(100);
+        let mut turn = stage.turn_ends(A);
+        if due_in_ms > 0 {
+            assert!(asks_nothing(&turn), "{turn:?}");
+            turn = stage.later(due_in_ms);
+        }
+        job = written(&turn);
+        for wait_ms in [500, 1_000] {
+            let failed = stage.give(deaf(job, Again::Soon));
+            assert!(matches!(failed[..], [Action::Trouble { again_in_ms: Some(ms), .. }] if ms == wait_ms), "{again:?}: {failed:?}");
+            if due_in_ms > 0 {
+                break;
+            }
+            job = written(&stage.later(wait_ms));
+        }
+    }
 }
 
 #[test]
@@ -589,9 +776,102 @@ fn a_part_that_refuses_for_good_is_away_until_a_request_works_and_a_request_that
     stage.tell(Command::CancelResponse { response: B });
     let refused = fails(&mut stage, A, Again::Never, Reach::Refuses);
     assert_eq!(found(&refused), [(Some(Part::Language), false), (None, false)]);
-    assert_eq!(stage.session.deadline(), None, "no look finds out");
+    // A look is no sooner than is asked for.
+    assert_eq!(looks(&stage.later(500)), 1);
+    let fault = Fault { reason: "oh".into(), again: Again::After(30_000), reach: Reach::Refuses };
+    assert_eq!(found(&stage.give(Input::Looked { part: Part::Language, result: Err(fault) })), []);
+    assert_eq!((looks(&stage.later(29_999)), looks(&stage.later(1))), (0, 1));
     let (job, _) = asked(&stage.respond(B, Cause::Greeting));
     assert_eq!(found(&stage.answers(job, "Buenos ")), [(Some(Part::Language), true), (None, true)]);
+}
+
+/// What of these parts is believed until a request works.
+fn given_up(actions: &[Action]) -> Vec<Part> {
+    let parts = actions.iter().filter_map(|action| match action {
+        Action::GaveUp { part, fault } if fault.reach == Reach::Fails => Some(*part),
+        _ => None,
+    });
+    parts.collect()
+}
+
+#[test]
+fn the_part_that_was_waited_for_in_vain_is_away_and_the_other_is_not() {
+    // What answers hangs.
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una mesa."));
+    stage.later(4_500);
+    let gives_up = stage.tell(Command::Reconnect);
+    assert_eq!(given_up(&gives_up), [Part::Language]);
+    assert_eq!(found(&gives_up), [(Some(Part::Language), false), (None, false)]);
+    assert!(
+        matches!(&gives_up[0], Action::Trouble { reason, .. } if reason == "the service did not answer within 4500 ms"),
+        "{gives_up:?}"
+    );
+    assert_eq!(stage.tell(Command::CancelResponse { response: A }), [Action::Abort(job)], "and that is all");
+    stage.tell(Command::AnsweredElsewhere);
+    assert!(asks_nothing(&stage.caller_pauses()));
+    // What writes down took almost all of the time, or all of it.
+    for answers in [true, false] {
+        let mut stage = Stage::new(false);
+        stage.caller_pauses();
+        let job = written(&stage.turn_ends(A));
+        stage.later(4_000);
+        if answers {
+            asked(&stage.writes_down(job, "Una mesa."));
+        }
+        stage.later(400);
+        assert_eq!(given_up(&stage.tell(Command::Reconnect)), [Part::Transcription], "{answers}");
+    }
+    // It stops in the middle of what it says.
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Una mesa."));
+    stage.answers(job, "Muy bien, una mesa. ¿Para ");
+    stage.later(4_500);
+    assert_eq!(given_up(&stage.tell(Command::Reconnect)), [Part::Language]);
+    assert_eq!(given_up(&Stage::new(false).tell(Command::Reconnect)), [], "nothing is waited for");
+}
+
+#[test]
+fn a_response_that_is_given_up_when_the_callers_patience_is_over_says_the_same_of_its_part_and_one_that_is_cut_before_does_not() {
+    for (waits_ms, found_away) in [(4_499, false), (4_500, true)] {
+        let mut stage = Stage::new(false);
+        asked(&stage.respond(A, Cause::Greeting));
+        stage.later(waits_ms);
+        assert_eq!(!given_up(&stage.tell(Command::CancelResponse { response: A })).is_empty(), found_away, "{waits_ms}");
+    }
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días a todos. Y ");
+    stage.later(9_000);
+    assert_eq!(given_up(&stage.tell(Command::CancelResponse { response: A })), [], "it was listened to");
+}
+
+#[test]
+fn a_part_that_does_nothing_of_what_it_is_asked_is_away_when_it_is_not_asked_again_and_one_that_is_cut_off_is_not() {
+    let mut stage = Stage::new(false);
+    let (mut job, _) = asked(&stage.respond(A, Cause::Greeting));
+    let breaks = |job| Input::AnswerFailed { job, fault: Fault::failing("oh") };
+    for wait_ms in [500, 1_000, 2_000] {
+        assert_eq!(found(&stage.give(breaks(job))), []);
+        (job, _) = asked(&stage.later(wait_ms));
+    }
+    assert_eq!(found(&stage.give(breaks(job))), [(Some(Part::Language), false), (None, false)]);
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    stage.answers(job, "Buenos días a todos. Y ");
+    assert_eq!(found(&stage.give(breaks(job))), []);
+}
+
+#[test]
+fn a_part_that_is_known_to_be_away_is_away_from_the_beginning_and_looked_at_at_once() {
+    let mut stage = Stage::new(true);
+    stage.session = Session::new(Arc::clone(&stage.session.setup), [(Part::Language, "it is gone".to_owned())]);
+    assert_eq!(stage.session.availability(), Availability::Away { reason: "it is gone".into() });
+    assert_eq!(stage.session.deadline(), Some(Time(0)));
+    assert_eq!(looks(&stage.later(0)), 1);
+    assert!(asks_nothing(&stage.caller_pauses()));
+    let back = stage.give(Input::Looked { part: Part::Language, result: Ok(()) });
+    assert_eq!(found(&back), [(Some(Part::Language), true), (None, true)]);
 }
 
 #[test]
@@ -627,4 +907,14 @@ fn what_is_written_down_without_counting_tokens_is_counted_by_its_length() {
     let job = written(&actions);
     stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
     assert_eq!(stage.session.totals().transcription, Usage { audio_ms: 1_000, ..Usage::default() });
+    // What was given up costs the same where its words come all the same.
+    let mut stage = Stage::new(true);
+    let dropped = written(&stage.caller_pauses());
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 4_000]));
+    let wanted = written(&stage.acoustic(Acoustic::Trailing));
+    for (job, audio_ms) in [(dropped, 1_000), (wanted, 2_500)] {
+        stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
+        assert_eq!(stage.session.totals().transcription, Usage { audio_ms, ..Usage::default() });
+    }
 }

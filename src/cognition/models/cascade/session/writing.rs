@@ -23,12 +23,17 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    pub fn new(samples: Arc<[i16]>, now: Time) -> Self {
-        Self { samples, job: None, retries: Retries::new(now), result: None, name: None }
+    pub fn new(samples: Arc<[i16]>, now: Time, patience_ms: u64) -> Self {
+        Self { samples, job: None, retries: Retries::new(now, patience_ms), result: None, name: None }
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        self.retries.at
+        [self.retries.at, self.given_up_at()].into_iter().flatten().min()
+    }
+
+    /// When nobody waits for it any longer: what is begun ahead is dropped sooner.
+    fn given_up_at(&self) -> Option<Time> {
+        (self.name.is_some() && self.result.is_none()).then(|| self.retries.until())
     }
 
     /// The words, where it has come to some.
@@ -61,8 +66,19 @@ fn holds_words(text: &str) -> bool {
 }
 
 impl Session {
-    /// Has everything written down that waits for it.
+    /// Has everything written down that waits for it, and gives up what nobody waits for any longer: what is said later waits for it too.
     pub(super) fn advance_writings(&mut self, now: Time) {
+        let in_vain = |writing: &&mut Writing| writing.given_up_at().is_some_and(|at| now >= at);
+        let mut aborted = Vec::new();
+        for writing in self.writings.iter_mut().filter(in_vain) {
+            aborted.push(writing.job.take().map(Action::Abort));
+            writing.result = Some(Err(format!("it took longer than {} ms", self.setup.patience_ms)));
+        }
+        if !aborted.is_empty() {
+            self.actions.extend(aborted.into_iter().flatten());
+            self.give_up(now, Part::Transcription);
+            self.settle_writings();
+        }
         let due = |writing: &&mut Writing| writing.is_due(now);
         let writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
         for writing in writings.filter(due) {
@@ -70,6 +86,10 @@ impl Session {
             let job = JobId(self.jobs);
             writing.job = Some(job);
             writing.retries.at = None;
+            if self.lengths.len() == LENGTHS_MAX {
+                self.lengths.pop_front();
+            }
+            self.lengths.push_back((job, writing.samples.len() as u64 / SAMPLES_PER_MS));
             self.actions.push(Action::WriteDown { job, samples: Arc::clone(&writing.samples) });
         }
     }
@@ -77,16 +97,16 @@ impl Session {
     pub(super) fn written_down(&mut self, now: Time, job: JobId, result: Result<Transcript, Fault>) {
         if let Ok(transcript) = &result {
             self.works(Part::Transcription);
+            // Also of what nobody waits for any more: it costs the same.
             self.totals.transcription.add(&transcript.usage.written_down());
+            let length = self.lengths.iter().find(|(of, _)| *of == job && transcript.usage == Tokens::default());
+            self.totals.transcription.audio_ms += length.map_or(0, |(_, ms)| *ms);
         }
         let mut writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
         let Some(writing) = writings.find(|writing| writing.job == Some(job)) else { return };
         writing.job = None;
         match result {
             Ok(transcript) => {
-                if transcript.usage == Tokens::default() {
-                    self.totals.transcription.audio_ms += writing.samples.len() as u64 / SAMPLES_PER_MS;
-                }
                 writing.result = Some(Ok(transcript.text.trim().to_owned()));
             }
             Err(fault) => {
@@ -107,7 +127,6 @@ impl Session {
         for writing in settled {
             let noise = writing.is_noise();
             let (Some(name), Some(result)) = (writing.name, writing.result) else { continue };
-            self.changes += 1;
             let came_to = match result {
                 Ok(_) if noise => {
                     self.memory.caller_said(&name, String::new());
@@ -145,6 +164,8 @@ impl Session {
     }
 }
 
+/// Many more than are under way at a time.
+const LENGTHS_MAX: usize = 16;
 /// What is written down is sampled at 8 kHz.
 const SAMPLES_PER_MS: u64 = 8;
 

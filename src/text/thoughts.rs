@@ -1,0 +1,118 @@
+//! What a model thinks before it answers, where a service does not part it from the answer.
+
+/// Leaves the thoughts out of a text as it comes: what stands between `<think>` and `</think>`, and all that follows where they have no end.
+#[derive(Debug, Default)]
+pub struct Thoughts {
+    /// What may still prove to be a tag.
+    held: String,
+    /// What ends those that have begun.
+    ends_with: Option<&'static str>,
+    /// Whether some have just ended: the white space after them is theirs.
+    ended: bool,
+}
+
+impl Thoughts {
+    /// What of `more`, and of what was held back before it, is no thought.
+    pub fn leave_out(&mut self, more: &str) -> String {
+        self.held.push_str(more);
+        let mut said = String::new();
+        while let Some(at) = self.held.find('<') {
+            self.say(at, &mut said);
+            let begun = self.held.to_ascii_lowercase();
+            match TAGS.iter().find(|(begin, end)| begun.starts_with(begin) || begun.starts_with(end)) {
+                Some((begin, end)) => self.pass(begun.starts_with(begin), begin, end),
+                None if TAGS.iter().any(|(begin, end)| begin.starts_with(&begun) || end.starts_with(&begun)) => return said,
+                None => self.say(1, &mut said),
+            }
+        }
+        self.say(self.held.len(), &mut said);
+        said
+    }
+
+    /// The text has ended: what was held back of it.
+    pub fn end(&mut self) -> String {
+        let mut said = String::new();
+        self.say(self.held.len(), &mut said);
+        said
+    }
+
+    /// A tag has come: one that begins thoughts, or one that ends them, also where nothing has begun any.
+    fn pass(&mut self, begins: bool, begin: &str, end: &'static str) {
+        match self.ends_with {
+            None if begins => self.ends_with = Some(end),
+            Some(other) if begins || other != end => {}
+            _ => (self.ends_with, self.ended) = (None, true),
+        }
+        self.held.drain(..if begins { begin.len() } else { end.len() });
+    }
+
+    /// So many bytes of what is held are no tag.
+    fn say(&mut self, bytes: usize, said: &mut String) {
+        let text: String = self.held.drain(..bytes).collect();
+        if self.ends_with.is_some() {
+            return;
+        }
+        let text = if self.ended { text.trim_start() } else { &text };
+        self.ended &= text.is_empty();
+        said.push_str(text);
+    }
+}
+
+/// What models mark them with.
+const TAGS: [(&str, &str); 2] = [("<think>", "</think>"), ("<thinking>", "</thinking>")];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn said<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+        let mut thoughts = Thoughts::default();
+        let said: String = parts.into_iter().map(|part| thoughts.leave_out(part)).collect();
+        said + &thoughts.end()
+    }
+
+    #[test]
+    fn thoughts_are_left_out_and_nothing_else_is() {
+        for (text, left) in [
+            ("Hola. ¿Qué tal?", "Hola. ¿Qué tal?"),
+            ("<think>\nA table, so <b>4</b>?\n</think>\n\nMuy bien.", "Muy bien."),
+            ("Ya. <THINK>hm</Think> Y <thinking>a </think> b</thinking>más.", "Ya. Y más."),
+            ("Muy <think>this has no end. Never.", "Muy "),
+            ("begun elsewhere</think>Muy bien.", "begun elsewhereMuy bien."),
+            ("2 < 3 y <b>más</b>, o <thin", "2 < 3 y <b>más</b>, o <thin"),
+            ("<think></think>", ""),
+        ] {
+            assert_eq!(said([text]), left, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_tag_is_not_held_back() {
+        let mut thoughts = Thoughts::default();
+        assert_eq!(thoughts.leave_out("Hola <"), "Hola ");
+        assert_eq!(thoughts.leave_out("thi"), "");
+        assert_eq!(thoughts.leave_out("s> y"), "<this> y");
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_the_same_whatever_it_comes_in(
+            text in "(</?think(ing)?>|<|[a-zñ ./>]{1,9}|\n){0,24}",
+            sizes in prop::collection::vec(1usize..9, 1..30),
+        ) {
+            let chars: Vec<char> = text.chars().collect();
+            let (mut parts, mut at) = (Vec::new(), 0);
+            for size in sizes.iter().cycle() {
+                if at >= chars.len() {
+                    break;
+                }
+                parts.push(chars[at..(at + size).min(chars.len())].iter().collect::<String>());
+                at += size;
+            }
+            let whole = said([text.as_str()]);
+            prop_assert_eq!(said(parts.iter().map(String::as_str)), whole);
+        }
+    }
+}
