@@ -331,14 +331,15 @@ async fn who_goes_on_before_they_have_heard_that_it_is_kept_and_hangs_up_has_lef
 
 #[tokio::test]
 async fn that_a_message_is_not_kept_or_is_cut_is_said_until_it_is_heard_and_what_is_said_over_it_is_no_message() {
-    let long = format!("{}guardado", cut(Language::Es, 5));
-    for (result, length, told) in [(Err(NotKept::Full), 40, "perdido".to_owned()), (Ok(()), 300, long)] {
+    let long = cut(Language::Es, 5);
+    for (result, length, words) in [(Err(NotKept::Full), 40, ["", "perdido"]), (Ok(()), 300, [long.as_str(), "guardado"])] {
+        let told = words.concat();
         let (mut session, kept) = asked_for_a_message(result).await;
         speak(&session, 0..length).await;
         assert_eq!(ask(&mut session, turn_of(1)).await, format!("-{told}"));
         speak_over(&session, "per", 300..340).await;
         assert_eq!(ask(&mut session, turn_of(2)).await, format!("+-{told}"));
-        speak_over(&session, &told, 340..380).await;
+        speak_over(&session, &words.join(" "), 340..380).await;
         assert_eq!(ask(&mut session, turn_of(3)).await, "uno");
         assert_eq!(kept.0.lock().unwrap().len(), 1, "half a message is none");
     }
