@@ -241,7 +241,8 @@ impl Running<'_> {
                 return None;
             }
             MediaEvent::FarEndSilent { since } => {
-                info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
+                let silent_ms = self.house.clock.now().since(since);
+                info!(silent_ms, "nothing has come from the far end: the call is ended");
                 self.hang_up.ask();
                 self.input(Input::FarEndSilent { since }).await;
                 Input::ChannelOver
