@@ -8,6 +8,7 @@
 //! A model never makes sound, never runs a tool, and is never told a result that the caller has not heard. What it says
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
+mod audible;
 mod audio;
 mod caller;
 mod calls;
@@ -29,6 +30,7 @@ pub mod transport;
 mod usage;
 mod words;
 
+pub use audible::audible_ms;
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;
 pub use instructions::instructions;

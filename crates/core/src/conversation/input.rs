@@ -344,6 +344,9 @@ pub enum Content {
     Speech {
         /// Its number among the pieces of this call.
         piece: u64,
+        /// How much of it can be heard (ms); none where it is silence. What was recorded before this was told counts as an answer.
+        #[serde(default = "an_answer_ms")]
+        audible_ms: u64,
         /// The words that it says, as far as the model has said which; they may end in the middle of a word.
         text: String,
     },
@@ -356,6 +359,18 @@ impl Content {
             Content::Text { text, .. } | Content::Prompt { text, .. } | Content::Speech { text, .. } => text,
         }
     }
+
+    /// Whether it is silence: a model may send that too, and nobody takes it for an answer.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Content::Speech { audible_ms: 0, .. })
+    }
+}
+
+/// So much of a model's own speech, as far as it can be heard, is an answer (ms): less is a scrap of one, after which a caller still waits.
+pub const ANSWER_MS_LEAST: u64 = 1_000;
+
+fn an_answer_ms() -> u64 {
+    ANSWER_MS_LEAST
 }
 
 /// A request of a model to run a tool.

@@ -31,8 +31,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 pub use effect::{Cause, Decision, Doubt, Edge, Effect, HeardText, Measure, MeasureName, Purpose, Standing, ToolStatus};
 pub use input::{
-    Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent, PlaybackEvent,
-    SegmentRef, ToolCall, Word,
+    ANSWER_MS_LEAST, Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent,
+    PlaybackEvent, SegmentRef, ToolCall, Word,
 };
 pub use playback::PlaybackState;
 pub use reply::GenerationState;
@@ -385,7 +385,7 @@ impl Conversation {
             self.hang_up = Some(cx.now);
         }
         // The model may have made more of it than was taken.
-        if reply.state == reply::GenerationState::Failed && reply.answers {
+        if reply.state == reply::GenerationState::Failed && reply.made {
             self.truncate(cx, reply.response);
         }
         self.late = self.reply.take().filter(|reply| reply.answers_given_up);

@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::effect::{Cause, Edge, Purpose};
+use super::input::{ANSWER_MS_LEAST, Content};
 use super::latency::Latency;
 use super::playback::Piece;
 use crate::ids::{BatchId, DeliveryId, ResponseId};
@@ -52,8 +53,12 @@ pub(super) struct Reply {
     pub(super) latency: Option<Latency>,
     /// Whether any of its audio has been released: until then its turn is open.
     pub(super) audio_released: bool,
-    /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
-    pub(super) answers: bool,
+    /// Whether the model has made anything of it, were it silence.
+    pub(super) made: bool,
+    /// Whether the model has given the box something to say or to do.
+    asks: bool,
+    /// How much of the model's own speech can be heard (ms).
+    audible_ms: u64,
     /// When it last asked for an operation of a batch that is to be sealed.
     pub(super) asked_operations: Option<Time>,
     /// Batches whose acceptance has been said: one acceptance per batch.
@@ -98,6 +103,11 @@ impl Queued {
         }
     }
 
+    /// Whether it is the model's own speech, and nothing of it can be heard.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self, Queued::Piece(piece) if piece.content.is_silence())
+    }
+
     fn given_up_at(&self, timers: &Timers) -> Option<Time> {
         let Queued::Answer { to, since, .. } = self else { return None };
         let timer = match to {
@@ -123,7 +133,9 @@ impl Reply {
             tail: VecDeque::new(),
             latency: None,
             audio_released: false,
-            answers: false,
+            made: false,
+            asks: false,
+            audible_ms: 0,
             asked_operations: None,
             accepted: BTreeSet::new(),
             refused: false,
@@ -139,6 +151,43 @@ impl Reply {
         if from != to {
             edges.push(Edge::Generation { response: self.response, from, to });
         }
+    }
+
+    /// Takes what the model says, in its order.
+    pub(super) fn takes(&mut self, now: Time, queued: Queued) {
+        match &queued {
+            Queued::Piece(Piece { content: Content::Speech { audible_ms, .. }, .. }) => {
+                self.audible_ms = self.audible_ms.saturating_add(*audible_ms);
+            }
+            // What the box says in the model's place is not kept waiting by silence that came before.
+            Queued::Piece(_) => {
+                self.drop_silence();
+                self.asks = true;
+            }
+            Queued::Answer { .. } => self.asks = true,
+        }
+        self.made = true;
+        if matches!(queued, Queued::Piece(_)) && !queued.is_silence() {
+            self.has_words(now);
+        }
+        self.queue.push_back(queued);
+    }
+
+    /// Nothing more of the model's own speech comes: the silence at its end is not waited for.
+    pub(super) fn drop_silence(&mut self) {
+        while self.queue.back().is_some_and(Queued::is_silence) {
+            self.queue.pop_back();
+        }
+    }
+
+    /// Whether it answers: until then its turn has no answer, whatever rides on it. Silence is none, nor is a scrap of speech.
+    pub(super) fn answers(&self) -> bool {
+        self.asks || self.audible_ms >= ANSWER_MS_LEAST
+    }
+
+    /// Whether silence comes next.
+    pub(super) fn next_is_silence(&self) -> bool {
+        self.queue.front().is_some_and(Queued::is_silence)
     }
 
     /// There is something to say.

@@ -1,12 +1,14 @@
 //! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
 
+use recado_core::conversation::ANSWER_MS_LEAST;
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, Content, ModelEvent};
 use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
 use super::{Bounds, Words};
-use crate::cognition::models::port::{Availability, Capabilities, Command, Output};
+use crate::cognition::models::audible::audible_ms;
+use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Output};
 
 /// What happens.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +42,8 @@ pub(super) struct Takeover {
     bounds: Bounds,
     words: Words,
     language: Language,
+    /// What the first model's own speech is coded in, where it speaks itself.
+    format: Option<AudioFormat>,
     /// How long nobody may speak before each of the two wants to be asked (ms).
     silence_ms: (Option<u64>, Option<u64>),
     availability: Availability,
@@ -68,14 +72,33 @@ struct Giving {
     response: ResponseId,
     cause: Cause,
     who: Who,
-    /// When its model was last heard of; when it was asked, before that.
+    /// From when on its model may be silent: since it was last heard of, or was asked. Of what sounds alone that is later by some of what came.
     since: Time,
+    /// How much of its model's own speech can be heard (ms).
+    said_ms: u64,
     /// Whether its model has said or done anything.
     began: bool,
+    /// Whether that is an answer, and no scrap of one.
+    answered: bool,
     /// Whether its model has called a tool, or asked for a cancel.
     acted: bool,
     /// Whether its model has ended the call with it.
     hangs_up: bool,
+}
+
+impl Giving {
+    /// More of its model's own speech has come, of which so much can be heard.
+    fn sounds(&mut self, now: Time, ms: u64) {
+        if ms == 0 {
+            return; // Silence is what a caller hears of a model that says nothing.
+        }
+        let begins = self.said_ms < BEGINS_MS;
+        self.said_ms = self.said_ms.saturating_add(ms);
+        self.began = true;
+        self.answered |= self.said_ms >= ANSWER_MS_LEAST;
+        let begins = begins && self.said_ms >= BEGINS_MS;
+        self.since = if begins { now } else { now.min(self.since.plus(ms.saturating_mul(PACE_LEAST))) };
+    }
 }
 
 impl Takeover {
@@ -84,6 +107,7 @@ impl Takeover {
             bounds,
             words,
             language,
+            format: first.output.format(),
             silence_ms: (first.silence_after_ms, second.silence_after_ms),
             availability: Availability::Connecting,
             giving: None,
@@ -159,7 +183,17 @@ impl Takeover {
 
     fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
         let leader = if matches!(self.availability, Availability::Away { .. }) { Who::Second } else { Who::First };
-        self.giving = Some(Giving { response, cause: cause.clone(), who: leader, since: now, began: false, acted: false, hangs_up: false });
+        self.giving = Some(Giving {
+            response,
+            cause: cause.clone(),
+            who: leader,
+            since: now,
+            said_ms: 0,
+            began: false,
+            answered: false,
+            acted: false,
+            hangs_up: false,
+        });
         match cause {
             Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
             Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
@@ -213,11 +247,16 @@ impl Takeover {
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
         };
-        giving.since = now;
         match &output {
-            Output::Event(ModelEvent::Complete { .. }) => self.giving = None,
+            Output::Event(ModelEvent::Complete { .. }) => {
+                let answered = giving.began;
+                self.giving = None;
+                if answered {
+                    self.say(Output::Answered { response });
+                }
+            }
             Output::Event(ModelEvent::Failed { reason, .. }) => {
-                if giving.began && self.availability == Availability::Ready {
+                if giving.answered && self.availability == Availability::Ready {
                     // The service ended it, and has not gone.
                     self.giving = None;
                 } else {
@@ -225,8 +264,12 @@ impl Takeover {
                     return self.first_fails(&reason);
                 }
             }
+            // Nobody hears words whose sound does not come.
+            Output::Words { .. } => {}
+            Output::Audio { bytes, .. } => giving.sounds(now, self.format.map_or(0, |format| audible_ms(bytes, format))),
             output => {
-                giving.began = true;
+                giving.since = now;
+                (giving.began, giving.answered) = (true, true);
                 giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
                 if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
@@ -382,10 +425,20 @@ fn holds(heard_text: &str, words: &str) -> bool {
 fn response_of(output: &Output) -> Option<ResponseId> {
     match output {
         Output::Event(event) => event.response(),
-        Output::Words { response, .. } | Output::Audio { response, .. } | Output::TakenOver { response, .. } => Some(*response),
+        Output::Words { response, .. }
+        | Output::Audio { response, .. }
+        | Output::TakenOver { response, .. }
+        | Output::Answered { response } => Some(*response),
         Output::Availability(_) | Output::TakesMessage(_) => None,
     }
 }
+
+/// So much of a model's speech is the beginning of one (ms), and the first that a call says of it.
+const BEGINS_MS: u64 = 100;
+
+/// Speech that comes more slowly than this many times slower than it sounds is none that a caller can follow: it is silence soon. A conversation sees it
+/// in pieces of 400 ms and takes it for failed where those are five seconds apart, which is slower still.
+const PACE_LEAST: u64 = 6;
 
 /// What the names of the second model's calls begin with.
 const CALLS_OF_SECOND: &str = "standby_";
