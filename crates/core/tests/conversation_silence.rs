@@ -115,7 +115,7 @@ fn a_pause_of_silence_between_words_may_be_as_long_as_one_of_nothing() {
     call.pass(4_900);
     speech(&mut call, "pause", 0);
     assert!(!failed(&call.effects));
-    speech(&mut call, "then", 300);
+    speech(&mut call, "then", 500);
     assert!(!failed(&call.pass(4_900)));
     assert!(failed(&call.pass(100)));
 }
@@ -141,4 +141,20 @@ fn a_model_that_fails_after_a_scrap_of_an_answer_has_given_none() {
     call.say("Sí.");
     call.play("Sí.", 200);
     assert_eq!(spoken(&call.pass(Timer::GenerationSilentMax.default_ms())), [""; 0]);
+}
+
+#[test]
+fn a_model_of_which_no_more_than_a_click_is_heard_now_and_then_has_failed_and_given_no_answer() {
+    let mut call = Call::new();
+    call.turn();
+    let asked = call.now;
+    for piece in 0.. {
+        speech(&mut call, &format!("click {piece}"), 20);
+        let effects = call.play(&format!("click {piece}"), 400);
+        if failed(&effects) {
+            assert_eq!(spoken(&effects), [SORRY]);
+            break;
+        }
+        assert!(call.now - asked < 3 * Timer::GenerationSilentMax.default_ms());
+    }
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::life::ANSWER_MS_LEAST;
 use crate::ids::{PartyId, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger::News;
 use crate::policy::Language;
@@ -365,9 +366,6 @@ impl Content {
         matches!(self, Content::Speech { audible_ms: 0, .. })
     }
 }
-
-/// So much of a model's own speech, as far as it can be heard, is an answer (ms): less is a scrap of one, after which a caller still waits.
-pub const ANSWER_MS_LEAST: u64 = 1_000;
 
 fn an_answer_ms() -> u64 {
     ANSWER_MS_LEAST

@@ -59,10 +59,7 @@ impl Conversation {
     fn reply_to(&mut self, cx: &mut Cx, response: ResponseId) -> Option<&mut Reply> {
         let reply = self.reply_due(response)?;
         reply.heard_of(cx.now);
-        if reply.state == GenerationState::Requested {
-            reply.to(GenerationState::Generating, &mut cx.edges);
-        }
-        Some(reply)
+        Some(reply.generates(&mut cx.edges))
     }
 
     fn reply_due(&mut self, response: ResponseId) -> Option<&mut Reply> {
@@ -73,7 +70,14 @@ impl Conversation {
     /// no sign that the model still answers.
     fn takes(&mut self, cx: &mut Cx, response: ResponseId, queued: Queued) -> Option<&mut Reply> {
         let now = cx.now;
-        let reply = if queued.is_silence() { self.reply_due(response) } else { self.reply_to(cx, response) }?;
+        let reply = match &queued {
+            Queued::Piece(piece) if piece.content.is_silence() => self.reply_due(response),
+            Queued::Piece(Piece { content: Content::Speech { .. }, .. }) => {
+                let reply = self.reply_due(response);
+                reply.map(|reply| reply.generates(&mut cx.edges))
+            }
+            _ => self.reply_to(cx, response),
+        }?;
         if reply.queue.len() >= reply::QUEUE_MAX {
             self.generation_failed(cx);
             return None;

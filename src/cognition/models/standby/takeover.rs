@@ -1,6 +1,6 @@
 //! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
 
-use recado_core::conversation::ANSWER_MS_LEAST;
+use recado_core::conversation::Life;
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, Content, ModelEvent};
 use recado_core::policy::Language;
@@ -72,10 +72,8 @@ struct Giving {
     response: ResponseId,
     cause: Cause,
     who: Who,
-    /// From when on its model may be silent: since it was last heard of, or was asked. Of what sounds alone that is later by some of what came.
-    since: Time,
-    /// How much of its model's own speech can be heard (ms).
-    said_ms: u64,
+    /// Whether its model still answers.
+    life: Life,
     /// Whether its model has said or done anything.
     began: bool,
     /// Whether that is an answer, and no scrap of one.
@@ -89,15 +87,9 @@ struct Giving {
 impl Giving {
     /// More of its model's own speech has come, of which so much can be heard.
     fn sounds(&mut self, now: Time, ms: u64) {
-        if ms == 0 {
-            return; // Silence is what a caller hears of a model that says nothing.
-        }
-        let begins = self.said_ms < BEGINS_MS;
-        self.said_ms = self.said_ms.saturating_add(ms);
-        self.began = true;
-        self.answered |= self.said_ms >= ANSWER_MS_LEAST;
-        let begins = begins && self.said_ms >= BEGINS_MS;
-        self.since = if begins { now } else { now.min(self.since.plus(ms.saturating_mul(PACE_LEAST))) };
+        self.life.sounds(now, ms, SLOWER_MAX);
+        self.began |= self.life.speaks();
+        self.answered |= self.life.answers();
     }
 }
 
@@ -140,7 +132,7 @@ impl Takeover {
             Availability::Ready => self.bounds.silent_ms,
             Availability::Away { .. } => 0,
         };
-        Some(giving.since.plus(ms))
+        Some(giving.life.since().plus(ms))
     }
 
     /// Whether what the caller says is a message, which is nobody else's.
@@ -187,8 +179,7 @@ impl Takeover {
             response,
             cause: cause.clone(),
             who: leader,
-            since: now,
-            said_ms: 0,
+            life: Life::new(now),
             began: false,
             answered: false,
             acted: false,
@@ -268,7 +259,7 @@ impl Takeover {
             Output::Words { .. } => {}
             Output::Audio { bytes, .. } => giving.sounds(now, self.format.map_or(0, |format| audible_ms(bytes, format))),
             output => {
-                giving.since = now;
+                giving.life.heard_of(now);
                 (giving.began, giving.answered) = (true, true);
                 giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
@@ -433,12 +424,9 @@ fn response_of(output: &Output) -> Option<ResponseId> {
     }
 }
 
-/// So much of a model's speech is the beginning of one (ms), and the first that a call says of it.
-const BEGINS_MS: u64 = 100;
-
-/// Speech that comes more slowly than this many times slower than it sounds is none that a caller can follow: it is silence soon. A conversation sees it
-/// in pieces of 400 ms and takes it for failed where those are five seconds apart, which is slower still.
-const PACE_LEAST: u64 = 6;
+/// A model's own speech may come so many times slower than it sounds. A conversation, which sees it in pieces, waits for longer: what it gives up is not
+/// given by the second model.
+const SLOWER_MAX: u64 = 6;
 
 /// What the names of the second model's calls begin with.
 const CALLS_OF_SECOND: &str = "standby_";

@@ -1,5 +1,6 @@
 //! Which of the two gives a response, step by step.
 
+use recado_core::conversation::Life;
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, Content, ModelEvent, ToolCall};
 use recado_core::policy::{Language, Localised};
@@ -128,12 +129,12 @@ impl Stage {
     }
 
     /// When its first model is given up, where it sends so much speech every second from the first one on, and nothing else.
-    fn given_up_where_it_trickles(ms: usize) -> Option<u64> {
+    fn given_up_where_it_trickles(ms: u64) -> Option<u64> {
         let mut stage = Self::speaking();
         for second in 1..120 {
             match stage.takeover.deadline() {
                 Some(Time(due)) if due <= second * 1_000 => return Some(due),
-                _ => stage.hears(second * 1_000, ms, VOICE),
+                _ => stage.hears(second * 1_000, ms as usize, VOICE),
             }
         }
         None
@@ -213,11 +214,18 @@ fn pauses_between_words_may_be_as_long_as_ever() {
 
 #[test]
 fn speech_that_trickles_is_given_up_before_the_conversation_takes_it_for_failed() {
-    for ms in [10, 20, 25, 30, 40, 50, 60, 70, 79] {
+    for ms in [10_u64, 20, 25, 30, 40, 50, 60, 70, 79] {
         // A conversation sees pieces: of 100 ms, then as long as all before them, up to 400.
-        let pieces = [100, 200, 400].into_iter().chain((1..).map(|more| 400 + 400 * more));
-        let seen = pieces.map(|length: usize| length.div_ceil(ms) as u64 * 1_000);
-        let failed = seen.scan(0, |last, at| (at - *last < 5_000).then(|| *last = at).map(|()| at)).last().unwrap_or(0) + 5_000;
+        let (mut life, mut before) = (Life::new(Time(0)), 0);
+        for whole in [100, 200, 400].into_iter().chain((2..).map(|more| 400 * more)) {
+            let at = Time(whole.div_ceil(ms) * 1_000);
+            if at >= life.since().plus(5_000) {
+                break;
+            }
+            life.sounds(at, whole - before, 12);
+            before = whole;
+        }
+        let failed = life.since().0 + 5_000;
         let given_up = Stage::given_up_where_it_trickles(ms);
         assert!(given_up.is_some_and(|at| at < failed), "{ms} ms a second: {given_up:?}, the conversation at {failed}");
     }
