@@ -202,7 +202,12 @@ fn what_only_reads_starts_no_engine_and_needs_nothing_that_the_box_alone_has() {
     let checked = recado(&["check", "-c", &config]);
     assert_eq!(checked.status.code(), Some(1));
     let said = text(&checked.stderr);
-    assert!(said.contains("crm-token can't be read: No such file") && said.contains("crm-ca.pem does not exist"), "{said}");
+    assert!(
+        said.contains("bearer_file: the credential file that is named is not in ")
+            && !said.contains("crm-token")
+            && said.contains("crm-ca.pem does not exist"),
+        "{said}"
+    );
     assert!(path("engine.asked").exists());
 }
 

@@ -252,12 +252,24 @@ async fn a_box_whose_speech_service_is_away_starts_says_so_speaks_with_its_own_e
     assert_eq!(doctor.status.code(), Some(3), "{said}");
     assert!(said.contains("The speech engine http does not speak: no connection to the speech service's host `127.0.0.1`"), "{said}");
     assert!(said.contains("The speech engine espeak-ng speaks: a word took "), "{said}");
-    // A key that is given to the box alone is no fault that the doctor sees.
-    let keyed = ["doctor", "--speech", "--set", "cloud.speech.key_file=speech-key", "-c"];
+    // A key that is given to the box alone is no fault where the box runs, which has it; where none runs, nobody knows whether it speaks.
+    let listens = format!("http.listen={}", boxed.http);
+    let keyed = ["doctor", "--speech", "--set", "cloud.speech.key_file=speech-key", "--set", &listens, "-c"];
     let doctor = Command::new(env!("CARGO_BIN_EXE_recado")).args(keyed).arg(&config).output().unwrap();
     let said = String::from_utf8_lossy(&doctor.stdout);
     assert!(
         said.contains("The speech engine http could not be asked (cloud.speech.key_file: ") && !said.contains("http does not speak"),
+        "{said}"
+    );
+    assert_eq!(doctor.status.code(), Some(0), "{said}");
+    boxed.stops().await.expect("it stops");
+    let doctor = Command::new(env!("CARGO_BIN_EXE_recado")).args(keyed).arg(&config).output().unwrap();
+    let said = String::from_utf8_lossy(&doctor.stdout);
+    assert_eq!(doctor.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains(
+            "Wrong:\n  The speech engine http could not be asked (cloud.speech.key_file: the credential file that is named is not in "
+        ),
         "{said}"
     );
 }

@@ -148,7 +148,15 @@ async fn run_in_span(house: &House, call: Call) {
         let input = tokio::select! {
             biased;
             event = events.recv(), if !media_ended => match event {
-                Some(event) => running.heard(event).await,
+                Some(event) => {
+                    if let MediaEvent::Acoustic(_) = event {
+                        // What was heard before it comes before it.
+                        while let Some(frame) = hearing.as_mut().and_then(Hearing::waiting) {
+                            running.let_hear(&frame);
+                        }
+                    }
+                    running.heard(event).await
+                }
                 None => {
                     media_ended = true;
                     if !over {
@@ -233,7 +241,8 @@ impl Running<'_> {
                 return None;
             }
             MediaEvent::FarEndSilent { since } => {
-                info!(since_ms = since.0, "nothing has come from the far end: the call is ended");
+                let silent_ms = self.house.clock.now().since(since);
+                info!(silent_ms, "nothing has come from the far end: the call is ended");
                 self.hang_up.ask();
                 self.input(Input::FarEndSilent { since }).await;
                 Input::ChannelOver

@@ -60,10 +60,17 @@ pub fn doctor(config: &Config, mends: bool, asks_engines: bool) -> Diagnosis {
     if !now.synchronised {
         remarks.push("The clock is not synchronised: nothing goes stale over a restart, and nothing is removed for its age.".to_owned());
     }
-    if examination.in_use_by.is_some() {
-        ask_the_box(config, &mut problems, &mut remarks);
+    let speech = if asks_engines { ask_the_engines(config, &mut problems) } else { Vec::new() };
+    let unasked = speech.iter().find_map(Answer::unasked);
+    let box_says = examination.in_use_by.is_some() && ask_the_box(config, unasked.is_some(), &mut problems, &mut remarks);
+    match unasked {
+        // What is given to it alone, as systemd gives keys, it has tried.
+        Some(why) if box_says => remarks.push(format!("{why}; the box runs, and says itself how it is.")),
+        Some(why) => problems.push(format!(
+            "{why}; where systemd gives it to the box alone (LoadCredential=), ask while the box runs, which then says itself how it is."
+        )),
+        None => {}
     }
-    let speech = if asks_engines { ask_the_engines(config, &mut problems, &mut remarks) } else { Vec::new() };
     Diagnosis { examination, speech, clock_synchronised: now.synchronised, mended, problems, remarks }
 }
 
@@ -135,7 +142,7 @@ fn judge_space(found: &Examination, contents: &Contents, backups_kept: u32, prob
 }
 
 /// Adds what is wrong with the speech engines.
-fn ask_the_engines(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) -> Vec<Answer> {
+fn ask_the_engines(config: &Config, problems: &mut Vec<String>) -> Vec<Answer> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let answers = match runtime {
         Ok(runtime) => {
@@ -149,19 +156,16 @@ fn ask_the_engines(config: &Config, problems: &mut Vec<String>, remarks: &mut Ve
             return Vec::new();
         }
     };
-    for Answer { engine, problem, unasked, .. } in &answers {
+    for Answer { engine, problem, .. } in &answers {
         problems.extend(problem.as_ref().map(|problem| format!("The speech engine {engine} does not speak: {problem}.")));
-        remarks.extend(
-            unasked.as_ref().map(|why| format!("The speech engine {engine} could not be asked ({why}): the box's /health says how it is.")),
-        );
     }
     answers
 }
 
-/// Adds what only a running box knows.
-fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<String>) {
+/// Adds what only a running box knows, of its speech too where that is wanted. Whether it answered.
+fn ask_the_box(config: &Config, speech_is_wanted: bool, problems: &mut Vec<String>, remarks: &mut Vec<String>) -> bool {
     let listen = config.http.listen;
-    match running::problems(listen) {
+    match running::problems(listen, speech_is_wanted) {
         Ok(said) => {
             for problem in said {
                 let (part, sentence) = problem.split_once(": ").unwrap_or(("", &problem));
@@ -171,8 +175,12 @@ fn ask_the_box(config: &Config, problems: &mut Vec<String>, remarks: &mut Vec<St
                     problems.push(format!("The box says: {sentence}."));
                 }
             }
+            true
         }
-        Err(why) => remarks.push(format!("The box could not be asked at {listen} how it is ({why}): see its /health.")),
+        Err(why) => {
+            remarks.push(format!("The box could not be asked at {listen} how it is ({why}): see its /health."));
+            false
+        }
     }
 }
 

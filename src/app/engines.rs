@@ -111,6 +111,14 @@ pub struct Answer {
     pub unasked: Option<String>,
 }
 
+impl Answer {
+    /// That it could not be asked, and why.
+    pub(super) fn unasked(&self) -> Option<String> {
+        let why = self.unasked.as_ref()?;
+        Some(format!("The speech engine {} could not be asked ({why})", self.engine))
+    }
+}
+
 /// Asks the engine, and the one that stands in for it, for a word, each for itself.
 pub(super) async fn ask(config: &Config) -> Vec<Answer> {
     let speech = &config.speech;
@@ -124,7 +132,9 @@ pub(super) async fn ask(config: &Config) -> Vec<Answer> {
         match alone(&patient, engine) {
             Ok(asked) => problem = speak_a_word(&*asked, config).await.err().map(|error| error.to_string()),
             // It may be given to the box alone, as systemd gives it.
-            Err(error @ HttpServiceError::Key { error: SecretError::Unreadable { .. }, .. }) => unasked = Some(error.to_string()),
+            Err(error @ HttpServiceError::Key { error: SecretError::Missing { .. } | SecretError::Unreadable { .. }, .. }) => {
+                unasked = Some(error.to_string());
+            }
             Err(error) => problem = Some(error.to_string()),
         }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -56,9 +56,41 @@ fn line(text: &mut String, kept: &Kept) {
     let _ = match &kept.label {
         Ok((label, ms)) => {
             let party = label.party.as_ref().map_or("an anonymous caller", |party| party.0.as_str());
-            let at = label.unix_ms.map_or_else(|| "at a time that is not known".to_owned(), utc);
+            let by_wrong_clock = || written_ms(kept).map(|at| format!("{} by a clock that was not synchronised", utc(at)));
+            let at = label.unix_ms.map(utc).or_else(by_wrong_clock).unwrap_or_else(|| "at a time that is not known".to_owned());
             writeln!(text, "{} {at}, {} s, from {party}, {}", kept.id, ms.div_ceil(1_000), label.session)
         }
         Err(error) => writeln!(text, "{} can't be read: {error}", kept.id),
     };
+}
+
+/// When its file was written, by the clock as it was then.
+fn written_ms(kept: &Kept) -> Option<i64> {
+    let written = kept.path.metadata().and_then(|found| found.modified()).ok()?;
+    i64::try_from(written.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use recado_core::SessionId;
+
+    use super::*;
+    use crate::messages::Label;
+
+    #[test]
+    fn a_message_is_shown_with_the_time_of_its_file_where_the_clock_was_not_synchronised() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.this_box.data_dir = Some(directory.path().to_owned());
+        let label = |unix_ms| Label { session: SessionId(1), party: None, unix_ms };
+        let kept = shelf(&config);
+        kept.keep(MessageId(1), &label(Some(0)), &[7; 8_000]).unwrap();
+        kept.keep(MessageId(2), &label(None), &[7; 8_000]).unwrap();
+        let file = std::fs::File::options().append(true).open(kept.find(MessageId(2)).unwrap()).unwrap();
+        file.set_modified(std::time::UNIX_EPOCH + std::time::Duration::from_secs(86_400)).unwrap();
+        let said = messages(&config, MessagesAsked::List).unwrap();
+        let [_, first, second] = said.lines().collect::<Vec<_>>()[..] else { panic!("{said}") };
+        assert!(first.contains(&format!(" {}, 1 s, ", utc(0))), "{first}");
+        assert!(second.contains(&format!(" {} by a clock that was not synchronised, 1 s, ", utc(86_400_000))), "{second}");
+    }
 }

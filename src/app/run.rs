@@ -22,6 +22,7 @@ use super::engines;
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
 use super::prepare::{CheckError, Prepared, prepare};
+use super::running::SPEECH;
 use super::services::LOOK_AGAIN;
 use super::switchboard::{self, Switchboard};
 use super::upkeep;
@@ -343,12 +344,12 @@ async fn speech_health(mut state: watch_channel::Receiver<SpeechState>, health: 
     loop {
         let now = state.borrow_and_update().clone();
         if now.engine.is_empty() {
-            health.clear("speech");
+            health.clear(SPEECH);
         } else if now.engine != told.engine {
             // What is wrong in each language is mostly the same.
             let problem = now.engine.values().cloned().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>().join("; ");
             warn!(problem, "the speech engine does not work");
-            health.raise("speech", Impact::Degrades, problem);
+            health.raise(SPEECH, Impact::Degrades, problem);
         }
         if now.voices != told.voices {
             let problem = now.voices.values().cloned().collect::<Vec<_>>().join("; ");

@@ -10,22 +10,23 @@ use super::message_keeper::PART;
 use super::upkeep::PARTS;
 use super::watch;
 
-/// Asks the box whose HTTP server is configured to listen at `listen` what is wrong with its store, with what callers leave, and with the
-/// service that leads calls: the sentences of its health.
+/// Asks the box whose HTTP server is configured to listen at `listen` what is wrong with its store, with what callers leave, with the
+/// service that leads calls and, where `speech_is_wanted`, with its speech: the sentences of its health.
 ///
 /// # Errors
 /// Why it could not be asked, in words.
-pub fn problems(listen: SocketAddr) -> Result<Vec<String>, String> {
+pub fn problems(listen: SocketAddr, speech_is_wanted: bool) -> Result<Vec<String>, String> {
     if listen.port() == 0 {
         return Err("its port is chosen by the system".to_owned());
     }
     let health = health(reachable(listen)).map_err(|error| error.to_string())?;
     let health: Health =
         health.split_once("\r\n\r\n").and_then(|(_, body)| serde_json::from_str(body).ok()).ok_or("no box answers there")?;
-    let ours = |problem: &String| {
-        problem.split_once(": ").is_some_and(|(part, _)| is_of_the_store(part) || part == PART || part.starts_with(CLOUD))
+    let is_ours = |problem: &String| {
+        let (part, _) = problem.split_once(": ")?;
+        Some(is_of_the_store(part) || part == PART || part.starts_with(CLOUD) || speech_is_wanted && part == SPEECH)
     };
-    Ok(health.problems.into_iter().filter(ours).collect())
+    Ok(health.problems.into_iter().filter(|problem| is_ours(problem).unwrap_or(false)).collect())
 }
 
 /// Whether health means the store by this.
@@ -67,6 +68,8 @@ fn health(at: SocketAddr) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
+/// What health calls the speech engine.
+pub(super) const SPEECH: &str = "speech";
 /// What the tables of services begin with, by which health calls them.
 const CLOUD: &str = "cloud.";
 
@@ -108,16 +111,18 @@ mod tests {
             r#"{"status":"refusing","problems":["speech: espeak-ng is missing","store: the disk is full","backup: no room","cloud.live: away"]}"#,
         );
         let told = ["store: the disk is full", "backup: no room", "cloud.live: away"];
-        assert_eq!(problems(said), Ok(told.map(str::to_owned).to_vec()));
+        assert_eq!(problems(said, false), Ok(told.map(str::to_owned).to_vec()));
+        let said = served(r#"{"problems":["speech: espeak-ng is missing","voices: none"]}"#);
+        assert_eq!(problems(said, true), Ok(vec!["speech: espeak-ng is missing".to_owned()]));
         let everywhere = SocketAddr::from(([0, 0, 0, 0], served(r#"{"problems":[]}"#).port()));
-        assert_eq!(problems(everywhere), Ok(Vec::new()));
+        assert_eq!(problems(everywhere, false), Ok(Vec::new()));
     }
 
     #[test]
     fn why_it_could_not_be_asked_is_said() {
-        assert_eq!(problems(served("hello")), Err("no box answers there".to_owned()));
-        assert_eq!(problems(([127, 0, 0, 1], 0).into()), Err("its port is chosen by the system".to_owned()));
+        assert_eq!(problems(served("hello"), true), Err("no box answers there".to_owned()));
+        assert_eq!(problems(([127, 0, 0, 1], 0).into(), true), Err("its port is chosen by the system".to_owned()));
         let closed = TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap();
-        assert!(problems(closed).is_err_and(|why| why.contains("refused")));
+        assert!(problems(closed, true).is_err_and(|why| why.contains("refused")));
     }
 }

@@ -197,12 +197,15 @@ impl<S: SpeechSession> Passing<S> {
     ) {
         loop {
             tokio::select! {
-                // Commands first, so that a cancel comes before what it cancels.
+                // Commands first, so that a cancel comes before what it cancels; a pause comes after what was said before it.
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => if let Err(error) = self.tell(command) {
-                        warn!(%error, "the speech model's session takes nothing any more: it is ended");
-                        break;
+                    Some(command) => {
+                        hears.heard_before(&command).for_each(|frame| self.hear(&frame));
+                        if let Err(error) = self.tell(command) {
+                            warn!(%error, "the speech model's session takes nothing any more: it is ended");
+                            break;
+                        }
                     }
                     None => break,
                 },

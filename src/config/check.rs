@@ -9,6 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path as FilePath;
 use std::time::Duration;
 
+use super::engines::is_path;
 use super::file;
 use super::load::Depth;
 use super::problem::{Place, Problem, Severity};
@@ -88,6 +89,17 @@ impl<'a> Checker<'a> {
                 self.error(path, format!("the file {} is not executable", program.display()), "the path of a program that recado may run");
             }
             _ => self.file_exists(path, program),
+        }
+    }
+
+    /// A program that is named without a path must be in `PATH`, where it is looked at whether the box would speak.
+    pub fn program_is_installed(&mut self, path: &Path, program: &FilePath) {
+        let looks = self.engine_answers_within().is_some() && !program.as_os_str().is_empty() && !is_path(program);
+        let places = std::env::var_os("PATH").unwrap_or_default();
+        if looks && !std::env::split_paths(&places).any(|place| place.join(program).is_file()) {
+            let name = program.display();
+            let what = format!("there is no program {name} in PATH, as it is here: what it would speak is not heard");
+            self.warning(path, what, format!("program = \"/path/to/{name}\", or install it"));
         }
     }
 

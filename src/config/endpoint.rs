@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::headers;
+use super::known_services;
 use super::secret::Secret;
 use super::tree::Path;
 
@@ -118,6 +119,17 @@ pub enum KeyHeader {
     XGoogApiKey,
 }
 
+impl KeyHeader {
+    /// Its name in a configuration, which is also the header's.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Authorization => "authorization",
+            Self::ApiKey => "api-key",
+            Self::XGoogApiKey => "x-goog-api-key",
+        }
+    }
+}
+
 impl EndpointSettings<'_> {
     /// Where the table stands.
     pub(super) fn place(&self) -> Path {
@@ -140,6 +152,7 @@ impl EndpointSettings<'_> {
         if let Some(file) = self.ca_file {
             checker.file_exists(&place.join("ca_file"), file);
         }
+        known_services::check(checker, self, kind);
     }
 
     /// The address of what a service behind HTTP calls `name`: under its own, unless that is the one of `name` already; none where that is none.
@@ -274,7 +287,8 @@ const HTTP_HEADERS: [&str; 12] = [
     "user-agent",
 ];
 /// What services call a key in a query.
-const CREDENTIAL_PARAMETERS: [&str; 5] = ["key", "api-key", "api_key", "token", "access_token"];
+const CREDENTIAL_PARAMETERS: [&str; 12] =
+    ["key", "api-key", "api_key", "apikey", "subscription-key", "token", "access_token", "auth", "sig", "signature", "secret", "password"];
 /// No service has longer names.
 const NAME_BYTES_MAX: usize = 128;
 

@@ -77,6 +77,18 @@ pub enum CommandOutput {
     Raw,
 }
 
+/// A program that is named by a relative path is looked for from `base` on; by its name alone, in `PATH`.
+pub(super) fn resolve_program(base: &FilePath, program: &mut PathBuf) {
+    if is_path(program) {
+        *program = base.join(&*program);
+    }
+}
+
+/// Whether a program is named by its path.
+pub(super) fn is_path(program: &FilePath) -> bool {
+    program.components().count() > 1
+}
+
 impl Models {
     /// The voice of `language`.
     pub fn of(&self, language: Language) -> Option<&FilePath> {
@@ -170,7 +182,7 @@ impl SpeechCommand {
 pub(super) fn check_program(checker: &mut Checker<'_>, place: &Path, program: &FilePath, example: &str) {
     if program.as_os_str().is_empty() {
         checker.error(&place.join("program"), "it is empty", format!("program = {example:?}"));
-    } else if program.components().count() > 1 {
+    } else if is_path(program) {
         checker.program_exists(&place.join("program"), program);
     }
 }
@@ -189,7 +201,8 @@ fn unknown_placeholder(argument: &str) -> Option<String> {
     None
 }
 
-fn example_of(language: Language) -> &'static str {
+/// A file of a voice.
+pub(super) fn example_of(language: Language) -> &'static str {
     match language {
         Language::Es => "voices/es_ES-davefx-medium.onnx",
         Language::En => "voices/en_US-lessac-medium.onnx",

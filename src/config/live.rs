@@ -104,7 +104,8 @@ impl Live {
             (Some(name), tools) => match tools.iter().find(|tool| tool.name == *name) {
                 Some(tool) => tool,
                 None if tools.is_empty() => {
-                    return no_delegate("delegate_tool", format!("there is no tool {name:?}"), "nothing: leave it out".to_owned());
+                    let instead = format!("a table [[tools]] with name = {name:?}, or leave it out");
+                    return no_delegate("delegate_tool", format!("there is no tool {name:?}"), instead);
                 }
                 None => return no_delegate("delegate_tool", format!("there is no tool {name:?}"), format!("delegate_tool = {names}")),
             },
@@ -205,7 +206,11 @@ mod tests {
                 &both,
                 "cloud.live.delegate_tool: there is no tool \"no\"; write instead: delegate_tool = \"ask\" or \"do\"",
             ),
-            ("delegate_tool = 'no'", &[], "cloud.live.delegate_tool: there is no tool \"no\"; write instead: nothing: leave it out"),
+            (
+                "delegate_tool = 'no'",
+                &[],
+                "cloud.live.delegate_tool: there is no tool \"no\"; write instead: a table [[tools]] with name = \"no\", or leave it out",
+            ),
             (
                 "delegate_tool = 'do'",
                 &both,

@@ -46,6 +46,8 @@ impl Default for Model {
 impl Model {
     pub(super) fn check(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
         match self.kind {
+            // What leads is not known: what another kind lacks is not complained of.
+            _ if checker.is_broken(&Path::of("model.kind")) => {}
             ModelKind::Scripted => checker.file_exists(&Path::of("model.dialogue"), &self.dialogue),
             ModelKind::Realtime => check_service(checker, "cloud.realtime", cloud.realtime.is_some(), NO_SERVICE),
             ModelKind::Live => check_service(checker, "cloud.live", cloud.live.is_some(), NO_SERVICE),

@@ -63,6 +63,9 @@ impl Prices {
         let currency = self.currency.trim();
         if currency.is_empty() || self.currency.len() > CURRENCY_BYTES_MAX || self.currency.chars().any(char::is_control) {
             checker.error(&table.join("currency"), format!("{:?} is no currency that could be shown", self.currency), "currency = \"USD\"");
+        } else if currency != self.currency || currency.len() != CODE_BYTES || !currency.bytes().all(|byte| byte.is_ascii_uppercase()) {
+            let what = format!("{:?} is not the code of a currency: three capital letters (ISO 4217)", self.currency);
+            checker.error(&table.join("currency"), what, format!("currency = {:?}", code_of(currency)));
         }
         let each = [
             ("input_text", self.input_text),
@@ -83,6 +86,20 @@ impl Prices {
     }
 }
 
+/// The code of the currency that was most likely meant.
+fn code_of(currency: &str) -> String {
+    let capital = currency.to_uppercase();
+    let is_code = capital.len() == CODE_BYTES && capital.bytes().all(|byte| byte.is_ascii_uppercase());
+    match capital.as_str() {
+        "EURO" | "EUROS" | "€" => "EUR".to_owned(),
+        "POUND" | "POUNDS" | "£" => "GBP".to_owned(),
+        _ if is_code => capital,
+        _ => "USD".to_owned(),
+    }
+}
+
+/// A code of ISO 4217.
+const CODE_BYTES: usize = 3;
 /// More is paid for nothing.
 const PRICE_MAX: i64 = 1_000_000;
 /// It is a label of a measure.

@@ -1,4 +1,7 @@
 //! Credentials. They come from files, never from settings or the environment, and are never shown.
+//!
+//! Somebody may have written one where the name of its file should stand. So the name of a file that is there may be repeated; of one that is
+//! not, only the nearest directory that is there, where it was looked for.
 
 use std::fmt;
 use std::io::Read;
@@ -13,6 +16,14 @@ pub struct Secret(String);
 /// Why a credential can't be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
+    /// There is no such file: name one that holds the credential, and not the credential itself.
+    #[error("the credential file that is named is not in {}: {error}", within.display())]
+    Missing {
+        /// The nearest directory that is there. What was written may be the credential, and is not repeated.
+        within: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
     /// The file can't be read: give it to the user that the box runs as, or load it with systemd's `LoadCredential=`.
     #[error("the credential file {} can't be read: {error}", path.display())]
     Unreadable {
@@ -37,7 +48,7 @@ impl Secret {
     pub fn read(path: &Path) -> Result<Self, SecretError> {
         let mut text = Vec::new();
         let read = open_file(path).and_then(|file| file.take(SECRET_BYTES_MAX + 2).read_to_end(&mut text));
-        read.map_err(|error| SecretError::Unreadable { path: path.to_owned(), error })?;
+        read.map_err(|error| unreadable(path, error))?;
         match std::str::from_utf8(&text).map(str::trim) {
             Ok(line) if (1..=SECRET_BYTES_MAX).contains(&(line.len() as u64)) && line.bytes().all(|byte| matches!(byte, b' '..=b'~')) => {
                 Ok(Self(line.to_owned()))
@@ -56,6 +67,15 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
+}
+
+fn unreadable(path: &Path, error: std::io::Error) -> SecretError {
+    if path.symlink_metadata().is_ok() {
+        return SecretError::Unreadable { path: path.to_owned(), error };
+    }
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let within = whole.ancestors().skip(1).find(|above| above.is_dir()).unwrap_or(Path::new("/")).to_owned();
+    SecretError::Missing { within, error }
 }
 
 /// Whether what stands under these keys may be a credential or hold one, also where it should not: it is never repeated.
@@ -103,8 +123,26 @@ mod tests {
 
     #[test]
     fn an_error_names_the_file_and_not_its_content() {
-        let error = Secret::read(Path::new("/nonexistent/token")).unwrap_err();
-        assert!(error.to_string().starts_with("the credential file /nonexistent/token can't be read: "));
-        assert!(!read(b"p@ss\nword").unwrap_err().to_string().contains("p@ss"));
+        let error = read(b"p@ss\nword").unwrap_err().to_string();
+        assert!(error.starts_with("the credential file /") && error.contains("/token must hold") && !error.contains("p@ss"), "{error}");
+        let directory = tempfile::tempdir().unwrap();
+        let error = Secret::read(directory.path()).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("the credential file {} can't be read: ", directory.path().display())), "{error}");
+    }
+
+    #[test]
+    fn a_name_that_is_no_files_may_be_the_credential_and_is_not_repeated() {
+        let directory = tempfile::tempdir().unwrap();
+        let here = directory.path().display();
+        let long = "s3cr3t".repeat(60);
+        for pasted in ["sk-proj-s3cr3t", "s3cr3t/ab+cd==", "s3cr3t", "./s3cr3t", "Bearer s3cr3t", long.as_str()] {
+            let error = Secret::read(&directory.path().join(pasted)).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("the credential file that is named is not in {here}: ")), "{error}");
+            assert!(!error.contains("s3cr3t"), "{error}");
+        }
+        let error = Secret::read(Path::new("/s3cr3t/ab")).unwrap_err().to_string();
+        assert!(error.starts_with("the credential file that is named is not in /: "), "{error}");
+        let error = format!("{:?}", Secret::read(Path::new("s3cr3t")).unwrap_err());
+        assert!(!error.contains("s3cr3t"), "{error}");
     }
 }

@@ -7,6 +7,7 @@ use recado_core::policy::WhenUnheard;
 use serde::Deserialize;
 
 use super::check::Checker;
+use super::engines::resolve_program;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
@@ -95,8 +96,13 @@ impl Config {
         if let Some(speech) = &mut self.cloud.speech {
             speech.resolve(base, credential);
         }
+        resolve_program(base, &mut self.speech.program);
         if let Some(piper) = &mut self.speech.piper {
             piper.models.resolve(base);
+            resolve_program(base, &mut piper.program);
+        }
+        if let Some(command) = &mut self.speech.command {
+            resolve_program(base, &mut command.program);
         }
         if let Some(transcription) = &mut self.cloud.transcription {
             transcription.resolve(base, credential);

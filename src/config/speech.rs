@@ -11,7 +11,8 @@ use serde::Deserialize;
 
 use super::Cloud;
 use super::check::Checker;
-use super::engines::{Piper, SpeechCommand, check_program};
+use super::engines::{Piper, SpeechCommand, check_program, example_of};
+use super::tool_check::code_of;
 use super::tree::Path;
 
 /// Text to speech.
@@ -123,7 +124,8 @@ impl Speech {
         let at = |key| Path::of("speech").join(key);
         checker.within(&at("words_per_minute"), self.words_per_minute.into(), WORDS_PER_MINUTE_LEAST..=WORDS_PER_MINUTE_MOST);
         check_program(checker, &Path::of("speech"), &self.program, "espeak-ng");
-        self.check_engine(checker, cloud);
+        self.check_installed(checker);
+        self.check_engine(checker, language, cloud);
         if let Some(piper) = &self.piper {
             piper.check(checker, language);
         }
@@ -144,10 +146,11 @@ impl Speech {
     }
 
     /// The engine must have its table.
-    fn check_engine(&self, checker: &mut Checker<'_>, cloud: &Cloud) {
+    fn check_engine(&self, checker: &mut Checker<'_>, language: Language, cloud: &Cloud) {
+        let model = format!("models.{} = {:?}", code_of(language), example_of(language));
         let (table, is_there, instead) = match self.engine {
             Engine::EspeakNg => return,
-            Engine::Piper => ("speech.piper", self.piper.is_some(), "models.en = \"voices/en_US-lessac-medium.onnx\""),
+            Engine::Piper => ("speech.piper", self.piper.is_some(), model.as_str()),
             Engine::Command => ("speech.command", self.command.is_some(), "its program"),
             Engine::Http => ("cloud.speech", cloud.speech.is_some(), "its url, its model, its voices and a key_file"),
         };
@@ -155,6 +158,20 @@ impl Speech {
         if !is_there && !checker.is_broken(&Path::of(table)) {
             let instead = format!("a table [{table}] with {instead}; or engine = \"espeak-ng\"");
             checker.error(&Path::of("speech.engine"), format!("there is no table [{table}], which says how it is reached"), instead);
+        }
+    }
+
+    /// What speaks must be in `PATH`, where it is named without a path. A box may be started with another one.
+    fn check_installed(&self, checker: &mut Checker<'_>) {
+        let stands_in = self.stand_in().then_some(("speech", &self.program));
+        let speaks = match self.engine {
+            Engine::EspeakNg => Some(("speech", &self.program)),
+            Engine::Piper => self.piper.as_ref().map(|piper| ("speech.piper", &piper.program)),
+            Engine::Command => self.command.as_ref().map(|command| ("speech.command", &command.program)),
+            Engine::Http => None,
+        };
+        for (table, program) in speaks.into_iter().chain(stands_in) {
+            checker.program_is_installed(&Path::of(table).join("program"), program);
         }
     }
 

@@ -23,12 +23,14 @@ impl Display for Summary<'_> {
             Language::Es => "Spanish",
             Language::En => "English",
         };
+        let data_dir = config.this_box.data_dir();
+        let from = if data_dir.is_relative() { ", below where it is started" } else { "" };
         writeln!(
             f,
-            "{} speaks {language} for account {:?} and keeps its data in {}.",
+            "{} speaks {language} for account {:?} and keeps its data in {}{from}.",
             config.this_box.name,
             config.this_box.account,
-            config.this_box.data_dir().display()
+            data_dir.display()
         )?;
         self.calls(f)?;
         self.leads(f)?;
@@ -38,6 +40,16 @@ impl Display for Summary<'_> {
         if let Some(service) = config.cloud.realtime.as_ref().filter(|_| config.model.kind != ModelKind::Realtime) {
             let (model, url) = (&service.model, origin(&service.url));
             writeln!(f, "The speech model {model} at {url} can be tried out (recado cloud test); calls are not led by it.")?;
+        }
+        let others = [
+            (ModelKind::Live, "live", config.cloud.live.as_ref().map(|service| service.endpoint())),
+            (ModelKind::Gemini, "gemini", config.cloud.gemini.as_ref().map(|service| service.endpoint())),
+        ];
+        for (kind, word, service) in others {
+            if let Some(service) = service.filter(|_| config.model.kind != kind) {
+                let (model, url) = (service.model, origin(service.url));
+                writeln!(f, "The speech model {model} at {url} does not lead calls: model.kind = {word:?} lets it.")?;
+            }
         }
         if let Some(hand_off) = &config.hand_off {
             writeln!(f, "Results that nobody comes to hear go to {}, where a tool says so.", origin(&hand_off.url))?;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use minijinja::machinery::{Instruction, get_compiled_template};
 use minijinja::{Environment, ErrorKind, State, Template, Value, context};
 
-use super::wording::nearest;
+use super::meant::nearest;
 
 /// What is wrong with a template, and what to write instead.
 #[derive(Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use super::*;
 
 mod engines;
 mod gemini;
+mod slips;
 
 /// A directory with a configuration and the dialogue that it follows.
 struct Room(tempfile::TempDir);
@@ -47,7 +48,8 @@ impl Room {
             Ok((_, warnings)) => warnings,
             Err(problems) => problems,
         };
-        problems.to_string().replace(&format!("{}/", self.0.path().display()), "")
+        let directory = self.0.path().display().to_string();
+        problems.to_string().replace(&format!("{directory}/"), "").replace(&directory, "THE-ROOM")
     }
 }
 
@@ -295,7 +297,7 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
         ),
         (
             tool("bearer_file = \"token\"\nca_file = \"ca.pem\""),
-            "recado.toml:5:15: tool \"look_up\": bearer_file: the credential file token can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token\n\
+            "recado.toml:5:15: tool \"look_up\": bearer_file: the credential file that is named is not in THE-ROOM: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token\n\
              recado.toml:6:11: tool \"look_up\": ca_file: the file ca.pem does not exist; write instead: the path of a file that recado may read",
         ),
         (
@@ -386,11 +388,11 @@ fn each_mistake_in_what_becomes_of_a_result_is_named_with_its_place_and_a_remedy
         (
             "[hand_off]\nurl = \"crm\"\nsecret_file = \"none\"\n".to_owned(),
             "recado.toml:2:7: hand_off.url: this is not an http:// or https:// URL; write instead: url = \"https://crm.example/recado/unheard\"\n\
-             recado.toml:3:15: hand_off.secret_file: the credential file none can't be read: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret",
+             recado.toml:3:15: hand_off.secret_file: the credential file that is named is not in THE-ROOM: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret",
         ),
         (
             "[hand_off]\nurl = \"https://crm.example/\"\n".to_owned(),
-            "recado.toml:1:2: hand_off: `secret_file` is missing; write instead: secret_file = \"…\"",
+            "recado.toml:1:2: hand_off: `secret_file` is missing; write instead: secret_file = \"hand-off-secret\"",
         ),
     ] {
         assert_eq!(said_of(&toml), said, "{toml}");
@@ -409,7 +411,7 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
     for (said, expected) in [
         (
             said_of("[cloud.realtime]\nurl = \"wss://voice.example\"\n"),
-            "recado.toml:1:8: cloud.realtime: `model` is missing; write instead: model = \"…\"",
+            "recado.toml:1:8: cloud.realtime: `model` is missing; write instead: model = \"gpt-realtime-2.1\"",
         ),
         (
             with_url("https://voice.example"),
@@ -471,7 +473,7 @@ fn each_mistake_in_a_cloud_service_is_named_with_its_place_and_a_remedy() {
     }
     let missing = said_of(&realtime("key_file = \"realtime-key\""));
     assert!(
-        missing.starts_with("recado.toml:4:12: cloud.realtime.key_file: the credential file realtime-key can't be read: "),
+        missing.starts_with("recado.toml:4:12: cloud.realtime.key_file: the credential file that is named is not in THE-ROOM: "),
         "{missing}"
     );
 }
@@ -1206,7 +1208,7 @@ fn the_summary_says_what_the_box_will_do() {
     let summary = room.load().unwrap().0.summary().to_string().replace(&format!("{}/", room.0.path().display()), "");
     assert_eq!(
         summary,
-        "recado speaks English for account \"default\" and keeps its data in data.\n\
+        "recado speaks English for account \"default\" and keeps its data in data, below where it is started.\n\
          It answers SIP at 127.0.0.1:5060 (known to phones as 127.0.0.1) for any user, from 127.0.0.0/8, ::1/128.\n\
          Up to 20 calls of at most 90 s each, RTP on ports 20000-20999; calls are not recorded.\n\
          It follows the dialogue dialogue.toml.\n\

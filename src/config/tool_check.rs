@@ -8,10 +8,10 @@ use serde_json::Value as Json;
 use super::check::{Checker, NO_URL};
 use super::gate::MIN_QUIET_MS;
 use super::headers;
+use super::meant::nearest;
 use super::template;
 use super::tool::Tool;
 use super::tree::Path;
-use super::wording::nearest;
 
 impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {

@@ -3,6 +3,10 @@
 use std::ops::RangeInclusive;
 
 use super::decode::{DecodeError, Fault};
+use super::example;
+use super::headers::{HEADERS, is_plain_name};
+use super::meant::{self, nearest};
+use super::plain_words::{is_table, number_max, thing};
 use super::problem::{Problem, Severity};
 use super::secret::may_hold_secret;
 use super::source::Source;
@@ -22,33 +26,36 @@ pub(super) fn syntax(error: &toml::de::Error, source: &Source) -> Problem {
 pub(super) fn fault(error: &DecodeError, tree: &Node) -> Problem {
     let path = &error.path;
     let node = tree.at(path);
-    let key = path.word();
+    let is_header = |key: &&str| !path.parent().key().eq(HEADERS) || is_plain_name(key);
+    let key = Some(path.word()).filter(is_header).unwrap_or("X-Branch");
     let is_secret = may_hold_secret(path.keys().iter().map(String::as_str));
     let (what, instead) = match &error.fault {
         Fault::UnknownField { expected } => {
-            let known = nearest(path.key(), expected);
+            let known = meant::setting(path.key(), expected);
             let what = match known {
                 Some(known) => format!("there is no such setting; did you mean `{known}`?"),
                 None => "there is no such setting".to_owned(),
             };
             let instead = match (known, node) {
-                (Some(known), _) if is_secret || may_hold_secret([known]) => format!("{known} = \"…\""),
-                (Some(known), Some(node)) => node.line(known),
+                (Some(known), Some(node)) => renamed(path, node, known, is_secret, tree),
                 _ => format!("one of {}", expected.join(", ")),
             };
             (what, instead)
         }
         Fault::UnknownVariant { found, expected } => {
-            let what = format!("{found:?} is not a choice");
+            let what = if is_secret { "this is not a choice".to_owned() } else { format!("{found:?} is not a choice") };
             let words = expected.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
             (what, format!("{key} = {}", nearest(found, expected).map_or(words, |word| format!("{word:?}"))))
         }
-        Fault::Missing { field } => (format!("`{field}` is missing"), missing(field)),
+        Fault::Missing { field } => (format!("`{field}` is missing"), example_of(path, field)),
         Fault::Mistyped { found, expected } => {
             // A text in the place of a table is all that should stand in it.
             let is_whole_table = found.starts_with("string") && (is_table(expected) || key == TOOLS);
             let (found, node) = if is_secret || is_whole_table { (kind(found), None) } else { (found.as_str(), node) };
-            let (what, instead) = mistyped(key, found, expected, node);
+            let (what, mut instead) = mistyped(key, found, expected, node);
+            if is_table(expected) {
+                instead = table(path);
+            }
             let in_list = instead.split_once(" = ").filter(|_| is_index(path.key())).map(|(key, value)| format!("{key} = [{value}]"));
             (what, in_list.unwrap_or(instead))
         }
@@ -120,20 +127,11 @@ pub(super) fn name_of(path: &Path, tree: &Node) -> String {
     }
 }
 
-/// Keys without places in lists: line and column say which.
+/// Keys without places in lists: line and column say which. Of a header, only a name that plainly is one: it may be what belongs into it.
 fn words(keys: &[String]) -> String {
-    keys.iter().filter(|key| !is_index(key)).map(String::as_str).collect::<Vec<_>>().join(".")
-}
-
-/// The word that was most likely meant.
-pub(super) fn nearest<'w>(written: &str, words: &[&'w str]) -> Option<&'w str> {
-    let written = written.to_lowercase().replace('-', "_");
-    words
-        .iter()
-        .map(|word| (strsim::damerau_levenshtein(&written, &word.replace('-', "_")), *word))
-        .filter(|(distance, word)| *distance <= word.len().max(3) / 3)
-        .min()
-        .map(|(_, word)| word)
+    let around = std::iter::once("").chain(keys.iter().map(String::as_str));
+    let shown = keys.iter().zip(around).filter(|(key, _)| !is_index(key));
+    shown.map(|(key, around)| if around == HEADERS && !is_plain_name(key) { "…" } else { key }).collect::<Vec<_>>().join(".")
 }
 
 /// What a type of our own says after what is wrong: its own proposal.
@@ -165,15 +163,10 @@ fn mistyped(key: &str, found: &str, expected: &str, node: Option<&Node>) -> (Str
             };
             return (format!("expected {range}, found {}", thing(found)), instead);
         }
-        table if is_table(table) => ("a table", format!("[{key}]")),
+        table if is_table(table) => ("a table", String::new()),
         other => (other, format!("{key} = {other}")),
     };
     (format!("expected {wanted}, found {}", thing(found)), instead)
-}
-
-/// Whether serde names a table.
-fn is_table(expected: &str) -> bool {
-    expected.starts_with("struct") || expected == "a map"
 }
 
 /// What serde calls a value, without the value.
@@ -183,31 +176,6 @@ fn kind(found: &str) -> &str {
         Some(("integer" | "floating", _)) => "a number",
         Some(("boolean", _)) => "true or false",
         _ => found,
-    }
-}
-
-/// What serde calls a value, in the words of the file.
-fn thing(found: &str) -> String {
-    match found {
-        "sequence" => "a list".to_owned(),
-        "map" => "a table".to_owned(),
-        value => value
-            .replacen("string ", "the text ", 1)
-            .replacen("integer ", "the number ", 1)
-            .replacen("floating point ", "the number ", 1)
-            .replacen("boolean ", "", 1)
-            .replace('`', ""),
-    }
-}
-
-/// The largest number of a type that serde names; none for what is no number.
-fn number_max(expected: &str) -> Option<u64> {
-    match expected {
-        "u8" => Some(u8::MAX.into()),
-        "u16" => Some(u16::MAX.into()),
-        "u32" => Some(u32::MAX.into()),
-        "u64" | "usize" | "a nonzero usize" => Some(u64::MAX),
-        _ => None,
     }
 }
 
@@ -238,25 +206,43 @@ fn refused(path: &Path, why: &str) -> (String, String) {
     }
 }
 
-fn missing(field: &str) -> String {
-    let example = match field {
-        "url" => "https://crm.example/recado/tickets",
-        "name" => "open_ticket",
-        _ => "…",
-    };
-    format!("{field} = {example:?}")
+/// The setting `key` of the table at `path`, as somebody could write it.
+fn example_of(path: &Path, key: &str) -> String {
+    match (words(path.keys()).as_str(), key) {
+        (TOOLS, "url") => "url = \"https://crm.example/recado/tickets\"".to_owned(),
+        (TOOLS, "name") => "name = \"open_ticket\"".to_owned(),
+        (table, key) => example::line(table, key).map_or_else(|| format!("{key} = \"…\""), str::to_owned),
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_slip_is_matched_and_another_word_is_not() {
-        let words = ["listen", "advertised", "calls_max", "ring_ms"];
-        assert_eq!(nearest("lisen", &words), Some("listen"));
-        assert_eq!(nearest("calls-max", &words), Some("calls_max"));
-        assert_eq!(nearest("max_calls", &words), None);
-        assert_eq!(nearest("colour", &words), None);
+/// What stands at `path` under the name that was meant, with its own value where that can be and may be shown.
+fn renamed(path: &Path, node: &Node, known: &str, is_secret: bool, tree: &Node) -> String {
+    let around = path.parent();
+    if meant::is_credential_file(known) {
+        return format!("{}, a file that holds it", example_of(&around, known));
     }
+    let of_language = code_of_box(tree);
+    match (&node.value, example::line(&words(around.keys()), known)) {
+        _ if is_secret || may_hold_secret([known]) => example_of(&around, known),
+        (Value::Table(_), _) => format!("[{}]", words(around.join(known).keys())),
+        // One value for what has one for each language.
+        (Value::Text(text) | Value::Loose(text), Some(example)) if example.contains(&format!(" {of_language} = ")) => {
+            format!("{known}.{of_language} = {text:?}")
+        }
+        _ => node.line(known),
+    }
+}
+
+/// How the table at `path` is begun or, where one is written on a line, an example of it.
+fn table(path: &Path) -> String {
+    match (words(path.keys()).as_str(), example::line(&words(path.parent().keys()), path.word())) {
+        (TOOLS, _) => "[[tools]]".to_owned(),
+        (_, Some(example)) => example.to_owned(),
+        (whole, None) => format!("[{whole}]"),
+    }
+}
+
+/// The language of the box, as it is written.
+fn code_of_box(tree: &Node) -> &str {
+    tree.at(&Path::of("box.language")).and_then(Node::text).filter(|code| *code == "en").unwrap_or("es")
 }

@@ -25,6 +25,7 @@ struct State {
     reception: Option<Reception>,
     last_voiced: Option<Instant>,
     voiced_since: Option<Instant>,
+    withholds_reports: bool,
     closed: bool,
 }
 
@@ -56,6 +57,11 @@ impl Line {
     /// Where the box receives RTP and RTCP: from now on the line sends.
     pub fn connect(&self, rtp: SocketAddr, rtcp: SocketAddr) {
         self.state().remote = Some((rtp, rtcp));
+    }
+
+    /// From now on it sends no receiver reports, as some telephones never do.
+    pub fn withhold_reports(&self) {
+        self.state().withholds_reports = true;
     }
 
     /// Says a recording. Returns its length.
@@ -153,7 +159,7 @@ fn run(shared: &Mutex<State>, rtp: &UdpSocket, rtcp: &UdpSocket) {
         // Loopback does not lose; a box that is being killed refuses, and that is part of the story.
         let _ = rtp.send_to(&packet, rtp_to);
         (sequence, timestamp, ticks) = (sequence.wrapping_add(1), timestamp.wrapping_add(FRAME as u32), ticks.wrapping_add(1));
-        if let (0, Some(reception)) = (ticks % REPORT_TICKS, state.reception) {
+        if let (0, Some(reception)) = (ticks % REPORT_TICKS, state.reception.filter(|_| !state.withholds_reports)) {
             let _ = rtcp.send_to(&receiver_report(&reception), rtcp_to);
         }
     }

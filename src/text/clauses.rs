@@ -59,7 +59,8 @@ pub(super) fn is_closing(c: char) -> bool {
 /// Whether the full stop at the end of `before` belongs to an abbreviation and `after` goes on with the sentence.
 fn is_abbreviation(before: &str, after: &str) -> bool {
     let word = before.rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '¿' | '¡' | '"' | '«')).next();
-    let word = word.unwrap_or_default().trim_end_matches('.').to_lowercase();
+    let written = word.unwrap_or_default().trim_end_matches('.');
+    let word = written.to_lowercase();
     if BEFORE_A_NAME.contains(&word.as_str()) {
         return true;
     }
@@ -67,7 +68,9 @@ fn is_abbreviation(before: &str, after: &str) -> bool {
     let dotted = lettered && word.contains('.');
     let initial = lettered && word.chars().count() == 1 && word != "y" && word != "o" && word != "a";
     let goes_on = after.chars().next().is_some_and(|c| c.is_lowercase() || c.is_numeric());
-    initial || (goes_on && (dotted || WITHIN_A_SENTENCE.contains(&word.as_str())))
+    // A name such as U.S. goes on in most sentences; one that ends with it is said together with the next.
+    let name = dotted && written.chars().all(|c| c == '.' || c.is_uppercase());
+    initial || name || (goes_on && (dotted || WITHIN_A_SENTENCE.contains(&word.as_str())))
 }
 
 pub(super) fn word_count(text: &str) -> usize {
@@ -103,13 +106,16 @@ pub const CLAUSE_CHARS_MAX: usize = 180;
 /// A word alone sounds clipped, and is too short to be resumed at.
 pub(super) const WORDS_MIN: usize = 2;
 /// Never the end of a sentence.
-const BEFORE_A_NAME: [&str; 23] = [
+const BEFORE_A_NAME: [&str; 27] = [
     "sr", "sra", "srta", "sres", "dr", "dra", "dña", "prof", "ing", "lic", "avda", "núm", "tel", "pág", "art", "ee", "mr", "mrs", "ms",
-    "st", "vs", "e.g", "i.e",
+    "st", "vs", "e.g", "i.e", "tlf", "tfno", "apdo", "apto",
 ];
 /// The end of a sentence only when a new one begins after it.
-const WITHIN_A_SENTENCE: [&str; 15] =
-    ["etc", "aprox", "ext", "máx", "mín", "ud", "uds", "uu", "ej", "no", "approx", "inc", "ltd", "max", "dept"];
+const WITHIN_A_SENTENCE: [&str; 38] = [
+    "etc", "aprox", "ext", "máx", "mín", "ud", "uds", "uu", "ej", "no", "approx", "inc", "ltd", "max", "dept", "dto", "izq", "dcha", "ene",
+    "feb", "mar", "abr", "may", "jun", "jul", "ago", "sep", "sept", "oct", "nov", "dic", "jan", "apr", "aug", "dec", "depto", "hab",
+    "ctra",
+];
 
 #[cfg(test)]
 mod tests {
@@ -126,6 +132,26 @@ mod tests {
             clauses("Vive en EE. UU. desde las 9 a.m. y llega hoy. Pagó tasas, etc. Luego se fue."),
             ["Vive en EE. UU. desde las 9 a.m. y llega hoy. ", "Pagó tasas, ", "etc. Luego se fue."]
         );
+    }
+
+    #[test]
+    fn abbreviations_of_addresses_and_dates_and_names_in_capitals_end_no_clause() {
+        for whole in [
+            "He served in the U.S. Army for years.",
+            "Viaja a EE.UU. Mañana vuelve.",
+            "Llame al tlf. 912 345 678 hoy.",
+            "Escriba al apdo. Correos 12 hoy.",
+            "Tiene un 10 % de dto. en todo.",
+            "Vive en el 2.º izq. de esa calle.",
+            "Llegará el 5 de ene. de este año.",
+            "Llegará el 5 ene. 2027 por la tarde.",
+            "It comes on Jan. 5 in the morning.",
+        ] {
+            assert_eq!(clauses(whole), [whole]);
+        }
+        assert_eq!(clauses("Gire a la izq. Luego siga recto."), ["Gire a la izq. ", "Luego siga recto."]);
+        assert_eq!(clauses("Come at 8 p.m. We are open."), ["Come at 8 p.m. ", "We are open."]);
+        assert_eq!(clauses("Se ve el mar. Nada más hay."), ["Se ve el mar. ", "Nada más hay."]);
     }
 
     #[test]

@@ -20,6 +20,11 @@ pub fn spoken(text: &str) -> String {
             rest = behind;
             continue;
         }
+        if let Some((read, behind)) = between_digits(&out, rest) {
+            out.push_str(read);
+            rest = behind;
+            continue;
+        }
         // What joins words, as in a name, is no mark.
         let joins = c == '_' && out.ends_with(char::is_alphanumeric) && after.starts_with(char::is_alphanumeric);
         if !(is_picture(c) || is_mark(c) && !joins) {
@@ -28,6 +33,16 @@ pub fn spoken(text: &str) -> String {
         rest = after;
     }
     if out.contains(char::is_alphanumeric) { out } else { String::new() }
+}
+
+/// How what stands between two numbers is read, and what follows it: what would be a mark among words parts them here, and is read as a range or
+/// as it is.
+fn between_digits<'a>(before: &str, text: &'a str) -> Option<(&'a str, &'a str)> {
+    let mark = text.chars().next().filter(|c| matches!(c, '~' | '*'))?;
+    let behind = text.trim_start_matches(mark);
+    let parts = before.ends_with(|c: char| c.is_ascii_digit()) && behind.starts_with(|c: char| c.is_ascii_digit());
+    let read = if mark == '~' { "-" } else { &text[..text.len() - behind.len()] };
+    parts.then_some((read, behind))
 }
 
 /// What follows a mark that stands at the beginning of a line: of a heading, a quotation or a list.
@@ -66,6 +81,8 @@ mod tests {
             ("# Pedidos\n- Uno\n  * Dos\n> Tres", "Pedidos\nUno\n  Dos\nTres"),
             ("Mire [nuestra carta](https://x.example/a?b=c). Gracias 😀👍🏽", "Mire nuestra carta. Gracias "),
             ("El fichero mi_mesa_1 cuesta 3 - 2 euros, o -5 [sic].", "El fichero mi_mesa_1 cuesta 3 - 2 euros, o -5 [sic]."),
+            ("Tarda 5~10 minutos, o ~20 como mucho.", "Tarda 5-10 minutos, o 20 como mucho."),
+            ("Son 3*4 = 12, y 2**10 = 1024; **5** y *6*.", "Son 3*4 = 12, y 2**10 = 1024; 5 y 6."),
             ("```", ""),
             ("🙂 ", ""),
             ("a [b", "a [b"),

@@ -1,13 +1,16 @@
 //! A cascade as the model of a call, without a call around it, against services that keep to the interface and such that do everything else.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use recado::cognition::models::cascade::Cascade;
-use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Output, OutputKind};
+use recado::cognition::models::cascade::session::Part;
+use recado::cognition::models::cascade::{Cascade, Observer};
+use recado::cognition::models::{Availability, CALLER_FRAME_SAMPLES, Command, Model, ModelSession, Output, OutputKind, Usage};
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, ModelEvent};
 use recado_core::{ResponseId, Time, TurnId};
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use super::http_service::{Conduct, End, HttpService, chat};
 use super::stage::{configured, open};
@@ -16,25 +19,31 @@ use super::validator::{self, Tap};
 
 /// The model of a box with these settings.
 pub fn model(settings: &str) -> Cascade {
-    let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
-                parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
-    configured(&format!("{settings}{tool}"), |config| Cascade::new(config, "Sé breve.".to_owned(), None).unwrap())
+    model_seen_by(settings, None)
 }
 
-pub fn acoustic(session: &ModelSession, to: Acoustic) {
+fn model_seen_by(settings: &str, observer: Option<Arc<dyn Observer>>) -> Cascade {
+    let tool = "[[tools]]\nname = 'order'\nurl = 'http://127.0.0.1/'\nsay_done.es = 'Hecho.'\n\
+                parameters = { type = 'object', required = ['item'], properties = { item = { type = 'string' } } }\n";
+    configured(&format!("{settings}{tool}"), |config| Cascade::new(config, "Sé breve.".to_owned(), observer).unwrap())
+}
+
+fn acoustic(session: &ModelSession, to: Acoustic) {
     session.handle.tell(Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(0), at: Time(0) })).unwrap();
 }
 
 /// The caller says something for half a second, and pauses.
-async fn pauses(session: &ModelSession) {
+fn pauses(session: &ModelSession) {
+    says(session, &[1_000; 25 * CALLER_FRAME_SAMPLES]);
+}
+
+/// The caller says this, and pauses.
+pub fn says(session: &ModelSession, samples: &[i16]) {
     acoustic(session, Acoustic::Suspected);
     acoustic(session, Acoustic::Speaking);
-    for _ in 0..25 {
-        session.handle.audio.as_ref().unwrap().push(&[1_000; CALLER_FRAME_SAMPLES]);
-        // What is told comes before what is heard: it is heard first here.
-        tokio::task::yield_now().await;
+    for frame in samples.chunks_exact(CALLER_FRAME_SAMPLES) {
+        session.handle.audio.as_ref().unwrap().push(frame.try_into().unwrap());
     }
-    tokio::time::sleep(Duration::from_millis(100)).await;
     acoustic(session, Acoustic::Trailing);
 }
 
@@ -80,6 +89,23 @@ pub fn complete(events: &[ModelEvent]) -> bool {
     matches!(events.last(), Some(ModelEvent::Complete { .. }))
 }
 
+/// Says which part has given all of what it was asked for, each time.
+#[derive(Debug)]
+struct Comes(mpsc::UnboundedSender<Part>);
+
+impl Observer for Comes {
+    fn stands(&self, part: Part, _: &Availability) {
+        // Nobody waits for more than the test does.
+        let _ = self.0.send(part);
+    }
+
+    fn took(&self, _: Part, _: &Usage) {}
+
+    fn known(&self, _: Part) -> Availability {
+        Availability::Ready
+    }
+}
+
 const SETTINGS: &str =
     "speculate = false\nconnect_timeout_ms = 500\nanswer_timeout_ms = 700\nstall_timeout_ms = 700\nwhole_timeout_ms = 2500";
 
@@ -101,7 +127,7 @@ async fn what_is_sent_is_what_the_vendors_types_say_and_what_comes_is_said_in_se
     respond(&session, A, Cause::Greeting);
     let (words, events) = all_of(&mut session, A).await;
     assert_eq!((words.as_str(), events.len()), ("Buenos días. ¿Qué desea?", 3));
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     let (words, events) = all_of(&mut session, B).await;
     assert_eq!(words, "Ahora mismo.");
@@ -163,7 +189,7 @@ async fn the_other_interface_is_spoken_too() {
     assert_eq!((asked.len(), asked[1].path.as_str()), (2, "/v1/responses"));
     let request = asked[1].json();
     assert_eq!((&request["store"], &request["stream"], request["tools"][0]["name"].as_str()), (&json!(false), &json!(true), Some("order")));
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     assert!(failure(&all_of(&mut session, B).await.1).contains("broke off"));
     let input = service.seen.asked()[2].json()["input"].clone();
@@ -381,7 +407,7 @@ async fn words_come_whole_or_in_pieces_or_after_another_try_and_noise_is_none() 
     let service = HttpService::start(writes, vec![Conduct::says("Muy bien.")]).await;
     let mut session = open(&model(&service.settings("stream = true", "speculate = false")));
     for n in 1..=5 {
-        pauses(&session).await;
+        pauses(&session);
         turn_ends(&session, ResponseId(n));
         let (words, events) = all_of(&mut session, ResponseId(n)).await;
         assert_eq!((words.as_str(), complete(&events)), ("Muy bien.", true), "{n}: {events:?}");
@@ -389,11 +415,11 @@ async fn words_come_whole_or_in_pieces_or_after_another_try_and_noise_is_none() 
         assert_eq!(asked.len(), n as usize);
         assert_eq!(asked.last().unwrap().messages()[0]["content"].as_str().unwrap(), vec!["Una mesa."; n as usize].join(" "));
     }
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, A);
     let (_, events) = all_of(&mut session, A).await;
     assert_eq!(events, [ModelEvent::TurnWasNoise { turn: TurnId(A.0) }, ModelEvent::Complete { response: A }]);
-    pauses(&session).await;
+    pauses(&session);
     turn_ends(&session, B);
     let (_, events) = all_of(&mut session, B).await;
     assert_eq!(failure(&events), "what the caller said could not be written down: the service answers 400: No audio.");
@@ -423,14 +449,18 @@ async fn an_answer_is_begun_in_a_pause_said_when_it_is_asked_for_and_dropped_whe
         Conduct::events(&chat(&"Una frase muy larga sigue aquí. ".repeat(200), &[("order", "{\"item\":\"pan\"}")])).in_pieces(200, 50);
     let service =
         HttpService::start(vec![Conduct::wrote("Una"), Conduct::wrote("Una mesa.")], vec![long, Conduct::says("Muy bien.")]).await;
-    let mut session = open(&model(&service.settings("", "")));
+    let (tells, mut has_come) = mpsc::unbounded_channel();
+    let mut session = open(&model_seen_by(&service.settings("", ""), Some(Arc::new(Comes(tells)))));
     assert_eq!(session.outputs.recv().await, Some(Output::Availability(Availability::Ready)));
-    pauses(&session).await;
+    pauses(&session);
     service.seen.until(|seen| seen.asked().len() == 1).await;
     acoustic(&session, Acoustic::Speaking);
     service.seen.until(|seen| seen.left() == 1).await;
     acoustic(&session, Acoustic::Trailing);
-    service.seen.until(|seen| seen.asked().len() == 2).await;
+    for part in [Part::Transcription, Part::Transcription, Part::Language] {
+        let come = tokio::time::timeout(Duration::from_secs(60), has_come.recv()).await;
+        assert_eq!(come.expect("it comes within a minute"), Some(part), "the words twice, and the second answer to its end");
+    }
     assert!(session.outputs.try_recv().is_err(), "nothing is said before it is asked for");
     turn_ends(&session, A);
     let (words, events) = all_of(&mut session, A).await;

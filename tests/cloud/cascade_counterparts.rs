@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use recado::cognition::models::{CallerFrame, ModelSession};
+use recado::cognition::models::ModelSession;
 use recado::demo::{Caller, patiently};
 use recado_core::ResponseId;
 use recado_core::conversation::effect::Cause;
-use recado_core::conversation::input::{Acoustic, ModelEvent};
+use recado_core::conversation::input::ModelEvent;
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::cascade::{acoustic, all_of, complete, failure, model, respond, turn_ends};
+use super::cascade::{all_of, complete, failure, model, respond, says, turn_ends};
 use super::http_service::{Conduct, HttpService};
 use super::stage::{Stage, hears_to_the_end, open, speaks, speech};
 
@@ -146,7 +146,7 @@ async fn aimock_hears_the_words_and_answers_them_over_both_interfaces() {
         let mut session = open(&model(&settings));
         let (words, events) = greeted(&mut session, 1).await;
         assert_eq!((words.as_str(), complete(&events)), ("Good morning to you. What would you like?", true), "{api}: {events:?}");
-        says(&session, &[1_000; 8_000]).await;
+        says(&session, &[1_000; 8_000]);
         turn_ends(&session, ResponseId(2));
         let (_, events) = all_of(&mut session, ResponseId(2)).await;
         let [ModelEvent::ToolCall { call, .. }, ModelEvent::Complete { .. }] = &events[..] else { panic!("{api}: {events:?}") };
@@ -190,18 +190,6 @@ fn heard(seen: &super::http_service::Seen) -> String {
         .filter(|message| message["role"] == "user" && !message["content"].as_str().is_some_and(|text| text.starts_with('(')))
         .filter_map(|message| message["content"].as_str());
     words.collect::<Vec<_>>().join(" ").to_lowercase()
-}
-
-/// The caller says this, and pauses.
-async fn says(session: &ModelSession, samples: &[i16]) {
-    acoustic(session, Acoustic::Suspected);
-    acoustic(session, Acoustic::Speaking);
-    for frame in samples.chunks_exact(160) {
-        session.handle.audio.as_ref().unwrap().push(&CallerFrame::try_from(frame).unwrap());
-        tokio::task::yield_now().await;
-    }
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    acoustic(session, Acoustic::Trailing);
 }
 
 /// Words of "Hello, it's me again. The call was cut off.", "Hello, I need a table for two tonight, and a taxi at eight as well." and "Oh, wait a

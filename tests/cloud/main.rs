@@ -4,6 +4,7 @@
 mod away;
 mod calls;
 mod cascade;
+mod cascade_ahead;
 mod cascade_away;
 mod cascade_calls;
 mod cascade_command;

@@ -234,10 +234,11 @@ fn an_urgent_announcement_over_the_caller_goes_on_when_the_turn_ends_and_is_told
     call.claimed(1);
     call.start("closing 1", 2_000);
     call.pass(1_800);
-    call.moves(Acoustic::Trailing);
+    let closing = [("closing".to_owned(), Standing::Provisional)];
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), closing);
     let effects = call.moves(Acoustic::Quiet);
     assert_eq!((clears(&effects), causes(&effects).len()), (0, 1));
-    assert_eq!(heard(&effects), [("closing".to_owned(), Standing::Provisional)]);
+    assert_eq!(heard(&effects), closing);
     let turn_open = |effect: &Effect| if let Effect::Decided(decision) = effect { Some(decision.snapshot.turn_open) } else { None };
     assert_eq!(call.offer(2).iter().find_map(turn_open), Some(false), "what sounds is not the response");
 }
@@ -601,9 +602,48 @@ fn each_clause_of_an_announcement_over_the_caller_is_told_to_the_model_once() {
     call.play("one two", 1_000);
     call.start("three four", 1_000);
     call.pass(700);
-    call.moves(Acoustic::Trailing);
     let told = ["one two", "three"].map(|text| (text.to_owned(), Standing::Provisional));
-    assert_eq!(heard(&call.moves(Acoustic::Quiet)), told);
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), told);
+    call.pass(500);
+    assert_eq!(heard(&call.moves(Acoustic::Quiet)), told[1..], "what still sounds is told again, and not what has been said");
+}
+
+/// A reply of one clause, all of which has left the box and that the far end has not reported on.
+fn said_and_not_reported() -> Call {
+    let mut call = saying(&["one"]);
+    call.pass(2_000);
+    call.sent("one", 2_000);
+    call.pass(1_000);
+    call
+}
+
+#[test]
+fn what_was_heard_is_told_in_the_pause_and_the_request_for_an_answer_adds_nothing_to_it() {
+    let told = [("one".to_owned(), Standing::Provisional)];
+    let mut call = said_and_not_reported();
+    for to in [Acoustic::Suspected, Acoustic::Speaking] {
+        assert_eq!(heard(&call.moves(to)), []);
+        call.pass(300);
+    }
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), told, "the turn may be over: an answer may be begun");
+    call.pass(600);
+    let effects = call.moves(Acoustic::Quiet);
+    assert_eq!((heard(&effects), causes(&effects).len()), (vec![], 1), "it knows what one that was begun knows");
+
+    // It is told once, however often the caller pauses, and what is settled meanwhile is settled.
+    let mut call = said_and_not_reported();
+    for to in [Acoustic::Suspected, Acoustic::Speaking] {
+        call.moves(to);
+    }
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), told);
+    call.moves(Acoustic::Speaking);
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), []);
+    assert_eq!(heard(&call.report()), [("one".to_owned(), Standing::Settled(Evidence::Received))]);
+    assert_eq!(heard(&call.moves(Acoustic::Quiet)), []);
+
+    // A pause whose beginning was coalesced away is one too.
+    let mut call = said_and_not_reported();
+    assert_eq!(heard(&call.moves(Acoustic::Trailing)), told);
 }
 
 #[test]

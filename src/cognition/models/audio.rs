@@ -1,12 +1,16 @@
 //! The caller's audio on its way to a model that hears.
 //!
 //! Audio may be lost where commands may not: a model that falls behind hears the last second, and what it missed is
-//! counted. That is why audio does not travel among the commands.
+//! counted. That is why audio does not travel among the commands; and why commands may overtake it, but for those that say where speech
+//! ends: see [`CallerAudio::heard_before`].
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use recado_core::conversation::input::Acoustic;
 use tokio::sync::Notify;
+
+use super::port::Command;
 
 /// 20 ms of the caller's audio: 16-bit linear samples at 8 kHz.
 pub type CallerFrame = [i16; CALLER_FRAME_SAMPLES];
@@ -56,6 +60,13 @@ impl CallerAudio {
         }
     }
 
+    /// What is heard before this is told: where the caller pauses or the turn ends, all that waits. What was said until then is among it, and
+    /// a model that is asked about it has it.
+    pub fn heard_before(&mut self, command: &Command) -> impl Iterator<Item = CallerFrame> + use<'_> {
+        let ends = matches!(command, Command::Acoustic(edge) if matches!(edge.to, Acoustic::Trailing | Acoustic::Quiet));
+        std::iter::from_fn(move || if ends { self.0.lock().frames.pop_front() } else { None })
+    }
+
     /// How many frames have been dropped so far.
     pub fn dropped(&self) -> u64 {
         self.0.lock().dropped
@@ -103,6 +114,9 @@ const FRAMES_MAX: usize = 50;
 
 #[cfg(test)]
 mod tests {
+    use recado_core::conversation::input::{AcousticEdge, AcousticEpoch};
+    use recado_core::{ResponseId, Time};
+
     use super::*;
 
     #[tokio::test]
@@ -117,6 +131,20 @@ mod tests {
         }
         drop(sender);
         assert_eq!(audio.next().await, None);
+    }
+
+    #[test]
+    fn a_pause_is_told_after_what_was_said_before_it_and_what_is_urgent_is_not_held_up() {
+        let edge = |to| Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(1), at: Time(0) });
+        let (sender, mut audio) = caller_audio();
+        (1..4).for_each(|n| sender.push(&[n; CALLER_FRAME_SAMPLES]));
+        for command in [edge(Acoustic::Suspected), edge(Acoustic::Speaking), Command::CancelResponse { response: ResponseId(1) }] {
+            assert_eq!(audio.heard_before(&command).count(), 0, "{command:?}");
+        }
+        for to in [Acoustic::Trailing, Acoustic::Quiet] {
+            assert_eq!(audio.heard_before(&edge(to)).map(|frame| frame[0]).collect::<Vec<_>>(), [1, 2, 3]);
+            (1..4).for_each(|n| sender.push(&[n; CALLER_FRAME_SAMPLES]));
+        }
     }
 
     #[tokio::test]

@@ -7,13 +7,15 @@ use std::collections::VecDeque;
 
 use recado_core::conversation::input::Acoustic;
 
+use super::acoustic::AcousticClock;
+
 /// What the caller says, and how much of it a connection has.
 #[derive(Debug)]
 pub(super) struct Caller {
     bytes_per_ms: usize,
     /// Whether the service detects turns: it is then sent all that is heard.
     service_detects: bool,
-    acoustic: Acoustic,
+    acoustic: AcousticClock,
     /// The last moment before speech.
     before: VecDeque<u8>,
     /// Audio of which no item has been made.
@@ -32,7 +34,7 @@ impl Caller {
         Self {
             bytes_per_ms,
             service_detects,
-            acoustic: Acoustic::Quiet,
+            acoustic: AcousticClock::default(),
             before: VecDeque::new(),
             uncommitted: VecDeque::new(),
             sent: 0,
@@ -43,7 +45,7 @@ impl Caller {
 
     /// More of what is heard.
     pub fn hear(&mut self, bytes: &[u8]) {
-        if !self.service_detects && self.acoustic == Acoustic::Quiet {
+        if !self.service_detects && self.acoustic.state() == Acoustic::Quiet {
             self.before.extend(bytes);
             let excess = self.before.len().saturating_sub(self.bytes(BEFORE_MS));
             self.before.drain(..excess);
@@ -61,8 +63,8 @@ impl Caller {
 
     /// The acoustic clock moved. Says whether what was sent was no speech, and is to be forgotten by the service.
     pub fn edge(&mut self, to: Acoustic) -> bool {
-        let retracted = self.acoustic == Acoustic::Suspected && to == Acoustic::Quiet && !self.spoke;
-        self.acoustic = to;
+        let Some(from) = self.acoustic.edge(to) else { return false };
+        let retracted = from == Acoustic::Suspected && to == Acoustic::Quiet && !self.spoke;
         if self.service_detects {
             return false;
         }
@@ -75,6 +77,11 @@ impl Caller {
             Acoustic::Quiet if retracted => self.forget_turn(),
             Acoustic::Quiet => false,
         }
+    }
+
+    /// The conversation takes the turn for over: what is heard of the same sound from now on is none of it, nor of the next.
+    pub fn turn_ended(&mut self) {
+        self.acoustic.turn_ended();
     }
 
     /// The next piece that this connection is to have.
@@ -120,6 +127,7 @@ impl Caller {
     /// What was said is answered by somebody else. Says whether the service has any of it that it is to forget.
     pub fn forget_turn(&mut self) -> bool {
         let sent = self.sent > 0;
+        self.turn_ended();
         self.committed();
         sent
     }
@@ -144,7 +152,7 @@ impl Caller {
 
     /// Whether nothing would be lost by another connection.
     pub fn is_idle(&self) -> bool {
-        self.acoustic == Acoustic::Quiet && !self.service_hears && !self.spoke
+        self.acoustic.state() == Acoustic::Quiet && !self.service_hears && !self.spoke
     }
 
     /// What the connection had is gone with it.
@@ -221,6 +229,30 @@ mod tests {
         }
         assert!(!caller.edge(Acoustic::Quiet), "what was said before is not answered yet");
         assert!(caller.can_commit());
+    }
+
+    #[test]
+    fn what_goes_on_when_the_turn_was_taken_for_over_is_no_part_of_the_next_one() {
+        let heard = |caller: &mut Caller, n: u8| {
+            (0..50).for_each(|_| caller.hear(&frame(n)));
+            sent(caller)
+        };
+        for ended in [Caller::turn_ended, |caller: &mut Caller| assert!(caller.forget_turn(), "the service has it")] {
+            let mut caller = caller(false);
+            caller.edge(Acoustic::Suspected);
+            caller.edge(Acoustic::Speaking);
+            assert_eq!(heard(&mut caller, 1).len(), 50 * 160);
+            ended(&mut caller);
+            caller.committed();
+            for to in [Acoustic::Trailing, Acoustic::Quiet] {
+                assert!(heard(&mut caller, 1).is_empty() && !caller.edge(to) && !caller.has_spoken() && caller.is_idle());
+            }
+            heard(&mut caller, 0);
+            caller.edge(Acoustic::Suspected);
+            caller.edge(Acoustic::Speaking);
+            let next = heard(&mut caller, 2);
+            assert_eq!((next.len(), next.contains(&1), caller.has_spoken()), (75 * 160, false, true));
+        }
     }
 
     #[test]

@@ -87,14 +87,6 @@ impl<N> Memory<N> {
         self.push(Entry::Note(note));
     }
 
-    /// What is remembered of a segment.
-    pub fn text_of(&self, of: SegmentRef) -> Option<&str> {
-        self.entries.iter().find_map(|entry| match entry {
-            Entry::Heard { segment, text, .. } if *segment == of => Some(text.as_str()),
-            _ => None,
-        })
-    }
-
     /// Remembers what was heard, in the place of what was said of the same segment before, whose item it gives back.
     pub fn heard(&mut self, heard: HeardText) -> Option<String> {
         for entry in &mut self.entries {
@@ -120,9 +112,13 @@ impl<N> Memory<N> {
         }
     }
 
-    /// The history, for a model that has none. What was said gets names from `names`, by which it can be replaced and forgotten; where
-    /// those are empty, what the caller said keeps its own.
-    pub fn restore(&mut self, mut names: impl FnMut() -> String) -> Vec<Piece<'_, N>> {
+    /// The history, for a model that has none; `spoken` says how it is told what the caller heard. What was said gets names from `names`, by
+    /// which it can be replaced and forgotten; where those are empty, what the caller said keeps its own.
+    pub fn restore(
+        &mut self,
+        mut names: impl FnMut() -> String,
+        spoken: impl Fn(&str, Standing) -> Option<(Role, String)>,
+    ) -> Vec<Piece<'_, N>> {
         let mut pieces = Vec::new();
         for entry in &mut self.entries {
             pieces.extend(match entry {

@@ -8,6 +8,7 @@
 //! A model never makes sound, never runs a tool, and is never told a result that the caller has not heard. What it says
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
+mod acoustic;
 mod audible;
 mod audio;
 mod caller;

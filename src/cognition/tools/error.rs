@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::config::SecretError;
+
 /// Why a tool can't be used as it is configured. All of these show at start, none in a call.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -38,6 +40,14 @@ pub enum ToolError {
         header: String,
         /// What is wrong with it.
         reason: String,
+    },
+    /// The tool's token can't be had: correct its `bearer_file`.
+    #[error("tool `{tool}`: `bearer_file`: {error}")]
+    Bearer {
+        /// The tool.
+        tool: String,
+        /// Why.
+        error: SecretError,
     },
     /// A file that the tool needs can't be used: correct the path, its permissions or its content.
     #[error("tool `{tool}`: `{setting}` {}: {reason}", path.display())]

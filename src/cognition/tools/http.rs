@@ -287,24 +287,17 @@ fn headers(tool: &Tool) -> Result<HeaderMap, ToolError> {
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     if let Some(path) = &tool.bearer_file {
-        headers.insert(AUTHORIZATION, bearer(path).map_err(|reason| bearer_error(tool, path, reason))?);
+        headers.insert(AUTHORIZATION, bearer(path).map_err(|error| ToolError::Bearer { tool: tool.name.clone(), error })?);
     }
     Ok(headers)
 }
 
-fn bearer(path: &Path) -> Result<HeaderValue, String> {
-    let token = Secret::read(path).map_err(|error| match error {
-        SecretError::Unreadable { error, .. } => format!("can't be read: {error}"),
-        SecretError::Malformed { .. } => "is empty, or is not one line of printable characters".to_owned(),
-    })?;
+fn bearer(path: &Path) -> Result<HeaderValue, SecretError> {
+    let token = Secret::read(path)?;
     let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-    let mut value = value.map_err(|_| "holds characters that a header can't".to_owned())?;
+    let mut value = value.map_err(|_| SecretError::Malformed { path: path.to_owned() })?;
     value.set_sensitive(true);
     Ok(value)
-}
-
-fn bearer_error(tool: &Tool, path: &Path, reason: String) -> ToolError {
-    ToolError::File { tool: tool.name.clone(), setting: "bearer_file", path: path.to_owned(), reason }
 }
 
 /// Under which a tool recognises a repeat.

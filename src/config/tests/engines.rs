@@ -26,7 +26,7 @@ fn service(more: &str) -> String {
 #[test]
 fn an_engine_needs_its_table() {
     for (engine, table, with) in [
-        ("piper", "speech.piper", "models.en = \"voices/en_US-lessac-medium.onnx\""),
+        ("piper", "speech.piper", "models.es = \"voices/es_ES-davefx-medium.onnx\""),
         ("command", "speech.command", "its program"),
         ("http", "cloud.speech", "its url, its model, its voices and a key_file"),
     ] {
@@ -58,7 +58,10 @@ fn each_mistake_in_piper_is_named_with_its_place_and_a_remedy() {
         room.problems(&room.sources())
     };
     for (toml, expected) in [
-        ("[speech.piper]\n".to_owned(), "recado.toml:1:9: speech.piper: `models` is missing; write instead: models = \"…\""),
+        (
+            "[speech.piper]\n".to_owned(),
+            "recado.toml:1:9: speech.piper: `models` is missing; write instead: models = { es = \"voices/es_ES-davefx-medium.onnx\", en = \"voices/en_US-lessac-medium.onnx\" }",
+        ),
         (
             piper("").replace("models.es", "models.en"),
             "recado.toml:2:1: speech.piper.models: there is no voice for the box's language, \"es\"; write instead: models.es = \"voices/es_ES-davefx-medium.onnx\"",

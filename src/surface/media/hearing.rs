@@ -35,12 +35,17 @@ pub(super) fn tap() -> (Tap, Hearing) {
 }
 
 impl Hearing {
+    /// The next frame, where it is there already.
+    pub fn waiting(&mut self) -> Option<CallerFrame> {
+        self.ring.pop().ok()
+    }
+
     /// The next frame; none when the call is over and all has been taken. Cancel-safe. Needs a tokio runtime with time.
     pub async fn recv(&mut self) -> Option<CallerFrame> {
         loop {
             // Asked before the ring: what was put in before the end is still there.
             let ended = self.ring.is_abandoned();
-            if let Ok(frame) = self.ring.pop() {
+            if let Some(frame) = self.waiting() {
                 return Some(frame);
             }
             if ended {

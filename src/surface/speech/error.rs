@@ -77,7 +77,7 @@ pub enum SpeechError {
     #[error("the speech engine's audio is silent")]
     Silent,
     /// The engine refused: read its own message.
-    #[error("the speech engine failed ({status}): {stderr}")]
+    #[error("the speech engine failed ({status}){}", said(stderr))]
     EngineFailed {
         /// The exit status in words.
         status: String,
@@ -127,6 +127,11 @@ pub enum SpeechError {
     },
 }
 
+/// What a program wrote to its error output, after what became of it.
+fn said(stderr: &str) -> String {
+    if stderr.is_empty() { ", and said nothing of why: run it by hand with a word at its input".to_owned() } else { format!(": {stderr}") }
+}
+
 impl SpeechError {
     /// Whether the engine is to blame, and not what it was asked for.
     pub fn is_the_engines(&self) -> bool {
@@ -157,5 +162,20 @@ impl SpeechError {
             Self::ServiceRefused { retry_after, .. } => *retry_after,
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_fails_without_a_word_is_said_to() {
+        let failed = |stderr: &str| SpeechError::EngineFailed { status: "exit status: 1".into(), stderr: stderr.into() }.to_string();
+        assert_eq!(failed("no such voice"), "the speech engine failed (exit status: 1): no such voice");
+        assert_eq!(
+            failed(""),
+            "the speech engine failed (exit status: 1), and said nothing of why: run it by hand with a word at its input"
+        );
     }
 }

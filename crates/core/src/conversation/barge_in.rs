@@ -109,6 +109,10 @@ impl Conversation {
                 self.turn_ended(cx, false);
             }
         }
+        if to == Acoustic::Trailing && movement != Movement::None {
+            // The turn may be over: an answer that is begun now is to know what the request for one will.
+            self.tell_provisional(cx);
+        }
     }
 
     /// The suspicion was none: the voice goes on from the sample that it stopped at (I11).

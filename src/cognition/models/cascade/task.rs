@@ -102,10 +102,13 @@ impl Task {
         loop {
             let deadline = self.session.deadline().map(|at| self.began + Duration::from_millis(at.0));
             tokio::select! {
-                // Commands first, so that a cancel comes before what it cancels.
+                // Commands first, so that a cancel comes before what it cancels; a pause comes after what was said before it.
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => self.tell(command),
+                    Some(command) => {
+                        hears.heard_before(&command).for_each(|frame| self.give(Input::Caller(frame.to_vec())));
+                        self.tell(command);
+                    }
                     None => break,
                 },
                 place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {

@@ -60,7 +60,7 @@ impl Dialogue {
         }
         let document: Document = toml::from_str(text).map_err(|error| DialogueError::Toml {
             line: error.span().map_or(1, |span| line(text, &span)),
-            message: error.message().to_owned(),
+            message: crate::config::plainly(error.message()),
         })?;
         Check { text, schemas, prompts: &document.prompts, takes_messages: Cell::new(false) }.document(&document)
     }
@@ -493,11 +493,11 @@ mod tests {
     #[test]
     fn a_fault_is_told_with_its_line_and_what_to_do() {
         let faults = [
-            ("[otherwise]\nsya = { es = 'a' }", 2, "unknown field `sya`"),
-            ("[otherwise]\nsay = { es = 'a', fr = 'b' }", 2, "unknown field `fr`"),
+            ("[otherwise]\nsya = { es = 'a' }", 2, "there is no `sya` here; write one of "),
+            ("[otherwise]\nsay = { es = 'a', fr = 'b' }", 2, "there is no `fr` here; write one of `es`, `en`"),
             ("[otherwise]\nsay = 'hola'", 2, "a list of tables"),
             ("[otherwise]\nsay = [", 2, ""),
-            ("[greeting]\nsay = { es = 'a' }", 1, "missing field `otherwise`"),
+            ("[greeting]\nsay = { es = 'a' }", 1, "`otherwise` is missing"),
             ("[otherwise]\nhang_up = false", 1, "does nothing"),
             ("[otherwise]\nsay = { es = ' ' }", 2, "no words"),
             ("[otherwise]\nsay = [{ es = 'a' },\n {}]", 1, "neither `es` nor `en` nor `prompt`"),
@@ -524,7 +524,7 @@ mod tests {
                 2,
                 "between 200 and 2500",
             ),
-            ("[otherwise]\nmessage = { kept = { hang_up = true } }", 2, "missing field `not_kept`"),
+            ("[otherwise]\nmessage = { kept = { hang_up = true } }", 2, "`not_kept` is missing"),
             (
                 "[otherwise]\nhang_up = true\nmessage = { kept = { hang_up = true }, not_kept = { hang_up = true } }",
                 3,
@@ -533,7 +533,7 @@ mod tests {
             ("[otherwise]\ncollect = { digits = 0, then = { hang_up = true } }", 2, "between 1 and 32"),
             ("[otherwise]\ncollect = { digits = 4, end = '7', then = { hang_up = true } }", 2, "can't end the keys"),
             ("[otherwise]\ncollect = { digits = 4, wait_s = 90, then = { hang_up = true } }", 2, "between 2 and 30 seconds"),
-            ("[otherwise]\ncollect = { digits = 4 }", 2, "missing field `then`"),
+            ("[otherwise]\ncollect = { digits = 4 }", 2, "`then` is missing"),
             (
                 "[otherwise]\ncall = { tool = 'book_table', arguments = { people = 2, day = '{{digits}}' } }",
                 2,

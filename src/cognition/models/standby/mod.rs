@@ -100,10 +100,13 @@ impl Holding {
             let deadline = self.takeover.deadline().map(|at| self.began + Duration::from_millis(at.0));
             let takes = self.pending.len() < PENDING_MAX;
             tokio::select! {
-                // Commands first, so that a cancel comes before what it cancels.
+                // Commands first, so that a cancel comes before what it cancels; a pause comes after what was said before it.
                 biased;
                 command = commands.recv() => match command {
-                    Some(command) => self.told(command),
+                    Some(command) => {
+                        hears.heard_before(&command).for_each(|frame| self.hear(&frame));
+                        self.told(command);
+                    }
                     None => break,
                 },
                 place = said.reserve(), if !self.pending.is_empty() => match (place, self.pending.pop_front()) {

@@ -49,6 +49,8 @@ pub struct Call {
     pub dialog: Dialog,
     pub state: CallState,
     pub negotiation: Negotiation,
+    /// Where what the far end last said of its media came from.
+    pub described_from: SocketAddr,
     pub local: Option<LocalMedia>,
     pub invite: Option<PendingInvite>,
     pub accepted: Option<Accepted>,

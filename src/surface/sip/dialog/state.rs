@@ -68,11 +68,6 @@ impl Dialog {
         &self.key.local_tag
     }
 
-    /// Where its last request came from.
-    pub fn source(&self) -> SocketAddr {
-        self.source
-    }
-
     /// Takes the number of a request, if it is in order (section 12.2.2): never lower than one before. An INVITE also
     /// may not repeat the number of another request.
     pub fn take_cseq(&mut self, request: &Request) -> bool {

@@ -63,8 +63,8 @@ impl Endpoint {
     }
 
     fn receive_reinvite(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
-        let Received { id, request, reply, tag, .. } = *received;
-        let outcome = self.renegotiate(handle, request);
+        let Received { id, request, reply, source, tag } = *received;
+        let outcome = self.renegotiate(handle, request, source);
         let (body, plan, offered) = match outcome {
             Outcome::Refused(status) => return self.refuse_change(now, received, status),
             Outcome::Agreed { body, plan, offered } => (body, plan, offered),
@@ -78,13 +78,13 @@ impl Endpoint {
     }
 
     fn receive_update(&mut self, now: Instant, handle: CallHandle, received: &Received<'_>) {
-        let Received { id, request, reply, tag, .. } = *received;
+        let Received { id, request, reply, source, tag } = *received;
         if !request.has_body() {
             let answer = Answer::status(200, tag).with(name::CONTACT, self.contact());
             self.respond(now, id, reply, answer);
             return;
         }
-        match self.renegotiate(handle, request) {
+        match self.renegotiate(handle, request, source) {
             Outcome::Refused(status) => self.refuse_change(now, received, status),
             Outcome::Agreed { body, plan, .. } => {
                 let answer = self.media_answer(tag, &body);
@@ -95,7 +95,7 @@ impl Endpoint {
     }
 
     /// Agrees to a change of media, or to none: then the old media goes on.
-    fn renegotiate(&mut self, handle: CallHandle, request: &Request) -> Outcome {
+    fn renegotiate(&mut self, handle: CallHandle, request: &Request, source: SocketAddr) -> Outcome {
         let Some(call) = self.calls.get_mut(&handle) else {
             return Outcome::Refused(481);
         };
@@ -115,7 +115,9 @@ impl Endpoint {
         };
         let before = call.negotiation.plan().cloned();
         let (body, plan) = call.negotiation.answer(&offer, &local);
-        Outcome::Agreed { body, plan: Some(plan).filter(|plan| before.as_ref() != Some(plan)), offered: false }
+        // Behind a NAT a far end that is somewhere else now may say the same as before.
+        let moved = std::mem::replace(&mut call.described_from, source).ip() != source.ip();
+        Outcome::Agreed { body, plan: Some(plan).filter(|plan| moved || before.as_ref() != Some(plan)), offered: false }
     }
 
     fn refuse_change(&mut self, now: Instant, received: &Received<'_>, status: u16) {
@@ -148,6 +150,7 @@ impl Endpoint {
         if offered {
             let local: Option<LocalMedia> = call.local;
             plan = local.and_then(|local| call.negotiation.accept_answer(&request.body, &local).ok());
+            call.described_from = source;
             call.negotiation.withdraw();
             if plan.is_none() && first {
                 self.stop_awaiting_ack(handle);
@@ -219,7 +222,7 @@ impl Endpoint {
 
     fn tell_renegotiated(&mut self, call: CallHandle, plan: Option<MediaPlan>) {
         if let (Some(media), Some(known)) = (plan, self.calls.get(&call)) {
-            let source = known.dialog.source();
+            let source = known.described_from;
             self.tell(Event::Renegotiated { call, media, source });
         }
     }

@@ -126,6 +126,7 @@ impl Endpoint {
                 dialog,
                 state: CallState::Incoming,
                 negotiation: Negotiation::new(self.tokens.number()),
+                described_from: source,
                 local: None,
                 invite: Some(PendingInvite { transaction: id, cseq: request.cseq.number, reply: reply.clone(), offer }),
                 accepted: None,

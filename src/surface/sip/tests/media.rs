@@ -32,6 +32,20 @@ fn hold_and_resume_are_answered_and_told() {
 }
 
 #[test]
+fn a_re_invite_from_another_address_is_told_with_it_also_where_it_says_the_same() {
+    let mut rig = Rig::new();
+    let mut caller = Caller::new("c1");
+    rig.established(&mut caller);
+    let elsewhere = "192.0.2.77:5060".parse().expect("address");
+    rig.receive_from(caller.next("INVITE", OFFER).as_bytes(), elsewhere);
+    assert!(matches!(rig.last_event(), Event::Renegotiated { source, .. } if *source == elsewhere), "{:?}", rig.events);
+    rig.receive_from(caller.ack("").as_bytes(), elsewhere);
+    let events = rig.events.len();
+    rig.receive_from(caller.next("INVITE", OFFER).as_bytes(), elsewhere);
+    assert_eq!(rig.events.len(), events, "a refresh changes nothing");
+}
+
+#[test]
 fn a_re_invite_without_our_codec_is_refused_and_the_old_media_stays() {
     let mut rig = Rig::new();
     let mut caller = Caller::new("c1");

@@ -4,7 +4,7 @@ use recado_core::Time;
 
 use super::answer::Answer;
 use super::writing::Writing;
-use super::{Action, Line, Session};
+use super::{Action, Line, Session, history};
 use crate::cognition::models::notes::Role;
 
 /// What was begun. Nothing of it is said before the conversation asks for it.
@@ -19,8 +19,8 @@ pub(super) struct Ahead {
 #[derive(Debug)]
 pub(super) struct Begun {
     pub answer: Answer,
-    /// What the model knew of the conversation, by its count of changes.
-    pub as_of: u64,
+    /// What the model knows of the conversation before these words.
+    pub knows: Vec<Line>,
 }
 
 impl Session {
@@ -51,6 +51,16 @@ impl Session {
         self.drop_answer(begun.map(|begun| begun.answer));
     }
 
+    /// The answer that was begun, where the request for one would say nothing else now.
+    pub(super) fn still_right(&mut self, begun: Begun) -> Option<Answer> {
+        let Begun { answer, knows } = begun;
+        if self.gist() == knows {
+            return Some(answer);
+        }
+        self.totals.dropped += 1;
+        self.drop_answer(Some(answer))
+    }
+
     pub(super) fn drop_answer(&mut self, answer: Option<Answer>) -> Option<Answer> {
         // Of one that has come whole, only what it took is still to come.
         if let Some(Answer { job, end: None, .. }) = answer {
@@ -64,12 +74,12 @@ impl Session {
         let idle = self.active.is_none() && self.waiting.is_empty() && self.writings.is_empty();
         let words = self.ahead.as_ref().filter(|ahead| idle && ahead.answer.is_none()).and_then(|ahead| ahead.writing.words());
         let Some(words) = words.map(str::to_owned) else { return };
-        let mut lines = self.history();
-        lines.push(Line::message(Role::User, words));
+        let (mut lines, knows) = (self.history(), self.gist());
+        history::add(&mut lines, Role::User, words);
         let job = self.next_job();
         self.act(Action::Ask { job, lines });
         if let Some(ahead) = &mut self.ahead {
-            ahead.answer = Some(Begun { answer: Answer::new(job), as_of: self.changes });
+            ahead.answer = Some(Begun { answer: Answer::new(job), knows });
         }
     }
 }

@@ -179,8 +179,7 @@ impl Session {
             (None, None) => return (Turn::Noise, None),
         };
         writing.retries.awaited_since(now);
-        let (answer, as_of) = answer.map_or((None, self.changes), |begun| (Some(begun.answer), begun.as_of));
-        let answer = if as_of == self.changes { answer } else { self.drop_answer(answer) };
+        let answer = answer.and_then(|begun| self.still_right(begun));
         self.turns += 1;
         let name = format!("turn {}", self.turns);
         self.memory.caller_spoke(name.clone());

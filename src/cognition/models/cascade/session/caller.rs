@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use recado_core::conversation::input::Acoustic;
 
+use crate::cognition::models::acoustic::AcousticClock;
+
 /// The caller's speech of which nobody has made words yet, from a moment before it was suspected.
 #[derive(Debug, Default)]
 pub(super) struct Caller {
-    acoustic: Acoustic,
+    acoustic: AcousticClock,
     /// The last moment before speech.
     before: VecDeque<i16>,
     speech: Vec<i16>,
@@ -16,6 +18,8 @@ pub(super) struct Caller {
     next: Option<usize>,
     /// Whether what it holds was confirmed to be speech.
     spoke: bool,
+    /// Whether that has ended, and nobody has asked for it yet.
+    ended: bool,
 }
 
 /// What an edge means for what was begun ahead.
@@ -31,7 +35,7 @@ pub(super) enum Moved {
 
 impl Caller {
     pub fn hear(&mut self, samples: &[i16]) {
-        if self.acoustic == Acoustic::Quiet {
+        if self.acoustic.state() == Acoustic::Quiet {
             self.before.extend(samples);
             let excess = self.before.len().saturating_sub(samples_of(BEFORE_MS));
             self.before.drain(..excess);
@@ -43,7 +47,7 @@ impl Caller {
     }
 
     pub fn edge(&mut self, to: Acoustic) -> Moved {
-        let from = std::mem::replace(&mut self.acoustic, to);
+        let Some(from) = self.acoustic.edge(to) else { return Moved::Nothing };
         match (from, to) {
             (Acoustic::Suspected, Acoustic::Quiet) => {
                 // What was suspected was none; what was said before it stays.
@@ -51,7 +55,10 @@ impl Caller {
                 self.speech.truncate(end);
                 Moved::Nothing
             }
-            (_, Acoustic::Quiet) => Moved::Nothing,
+            (_, Acoustic::Quiet) => {
+                self.ended = self.spoke;
+                Moved::Nothing
+            }
             (_, Acoustic::Suspected) => {
                 let overlap = if from == Acoustic::Quiet { 0 } else { samples_of(BEFORE_MS) };
                 if self.spoke {
@@ -60,17 +67,15 @@ impl Caller {
                 self.speech.extend(self.before.drain(..));
                 Moved::Nothing
             }
-            (_, Acoustic::Speaking) => {
+            (_, Acoustic::Speaking | Acoustic::Trailing) => {
+                let begins = self.next.take().unwrap_or(self.speech.len());
                 self.speech.extend(self.before.drain(..));
-                // Had the turn been over, it would have been asked for before this: the caller goes on.
-                self.next = None;
+                // What has ended was asked for before this, or is not asked for; what has not, the caller goes on with.
+                if std::mem::take(&mut self.ended) {
+                    self.forget(begins);
+                }
                 self.spoke = true;
-                Moved::WentOn
-            }
-            (_, Acoustic::Trailing) => {
-                self.speech.extend(self.before.drain(..));
-                self.spoke = true;
-                Moved::Paused
+                if to == Acoustic::Trailing { Moved::Paused } else { Moved::WentOn }
             }
         }
     }
@@ -80,11 +85,15 @@ impl Caller {
         (self.speech.len() >= samples_of(WORD_MS_LEAST)).then(|| self.speech.as_slice().into())
     }
 
-    /// What was said in the turn that is over; none where it is too short to hold a word.
+    /// What was said in the turn that is over; none where it is too short to hold a word. What is heard of the same sound from now on is none
+    /// of it, nor of the next.
     pub fn take(&mut self) -> Option<Arc<[i16]>> {
-        let end = self.next.take().unwrap_or(self.speech.len());
+        // What is only suspected is not of it.
+        let suspected = self.acoustic.state() == Acoustic::Suspected && !self.spoke;
+        let end = self.next.take().unwrap_or(if suspected { 0 } else { self.speech.len() });
         let said: Vec<i16> = self.speech.drain(..end).collect();
-        self.spoke = !self.speech.is_empty() && matches!(self.acoustic, Acoustic::Speaking | Acoustic::Trailing);
+        (self.spoke, self.ended) = (false, false);
+        self.acoustic.turn_ended();
         (said.len() >= samples_of(WORD_MS_LEAST)).then(|| said.into())
     }
 
@@ -153,22 +162,75 @@ mod tests {
     #[test]
     fn who_goes_on_after_a_pause_has_said_one_turn_and_all_of_it() {
         let mut caller = Caller::default();
-        for pause in [Acoustic::Trailing, Acoustic::Quiet] {
-            for (to, sample, ms) in [(Acoustic::Suspected, 1, 100), (Acoustic::Speaking, 1, 900), (pause, 0, 300)] {
-                caller.edge(to);
-                hear(&mut caller, sample, ms);
-            }
-            // Nobody has asked for it when it is known to be speech.
-            for (to, sample, ms) in [(Acoustic::Suspected, 2, 100), (Acoustic::Speaking, 2, 500), (Acoustic::Trailing, 0, 300)] {
-                caller.edge(to);
-                hear(&mut caller, sample, ms);
-            }
-            let said = caller.take().unwrap();
-            let samples_that_are = |what: i16| said.iter().filter(|sample| **sample == what).count();
-            assert_eq!((samples_that_are(1), samples_that_are(2)), (samples_of(1_000), samples_of(600)), "{pause:?}");
-            assert_eq!(caller.take(), None, "and nothing is left for the next turn");
-            caller.edge(Acoustic::Quiet);
+        for (to, sample, ms) in [(Acoustic::Suspected, 1, 100), (Acoustic::Speaking, 1, 900), (Acoustic::Trailing, 0, 300)] {
+            caller.edge(to);
+            hear(&mut caller, sample, ms);
         }
+        // Nobody has asked for it when it is known to be speech.
+        for (to, sample, ms) in [(Acoustic::Suspected, 2, 100), (Acoustic::Speaking, 2, 500), (Acoustic::Trailing, 0, 300)] {
+            caller.edge(to);
+            hear(&mut caller, sample, ms);
+        }
+        let said = caller.take().unwrap();
+        assert_eq!((count(&said, 1), count(&said, 2)), (samples_of(1_000), samples_of(600)));
+        assert_eq!(caller.take(), None, "and nothing is left for the next turn");
+    }
+
+    #[test]
+    fn what_nobody_has_asked_for_is_no_part_of_the_next_turn() {
+        // A sound that never ends: the turn is taken for over in the middle of it, and its end is nobody's.
+        for over_in in [&[Acoustic::Suspected, Acoustic::Speaking][..], &[Acoustic::Suspected, Acoustic::Speaking, Acoustic::Trailing]] {
+            let mut caller = Caller::default();
+            for to in over_in {
+                caller.edge(*to);
+                hear(&mut caller, 1, 500);
+            }
+            assert_eq!(count(&caller.take().unwrap(), 1), samples_of(500 * over_in.len()));
+            hear(&mut caller, 1, 2_000);
+            for to in [Acoustic::Trailing, Acoustic::Quiet] {
+                assert_eq!(caller.edge(to), Moved::Nothing, "nothing is begun for it");
+                hear(&mut caller, 0, 300);
+            }
+            next_turn_is_its_own(&mut caller);
+            // It goes on, and somebody speaks in it.
+            caller.edge(Acoustic::Speaking);
+            caller.take();
+            hear(&mut caller, 1, 2_000);
+            caller.edge(Acoustic::Trailing);
+            hear(&mut caller, 0, 500);
+            next_turn_is_its_own(&mut caller);
+        }
+        // One that ended, and that nobody asked about.
+        let mut caller = Caller::default();
+        for (to, sample, ms) in [(Acoustic::Speaking, 1, 900), (Acoustic::Trailing, 0, 700), (Acoustic::Quiet, 0, 600)] {
+            caller.edge(to);
+            hear(&mut caller, sample, ms);
+        }
+        next_turn_is_its_own(&mut caller);
+    }
+
+    #[test]
+    fn what_is_suspected_when_somebody_else_has_answered_is_the_beginning_of_the_next_turn() {
+        let mut caller = Caller::default();
+        caller.edge(Acoustic::Suspected);
+        hear(&mut caller, 2, 200);
+        assert_eq!(caller.take(), None);
+        caller.edge(Acoustic::Speaking);
+        hear(&mut caller, 2, 400);
+        assert_eq!(count(&caller.take().unwrap(), 2), samples_of(600));
+    }
+
+    fn next_turn_is_its_own(caller: &mut Caller) {
+        for (to, ms) in [(Acoustic::Speaking, 600), (Acoustic::Trailing, 0), (Acoustic::Quiet, 0)] {
+            caller.edge(to);
+            hear(caller, 2, ms);
+        }
+        let said = caller.take().unwrap();
+        assert_eq!((count(&said, 1), count(&said, 2)), (0, samples_of(600)));
+    }
+
+    fn count(said: &[i16], what: i16) -> usize {
+        said.iter().filter(|sample| **sample == what).count()
     }
 
     #[test]

@@ -83,7 +83,6 @@ impl Session {
             };
             self.calls.add(Call { group, made: MadeCall { call_id, name, arguments, output }, told, status: None });
         }
-        self.changes += 1;
         self.memory.note(Note::Calls(group));
         refused
     }
@@ -99,7 +98,6 @@ impl Session {
             return self.note(Role::System, news);
         }
         call.made.output = notes::output(status);
-        self.changes += 1;
     }
 }
 

@@ -1,8 +1,10 @@
 //! The conversation, as the model is told it.
 
+use recado_core::conversation::effect::Standing;
+
 use super::calls::GroupId;
 use super::{Line, Session};
-use crate::cognition::models::memory::Piece;
+use crate::cognition::models::memory::{Piece, spoken};
 use crate::cognition::models::notes::{self, Role};
 
 /// What stands in the conversation beside speech.
@@ -21,9 +23,18 @@ pub(super) struct Tail(pub String);
 impl Session {
     /// What was said and heard, called and told, in order.
     pub(super) fn history(&mut self) -> Vec<Line> {
+        self.told(spoken)
+    }
+
+    /// The same, whatever is known of how certain it is: that something was heard for certain makes no other answer.
+    pub(super) fn gist(&mut self) -> Vec<Line> {
+        self.told(|text, _| spoken(text, Standing::Provisional))
+    }
+
+    fn told(&mut self, spoken: impl Fn(&str, Standing) -> Option<(Role, String)>) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut told_of = Vec::new();
-        for piece in self.memory.restore(String::new) {
+        for piece in self.memory.restore(String::new, spoken) {
             match piece {
                 Piece::Spoken(role, text, _) => add(&mut lines, role, text),
                 Piece::Note(Note::Message(role, text)) => add(&mut lines, *role, text.clone()),
@@ -50,7 +61,7 @@ impl Session {
 }
 
 /// What one of them said without a break is one message.
-fn add(lines: &mut Vec<Line>, role: Role, more: String) {
+pub(super) fn add(lines: &mut Vec<Line>, role: Role, more: String) {
     match lines.last_mut() {
         Some(Line::Message { role: before, text }) if *before == role && role != Role::System => {
             text.truncate(text.trim_end().len());

@@ -173,10 +173,10 @@ pub struct Session {
     calls: Calls,
     /// Counts turns.
     turns: u64,
-    /// Counts what changes the conversation that the model is told.
-    changes: u64,
     /// Turns that are being written down, oldest first.
     writings: Vec<Writing>,
+    /// How long what was last given to be written down is (ms): where tokens are not counted, that is.
+    lengths: VecDeque<(JobId, u64)>,
     /// What was begun before the conversation asked for it.
     ahead: Option<Ahead>,
     waiting: VecDeque<Request>,
@@ -198,8 +198,8 @@ impl Session {
             memory: Memory::default(),
             calls: Calls::default(),
             turns: 0,
-            changes: 0,
             writings: Vec::new(),
+            lengths: VecDeque::new(),
             ahead: None,
             waiting: VecDeque::new(),
             active: None,
@@ -286,7 +286,6 @@ impl Session {
 
     /// Tells the model something from now on.
     fn note(&mut self, role: Role, text: String) {
-        self.changes += 1;
         self.memory.note(Note::Message(role, text));
     }
 
@@ -294,10 +293,6 @@ impl Session {
         if matches!(heard.purpose, Purpose::Clause { .. }) {
             // `Told` says it, whole.
             return;
-        }
-        // That it is known for certain now makes no other answer.
-        if self.memory.text_of(heard.segment) != Some(heard.text.as_str()) {
-            self.changes += 1;
         }
         self.memory.heard(heard);
     }

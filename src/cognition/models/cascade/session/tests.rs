@@ -558,14 +558,109 @@ fn an_answer_begun_in_a_pause_that_does_not_know_what_has_come_meanwhile_is_begu
     assert_eq!(lines, ["system: the caller has been told this, in your name; do not repeat it: \"la mesa está.\"", "user: ¿y la mesa?"]);
     assert_eq!(said(&turn), [""; 0]);
 
-    // That something was heard for certain changes nothing.
+    // What was heard turns out to be less; a call has come to something else; the caller is told something.
+    let hears_less = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos", SETTLED);
+    let call_runs = |stage: &mut Stage| {
+        let status = ToolStatus::AboutToBeTold;
+        assert_eq!(stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status }), []);
+    };
+    let is_told = |stage: &mut Stage| drop(stage.tell(Command::Update { delivery: DeliveryId(2), text: "A medias.".into() }));
+    for (what, comes) in [("less was heard", &hears_less as &dyn Fn(&mut Stage)), ("a call", &call_runs), ("an update", &is_told)] {
+        let (mut stage, answer) = answer_begun_after_a_call();
+        comes(&mut stage);
+        let turn = stage.turn_ends(A);
+        assert!(turn.contains(&Action::Abort(answer)), "{what}: {turn:?}");
+        asked(&turn);
+    }
+}
+
+/// The caller has heard something after a call of a tool, and pauses; an answer is begun.
+fn answer_begun_after_a_call() -> (Stage, JobId) {
     let mut stage = Stage::new(true);
-    stage.hears(0, B, "Hola.", Standing::Provisional);
     let job = written(&stage.caller_pauses());
+    let (job, _) = asked(&stage.writes_down(job, "Una mesa."));
+    stage.turn_ends(B);
+    stage.answers(job, "Hola, buenos días.");
+    stage.ends(job, &[("order", "{\"item\":\"mesa\"}")]);
+    stage.tell(Command::ToolOutput { call_id: "call_1".into(), operation: Some(OperationId(1)), status: ToolStatus::Running });
+    let job = written(&stage.caller_pauses());
+    stage.hears(0, B, "Hola, buenos días.", Standing::Provisional);
     let (answer, _) = asked(&stage.writes_down(job, "Hola."));
-    stage.hears(0, B, "Hola.", SETTLED);
-    let turn = stage.turn_ends(A);
-    assert!(asks_nothing(&turn) && !turn.contains(&Action::Abort(answer)), "{turn:?}");
+    (stage, answer)
+}
+
+#[test]
+fn an_answer_begun_in_a_pause_is_said_where_the_request_for_it_would_say_the_same_now() {
+    let settled = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos días.", SETTLED);
+    let in_doubt = |stage: &mut Stage| stage.hears(0, B, "Hola, buenos días.", Standing::Uncertain);
+    let nothing_heard = |stage: &mut Stage| stage.hears(1, B, "", Standing::Provisional);
+    let a_closing = |stage: &mut Stage| {
+        let segment = SegmentRef { playback: PlaybackId(2), index: 0 };
+        let purpose = Purpose::Clause { delivery: DeliveryId(1), clause: Some(0) };
+        let text = "Un resultado.".into();
+        stage.tell(Command::Heard(HeardText { segment, purpose, text, heard_ms: 1, standing: Standing::Provisional }));
+    };
+    let known_already = |stage: &mut Stage| {
+        let (there, back) = ("Hola, buenos", "Hola, buenos días.");
+        stage.hears(0, B, there, Standing::Provisional);
+        stage.hears(0, B, back, Standing::Provisional);
+    };
+    for (what, comes) in [
+        ("evidence", &settled as &dyn Fn(&mut Stage)),
+        ("a doubt", &in_doubt),
+        ("nothing of a segment", &nothing_heard),
+        ("a part of a closing, which is told whole", &a_closing),
+        ("less and then all", &known_already),
+    ] {
+        let (mut stage, answer) = answer_begun_after_a_call();
+        comes(&mut stage);
+        let turn = stage.turn_ends(A);
+        assert!(asks_nothing(&turn) && !turn.contains(&Action::Abort(answer)), "{what}: {turn:?}");
+        assert_eq!(said(&stage.answers(answer, "Muy buenas. Diga")), ["Muy buenas. "], "{what}");
+    }
+}
+
+#[test]
+fn what_is_asked_ahead_is_what_would_be_asked_for_the_turn() {
+    let (mut asked_ahead, mut asked_then) = (Stage::new(true), Stage::new(false));
+    for stage in [&mut asked_ahead, &mut asked_then] {
+        let mut actions = stage.caller_pauses();
+        actions.extend(stage.turn_ends(A));
+        let job = written(&actions);
+        // Nobody answers it: the caller goes on.
+        let (answer, _) = asked(&stage.writes_down(job, "Una mesa."));
+        stage.answers(answer, "Muy");
+        stage.tell(Command::CancelResponse { response: A });
+    }
+    let job = written(&asked_ahead.caller_pauses());
+    let (_, ahead) = asked(&asked_ahead.writes_down(job, "Para cuatro."));
+    let (_, then) = asked(&asked_then.caller_says(B, "Para cuatro."));
+    assert_eq!((&ahead, ahead.len()), (&then, 1));
+}
+
+#[test]
+fn a_sound_that_never_ends_is_one_turn_and_nothing_of_it_is_begun_or_written_down_after_that() {
+    let mut stage = Stage::new(true);
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 8_000]));
+    // The conversation takes it for over.
+    let music = written(&stage.respond(A, Cause::Turn { turn: TurnId(1) }));
+    assert_eq!(events(&stage.writes_down(music, "[música]"))[0], ModelEvent::TurnWasNoise { turn: TurnId(1) });
+    stage.give(Input::Caller(vec![500; 80_000]));
+    for to in [Acoustic::Trailing, Acoustic::Quiet] {
+        assert_eq!(stage.acoustic(to), [], "nothing is begun for it");
+        stage.give(Input::Caller(vec![0; 8_000]));
+    }
+    stage.acoustic(Acoustic::Suspected);
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![7; 8_000]));
+    let paused = stage.acoustic(Acoustic::Trailing);
+    let samples = paused.iter().find_map(|action| match action {
+        Action::WriteDown { samples, .. } => Some(samples.clone()),
+        _ => None,
+    });
+    assert!(samples.is_some_and(|samples| samples.len() == 12_000 && !samples.contains(&500)), "half a second before it, and no music");
 }
 
 #[test]
@@ -812,4 +907,14 @@ fn what_is_written_down_without_counting_tokens_is_counted_by_its_length() {
     let job = written(&actions);
     stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
     assert_eq!(stage.session.totals().transcription, Usage { audio_ms: 1_000, ..Usage::default() });
+    // What was given up costs the same where its words come all the same.
+    let mut stage = Stage::new(true);
+    let dropped = written(&stage.caller_pauses());
+    stage.acoustic(Acoustic::Speaking);
+    stage.give(Input::Caller(vec![500; 4_000]));
+    let wanted = written(&stage.acoustic(Acoustic::Trailing));
+    for (job, audio_ms) in [(dropped, 1_000), (wanted, 2_500)] {
+        stage.give(Input::WrittenDown { job, result: Ok(Transcript { text: "Hola".into(), usage: Tokens::default() }) });
+        assert_eq!(stage.session.totals().transcription, Usage { audio_ms, ..Usage::default() });
+    }
 }

@@ -86,6 +86,10 @@ impl Session {
             let job = JobId(self.jobs);
             writing.job = Some(job);
             writing.retries.at = None;
+            if self.lengths.len() == LENGTHS_MAX {
+                self.lengths.pop_front();
+            }
+            self.lengths.push_back((job, writing.samples.len() as u64 / SAMPLES_PER_MS));
             self.actions.push(Action::WriteDown { job, samples: Arc::clone(&writing.samples) });
         }
     }
@@ -93,16 +97,16 @@ impl Session {
     pub(super) fn written_down(&mut self, now: Time, job: JobId, result: Result<Transcript, Fault>) {
         if let Ok(transcript) = &result {
             self.works(Part::Transcription);
+            // Also of what nobody waits for any more: it costs the same.
             self.totals.transcription.add(&transcript.usage.written_down());
+            let length = self.lengths.iter().find(|(of, _)| *of == job && transcript.usage == Tokens::default());
+            self.totals.transcription.audio_ms += length.map_or(0, |(_, ms)| *ms);
         }
         let mut writings = self.writings.iter_mut().chain(self.ahead.as_mut().map(|ahead| &mut ahead.writing));
         let Some(writing) = writings.find(|writing| writing.job == Some(job)) else { return };
         writing.job = None;
         match result {
             Ok(transcript) => {
-                if transcript.usage == Tokens::default() {
-                    self.totals.transcription.audio_ms += writing.samples.len() as u64 / SAMPLES_PER_MS;
-                }
                 writing.result = Some(Ok(transcript.text.trim().to_owned()));
             }
             Err(fault) => {
@@ -123,7 +127,6 @@ impl Session {
         for writing in settled {
             let noise = writing.is_noise();
             let (Some(name), Some(result)) = (writing.name, writing.result) else { continue };
-            self.changes += 1;
             let came_to = match result {
                 Ok(_) if noise => {
                     self.memory.caller_said(&name, String::new());
@@ -161,6 +164,8 @@ impl Session {
     }
 }
 
+/// Many more than are under way at a time.
+const LENGTHS_MAX: usize = 16;
 /// What is written down is sampled at 8 kHz.
 const SAMPLES_PER_MS: u64 = 8;
 

@@ -140,7 +140,7 @@ impl Session {
         // It is among what follows.
         self.context.pending.clear();
         let mut history: Vec<(Role, String)> = Vec::new();
-        for piece in self.context.memory.restore(String::new) {
+        for piece in self.context.memory.restore(String::new, spoken) {
             history.push(match piece {
                 Piece::Spoken(role, text, _) => (role, text),
                 Piece::Note(note) => note.clone(),

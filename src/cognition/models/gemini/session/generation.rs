@@ -163,6 +163,9 @@ impl Session {
         // What is said while another one is under way is not mixed with what comes next.
         let of_turn = matches!(cause, Cause::Turn { .. });
         let heard = (of_turn && !self.activity.is_open()).then(|| self.caller.take());
+        if of_turn {
+            self.caller.turn_ended();
+        }
         self.generation.waiting.push_back(Request { response, text, heard, corrections: 0 });
     }
 

@@ -149,6 +149,9 @@ impl Session {
             Cause::Turn { .. } => self.commit(),
             _ => Turn::None,
         };
+        if matches!(cause, Cause::Turn { .. }) {
+            self.caller.turn_ended();
+        }
         self.generation.waiting.push_back(Request { response, note, turn, found_busy: 0, corrections: 0 });
     }
 

@@ -369,7 +369,7 @@ impl Session {
         }
         self.state = State::Ready { renew_at: now.plus(self.setup.renew_after_ms) };
         self.renewal_due = false;
-        let pieces = self.memory.restore(|| self.outbox.item_name()).into_iter();
+        let pieces = self.memory.restore(|| self.outbox.item_name(), memory::spoken).into_iter();
         let mut history: Vec<Item> = pieces
             .map(|piece| match piece {
                 Piece::Spoken(role, text, name) => Item::message(role, text).named(name),
