@@ -158,3 +158,21 @@ fn a_model_of_which_no_more_than_a_click_is_heard_now_and_then_has_failed_and_gi
         assert!(call.now - asked < 3 * Timer::GenerationSilentMax.default_ms());
     }
 }
+
+#[test]
+fn silence_at_the_end_of_a_response_keeps_nobody_waiting() {
+    let mut call = Call::new();
+    call.turn();
+    speech(&mut call, "an answer", 1_000);
+    for piece in 0..150 {
+        speech(&mut call, &format!("silence {piece}"), 0);
+    }
+    call.complete();
+    call.offer(1);
+    call.play("an answer", 1_000);
+    call.play("silence 0", 400);
+    call.play("silence 1", 400);
+    call.pass(Timer::MinQuiet.default_ms());
+    assert_eq!(conversation_rig::claims(&call.effects), [(1, recado_core::ledger::Route::Announce)]);
+    assert_eq!(call.given().len(), 3);
+}

@@ -89,6 +89,7 @@ impl Conversation {
     fn completed(&mut self, cx: &mut Cx, response: ResponseId) {
         let Some(reply) = self.reply_to(cx, response) else { return };
         reply.to(GenerationState::Complete, &mut cx.edges);
+        reply.drop_silence();
         // The model has answered what the caller said, and wants no keys any more.
         let gives_floor_back = reply.answers_speech && !reply.to_noise && !reply.collects;
         self.seal(cx);

@@ -217,7 +217,7 @@ fn speech_that_trickles_is_given_up_before_the_conversation_takes_it_for_failed(
     for ms in [10_u64, 20, 25, 30, 40, 50, 60, 70, 79] {
         // A conversation sees pieces: of 100 ms, then as long as all before them, up to 400.
         let (mut life, mut before) = (Life::new(Time(0)), 0);
-        for whole in [100, 200, 400].into_iter().chain((2..).map(|more| 400 * more)) {
+        for whole in [100_u64, 200, 400].into_iter().chain((2..).map(|more| 400 * more)) {
             let at = Time(whole.div_ceil(ms) * 1_000);
             if at >= life.since().plus(5_000) {
                 break;
