@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by ./dev: sessions of the Gemini Live protocol against a service that others have written, CopilotKit's aimock. A few megabytes
-# come from npm, once; where this machine has no Node.js, it comes from PyPI.
+# Sourced by ./dev: sessions of the Gemini Live and the OpenAI Live protocol against a service that others have written, CopilotKit's aimock. A few
+# megabytes come from npm, once; where this machine has no Node.js, it comes from PyPI.
 
 gemini_test() {
     build_tools
@@ -32,6 +32,17 @@ gemini_test() {
     fi
     rm -r "$room"
     return $status
+}
+
+# A session of the Live protocol, held against a tape to the byte (tests/cloud/live_counterpart.rs).
+live_test() {
+    build_tools
+    want_python
+    install_wanted
+    local place=${CARGO_TARGET_DIR:-target}/aimock
+    install_aimock "$place"
+    # It finds the Node.js that it needs on the path.
+    RECADO_AIMOCK_PROGRAM=$(realpath -s "$place/node_modules/.bin/llmock") cargo test --locked --test cloud live_counterpart -- --nocapture
 }
 
 # Also says which Node.js runs it: this machine's where it is 20.15 or newer, as aimock asks for.

@@ -27,7 +27,7 @@ cloud_test() {
         touch "$room/dialogue.toml"
         "${CARGO_TARGET_DIR:-target}/debug/recado" cloud test -c "$room/recado.toml" || status=$?
         RECADO_COUNTERPART=127.0.0.1:$port RECADO_COUNTERPART_BACKEND=http://127.0.0.1:$((port + 1)) RECADO_COUNTERPART_FOLDER=$room \
-            cargo test --locked --test cloud counterpart -- --ignored --nocapture || status=$?
+            cargo test --locked --test cloud counterpart::a_whole_call -- --ignored --nocapture || status=$?
     else
         status=1
     fi

@@ -39,7 +39,7 @@ install_voices() {
 }
 
 voice_of() {
-    find "$(cd "$1" && pwd)" -name en_US-joe-medium.onnx -print -quit
+    find "$(cd "$1" && pwd -P)" -name en_US-joe-medium.onnx -print -quit
 }
 
 # A second of a tone, 16-bit samples at 24 kHz, and a refusal.

@@ -78,6 +78,8 @@ impl SpeechSession for Session {
             Said::Ready => debug!("the speech model is ready"),
             Said::Refused(fault) => warn!(says = fault.words(), "the speech model's service refuses the session"),
             Said::Trouble(fault) => warn!(says = fault.words(), "the speech model's service complains"),
+            Said::Acknowledged { after_ms } => debug!(after_ms, "the speech model's service has taken what the model was told"),
+            Said::NotDone { reason } => info!(reason, "nothing is done of what the speech model has delegated"),
             Said::Unacknowledged { appends } => warn!(appends, "the speech model's service does not acknowledge what the model is told"),
         }
         None

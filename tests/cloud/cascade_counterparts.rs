@@ -20,15 +20,15 @@ use super::http_service::{Conduct, HttpService};
 use super::stage::{Stage, hears_to_the_end, open, speaks, speech};
 
 /// A service of others, as a process. It ends when this is dropped.
-struct Counterpart {
+pub struct Counterpart {
     process: Child,
-    url: String,
+    pub url: String,
 }
 
 impl Counterpart {
     /// Starts what `variable` names, or what lies at `usual` among what `./dev` has fetched; none where neither is there. `arguments` gives it
     /// a port, and `ready` is a path that it answers at.
-    async fn start(variable: &str, usual: &str, arguments: impl Fn(u16) -> Vec<String>, ready: &str) -> Option<Self> {
+    pub async fn start(variable: &str, usual: &str, arguments: impl Fn(u16) -> Vec<String>, ready: &str) -> Option<Self> {
         let named = std::env::var_os(variable).map(PathBuf::from);
         let usual = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..").join(usual);
         let Some(program) = named.or_else(|| usual.exists().then_some(usual)) else {

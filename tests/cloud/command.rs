@@ -3,6 +3,7 @@
 use std::process::{Command, Output};
 
 use super::service::{Conduct, Hello, Reply, Service};
+use super::stage::speaks;
 use super::validator::{self, Tap};
 
 /// What the model is asked for, as a model that does what it is told gives it.
@@ -34,14 +35,6 @@ pub fn said(output: &Output) -> String {
 
 fn configured(service: &Service, language: &str, more: &str) -> String {
     format!("box.language = '{language}'\n[cloud.realtime]\nurl = '{}'\nmodel = 'speaks'\n{more}", service.url())
-}
-
-fn speaks() -> bool {
-    let speaks = Command::new("espeak-ng").arg("--version").output().is_ok();
-    if !speaks {
-        println!("skipped: espeak-ng is not installed");
-    }
-    speaks
 }
 
 /// The text with every number of milliseconds taken out of it.
@@ -164,7 +157,8 @@ async fn a_host_that_is_not_there_names_what_to_check() {
     let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let output = cloud_test(&format!("[cloud.realtime]\nurl = 'ws://{unused}/'\nmodel = 'speaks'\n")).await;
     let text = said(&output);
-    assert!(text.contains(&format!("conexión: no funciona: {unused} can't be reached: ")) && text.contains("Compruebe la red"), "{text}");
+    assert!(text.contains(&format!("conexión: no funciona: no se llega a {unused}: rechaza la conexión. Compruebe la red")), "{text}");
+    assert!(text.contains("lectura de un texto: no se sabe: no se ha llegado a probar\n"), "{text}");
     assert_eq!(output.status.code(), Some(3));
 }
 
@@ -172,10 +166,6 @@ async fn a_host_that_is_not_there_names_what_to_check() {
 async fn what_keeps_a_service_from_being_tried_is_said_on_stderr_and_the_code_is_one() {
     for (settings, expected) in [
         ("", "no service is configured: write a table [cloud.realtime]"),
-        (
-            "[model]\nkind = 'gemini'\n[cloud.gemini]\nurl = 'ws://127.0.0.1:9/'\nmodel = 'm'\n",
-            "cloud.gemini: a service of this kind is not tried out here: start the box",
-        ),
         (
             "[cloud.realtime]\nurl = 'ws://127.0.0.1:9/'\nmodel = 'm'\nkey_file = 'no-such-file'\n",
             "cloud.realtime.key_file: the credential file ",

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::{SinkExt, StreamExt};
 use recado::demo::{Caller, DemoError, Ear, patiently};
@@ -32,7 +33,15 @@ async fn a_whole_call_is_led_by_a_service_that_others_have_written() {
     let (backend, folder) = (named(BACKEND), PathBuf::from(named(FOLDER)));
     let tap = Listening::between(named(COUNTERPART)).await;
     let stage = Stage::set(&tap.url, "format = 'pcm'\nturn_detection = 'server_vad'").await;
+    let before = sessions_over(&folder);
     let boxed = stage.box_runs().await;
+    // The service has room for one session, and the box looks at it when it starts.
+    let looked = async {
+        while sessions_over(&folder) == before {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    patiently("the service to have room again", looked).await.unwrap();
     let mut steps = Steps::default();
     let spoken_before = kept(&folder, "spoken").len();
     let next = async |heard: &str, said: &str, call: Value| {
@@ -80,6 +89,11 @@ async fn a_whole_call_is_led_by_a_service_that_others_have_written() {
         None => println!("  skipped: the vendor's types are not there; `./dev test` fetches them"),
     }
     assert_eq!(steps.failed, 0, "steps failed");
+}
+
+/// How many sessions the service has ended, by its log.
+fn sessions_over(folder: &Path) -> usize {
+    std::fs::read_to_string(folder.join("service.log")).unwrap().matches(" released (session ").count()
 }
 
 /// What is left of the call.

@@ -12,16 +12,19 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
-use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 
-use super::service::{Gone, Seen, Sound};
+use super::service::{Gone, HttpAnswer, Seen, Sound, accept};
 
 /// What the service does with one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Conduct {
+    /// Answers the request with this, and there is no connection.
+    pub answers: Option<HttpAnswer>,
+    /// Never says that the session is set.
+    pub stalls: bool,
     /// Closes with this, where another one would say that the session is set.
     pub refuses: Option<(u16, &'static str)>,
     /// What it does each time that it is to answer; then it speaks.
@@ -45,6 +48,8 @@ pub enum Reply {
     SpeakAndGoAway(&'static str, usize),
     /// Begins to speak, and closes.
     Close(u16),
+    /// Says nothing, and does not end.
+    Stall,
 }
 
 type Faults = Arc<Mutex<Vec<String>>>;
@@ -92,14 +97,7 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, f
 }
 
 async fn upgrade(tcp: TcpStream, conduct: Conduct, seen: Arc<Seen>, faults: Faults) {
-    let heads = seen.clone();
-    // The error's type is the library's.
-    #[allow(clippy::result_large_err)]
-    let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
-        heads.asked(request);
-        Ok(response)
-    };
-    let Ok(socket) = accept_hdr_async(tcp, check).await else { return };
+    let Some(socket) = accept(tcp, conduct.answers, &seen).await else { return };
     let connection = seen.another_connection();
     let conversation =
         Conversation { socket, seen, faults, connection, conduct, activity: false, waits: BTreeSet::new(), calls: 0, blocking: false };
@@ -138,6 +136,10 @@ impl Conversation {
         self.must(setup.is_object(), &first, "the first message sets the session");
         self.must(setup["realtimeInputConfig"]["automaticActivityDetection"]["disabled"] == true, &first, "the box owns turns");
         self.blocking = setup["tools"][0]["functionDeclarations"][0]["behavior"] == "BLOCKING";
+        if self.conduct.stalls {
+            while self.next().await.is_ok() {}
+            return Err(Gone);
+        }
         if let Some((code, reason)) = self.conduct.refuses {
             return self.close(code, reason).await;
         }
@@ -253,6 +255,12 @@ impl Conversation {
                 let handle = format!("handle_{}", self.connection);
                 self.say(json!({ "sessionResumptionUpdate": { "newHandle": handle, "resumable": true } })).await?;
             }
+            Reply::Stall => loop {
+                let message = self.next().await?;
+                if !matches!(self.take(&message), Asks::Nothing) {
+                    return self.interrupted(&message).await;
+                }
+            },
             Reply::Close(code) => {
                 self.speak("This is not ", 100).await?;
                 return self.close(code, "because").await.map(|()| false);

@@ -15,16 +15,24 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{WebSocketStream, accept_async};
 
-use super::service::{Seen, Sound};
+use super::service::{HttpAnswer, Seen, Sound, accept};
 
 /// What the service does with one connection.
 #[derive(Debug, Clone, Default)]
 pub struct Conduct {
+    /// Answers the request with this, and there is no connection.
+    pub answers: Option<HttpAnswer>,
+    /// Never says that the session has started.
+    pub stalls: bool,
     /// Refuses the session with this code.
     pub refuses: Option<&'static str>,
+    /// Ends the session as soon as it has started, for this reason.
+    pub ends: Option<&'static str>,
+    /// Acknowledges nothing that the model is told.
+    pub acknowledges_nothing: bool,
     /// Whether it sends silence while the model says nothing.
     pub sends_silence: bool,
     /// Whether the model goes on speaking though the caller does, until they have said something; then it is quiet for a moment.
@@ -40,6 +48,8 @@ pub enum Act {
     Speak(&'static str, usize),
     /// Says this, and delegates what the caller has said, which is this.
     Delegate { says: &'static str, ms: usize, caller_said: &'static str },
+    /// Writes down that it says this, without a sound.
+    Write(&'static str),
     /// The session is over, for this reason.
     Close(&'static str),
     /// The connection is gone without a goodbye.
@@ -51,7 +61,7 @@ pub enum Act {
 /// The service. It ends when this is dropped.
 pub struct LiveService {
     pub seen: Arc<Seen>,
-    address: SocketAddr,
+    pub address: SocketAddr,
     serving: JoinHandle<()>,
     /// Where the model of the last connection is made to act.
     acts: Acts,
@@ -93,7 +103,7 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, a
         let conduct = if conducts.len() > 1 { conducts.pop_front().unwrap() } else { conducts.front().cloned().unwrap_or_default() };
         let (seen, acts) = (seen.clone(), acts.clone());
         connections.spawn(async move {
-            let Ok(socket) = accept_async(tcp).await else { return };
+            let Some(socket) = accept(tcp, conduct.answers, &seen).await else { return };
             let (sender, told) = mpsc::unbounded_channel();
             *acts.lock().unwrap() = Some(sender);
             let session = Session {
@@ -160,6 +170,7 @@ impl Session {
     async fn take(&mut self, event: &Value) -> Result<(), Gone> {
         let client_event_id = &event["event_id"];
         match event["type"].as_str().unwrap_or_default() {
+            "session.start" if self.conduct.stalls => Ok(()),
             "session.start" => {
                 if let Some(code) = self.conduct.refuses {
                     let error =
@@ -170,8 +181,13 @@ impl Session {
                 let facts = json!({ "id": format!("live_{}", self.connection), "expires_at": 1_900_000_000, "status": "active" });
                 session.as_object_mut().unwrap().extend(facts.as_object().unwrap().clone());
                 self.started = Some(session.clone());
-                self.say(json!({ "type": "session.started", "session": session, "client_event_id": client_event_id })).await
+                self.say(json!({ "type": "session.started", "session": session, "client_event_id": client_event_id })).await?;
+                match self.conduct.ends {
+                    Some(reason) => self.closed(reason).await,
+                    None => Ok(()),
+                }
             }
+            _ if self.conduct.stalls => Ok(()),
             _ if self.started.is_none() => panic!("a session is started first, and not with {event}"),
             "session.input_audio.append" => {
                 let audio = STANDARD.decode(event["audio"].as_str().unwrap()).unwrap();
@@ -181,7 +197,9 @@ impl Session {
                 let kind_of_ack = format!("{kind}ed");
                 let at = self.heard_ms;
                 let ack = json!({ "type": kind_of_ack, "start_ms": at, "end_ms": at, "client_event_id": client_event_id });
-                self.say(ack).await?;
+                if !self.conduct.acknowledges_nothing {
+                    self.say(ack).await?;
+                }
                 match kind {
                     "session.commentary.append" => self.next_act().await,
                     _ => Ok(()),
@@ -236,9 +254,9 @@ impl Session {
                 }
                 self.speak(says, ms).await
             }
+            Act::Write(words) => self.write(words, 0).await,
             Act::Close(reason) => {
-                let session = self.started.clone().expect("a session");
-                self.say(json!({ "type": "session.closed", "reason": reason, "session": session, "usage": { "seconds": 9.0 } })).await?;
+                self.closed(reason).await?;
                 Err(Gone)
             }
             Act::Cut => Err(Gone),
@@ -256,11 +274,21 @@ impl Session {
         }
     }
 
-    async fn speak(&mut self, words: &str, ms: usize) -> Result<(), Gone> {
+    async fn closed(&mut self, reason: &str) -> Result<(), Gone> {
+        let session = self.started.clone().expect("a session");
+        self.say(json!({ "type": "session.closed", "reason": reason, "session": session, "usage": { "seconds": 9.0 } })).await
+    }
+
+    async fn write(&mut self, words: &str, ms: usize) -> Result<(), Gone> {
         let at = self.heard_ms;
         for word in words.split_inclusive(' ') {
             self.say(json!({ "type": "session.output_transcript.delta", "delta": word, "start_ms": at, "end_ms": at + ms as u64 })).await?;
         }
+        Ok(())
+    }
+
+    async fn speak(&mut self, words: &str, ms: usize) -> Result<(), Gone> {
+        self.write(words, ms).await?;
         self.pause_ms = if self.conduct.talks_over && self.speaking.is_some() { PAUSE_MS } else { 0 };
         self.speaking = Some((Sound::of(words), ms));
         let usage = json!({ "seconds": (self.heard_ms / 1_000) as f64 });

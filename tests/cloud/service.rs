@@ -257,13 +257,17 @@ async fn serve(listener: TcpListener, conducts: Vec<Conduct>, seen: Arc<Seen>, t
     }
 }
 
-async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct, seen: Arc<Seen>) {
-    let answers = conduct.answers;
-    let heads = seen.clone();
+/// Takes a connection; none where the client is answered otherwise, or goes away.
+pub async fn accept<S: AsyncRead + AsyncWrite + Unpin>(
+    stream: S,
+    answers: Option<HttpAnswer>,
+    seen: &Arc<Seen>,
+) -> Option<WebSocketStream<S>> {
+    let seen = seen.clone();
     // The error's type is the library's.
     #[allow(clippy::result_large_err)]
     let check = move |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
-        heads.asked(request);
+        seen.asked(request);
         match answers {
             None => Ok(response),
             Some((status, header, body)) => {
@@ -275,7 +279,11 @@ async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct,
             }
         }
     };
-    let Ok(socket) = accept_hdr_async(stream, check).await else { return };
+    accept_hdr_async(stream, check).await.ok()
+}
+
+async fn upgrade<S: AsyncRead + AsyncWrite + Unpin>(stream: S, conduct: Conduct, seen: Arc<Seen>) {
+    let Some(socket) = accept(stream, conduct.answers, &seen).await else { return };
     let connection = seen.another_connection();
     let conversation = Conversation {
         socket,

@@ -2,15 +2,19 @@
 
 use std::fmt::Write as _;
 
+use recado_core::conversation::effect::ToolStatus;
 use recado_core::policy;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::words;
-use crate::cognition::models::Role;
-use crate::cognition::models::cascade::http::{Again, Endpoint, Fault, Language, Transcription};
+use super::kind::Kind;
+use super::remedy::remedy_of_part;
+use super::report::{Unknown, Verdict};
+use super::{spanish, words};
+use crate::cognition::models::cascade::http::{Endpoint, Fault, Language, Transcription};
 use crate::cognition::models::cascade::session::Setup;
 use crate::cognition::models::cascade::wire::{AnswerEvent, AskedCall, Line, MadeCall, Tokens};
+use crate::cognition::models::{Role, call_output};
 
 /// What came of a cascade that was tried.
 #[derive(Debug)]
@@ -104,7 +108,8 @@ impl Trial<'_> {
                 return report;
             }
         };
-        let made = MadeCall { call_id: "call_1".to_owned(), name: call.name, arguments: call.arguments, output: RUNNING.to_owned() };
+        let made =
+            MadeCall { call_id: "call_1".to_owned(), name: call.name, arguments: call.arguments, output: call_output(ToolStatus::Running) };
         let news = Line::message(Role::System, words::news(self.language));
         let after = [request, Line::Calls(vec![made]), news, Line::message(Role::User, follow_up(self.language))];
         let answered = self.ask(&after, &mut report.tokens).await.and_then(Answered::in_words);
@@ -148,9 +153,9 @@ impl Answered {
 }
 
 impl CascadeReport {
-    /// Whether all of it works.
-    pub(super) fn is_well(&self) -> bool {
-        self.steps.iter().all(|(_, result)| result.is_ok())
+    /// What all of it comes to.
+    pub(super) fn verdict(&self) -> Verdict {
+        if self.steps.iter().all(|(_, result)| result.is_ok()) { Verdict::Well } else { Verdict::Unwell }
     }
 
     /// The report for people.
@@ -163,16 +168,20 @@ impl CascadeReport {
             let _ = match result {
                 Ok(Works { ms, said }) if spanish => writeln!(text, "  {name}: a los {ms} ms ({said})"),
                 Ok(Works { ms, said }) => writeln!(text, "  {name}: after {ms} ms ({said})"),
-                Err(trouble) if spanish => writeln!(text, "  {name}: no funciona: {}", trouble.words(*step, true)),
-                Err(trouble) => writeln!(text, "  {name}: does not work: {}", trouble.words(*step, false)),
+                Err(trouble) if spanish => writeln!(text, "  {name}: no funciona: {}", trouble.words(*step, self.language)),
+                Err(trouble) => writeln!(text, "  {name}: does not work: {}", trouble.words(*step, self.language)),
             };
+        }
+        if !self.steps.iter().any(|(step, _)| *step == Step::AnswerAfter) {
+            let line = words::not_known(self.language, Step::AnswerAfter.name(spanish), Unknown::NotTried);
+            let _ = writeln!(text, "  {line}");
         }
         let Tokens { input, cached, output } = self.tokens;
         let _ = match spanish {
             true => writeln!(text, "Tokens: {input} de entrada ({cached} ya conocidos) y {output} de salida."),
             false => writeln!(text, "Tokens: {input} in ({cached} of them cached) and {output} out."),
         };
-        text + words::verdict(self.language, self.is_well()) + "\n"
+        text + words::verdict(self.language, self.verdict()) + "\n"
     }
 }
 
@@ -190,34 +199,23 @@ impl Step {
         }
     }
 
-    fn table(self) -> &'static str {
+    fn part(self) -> Kind {
         match self {
-            Self::Transcription => "[cloud.transcription]",
-            Self::Answer | Self::Call | Self::AnswerAfter => "[cloud.language]",
+            Self::Transcription => Kind::Transcription,
+            Self::Answer | Self::Call | Self::AnswerAfter => Kind::Language,
         }
     }
 }
 
 impl Trouble {
     /// What is wrong, and what mends it.
-    fn words(&self, step: Step, spanish: bool) -> String {
-        let table = step.table();
+    fn words(&self, step: Step, language: policy::Language) -> String {
+        let (part, spanish) = (step.part(), language == policy::Language::Es);
+        let table = format!("[{}]", part.table());
         match (self, spanish) {
-            (Self::Request(Fault { reason, again: Again::Never, .. }), true) => {
-                format!("{reason}. Corrija en {table} lo que se nombra: url, model o key_file.")
-            }
-            (Self::Request(Fault { reason, again: Again::Never, .. }), false) => {
-                format!("{reason}. Correct in {table} what is named: url, model or key_file.")
-            }
-            (Self::Request(Fault { reason, .. }), true) => {
-                format!(
-                    "{reason}. Compruebe la red y la url de {table}, y que el servicio esté en marcha; si solo es lento, suba sus plazos."
-                )
-            }
-            (Self::Request(Fault { reason, .. }), false) => {
-                format!(
-                    "{reason}. Check the network, the url in {table}, and that the service runs; where it is only slow, raise its time-outs."
-                )
+            (Self::Request(fault), _) => {
+                let reason = if spanish { spanish::reason(&fault.reason) } else { fault.reason.clone() };
+                format!("{}. {}", reason.trim_end_matches('.'), remedy_of_part(fault).sentence(language, part))
             }
             (Self::OtherWords(said), true) => format!("ha escrito {said:?}. Pruebe otro model o mire language en {table}."),
             (Self::OtherWords(said), false) => format!("it wrote {said:?}. Try another model, or look at language in {table}."),
@@ -268,7 +266,5 @@ fn ms(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What a model is told of a call that was taken.
-const RUNNING: &str = r#"{"status":"running","retryable":false}"#;
 /// They are taken as they come.
 const EVENTS_MAX: usize = 64;

@@ -4,14 +4,15 @@ use std::fmt::Write as _;
 
 use recado_core::policy::Language;
 
+use super::kind::Kind;
 use super::words;
-use crate::cognition::models::realtime::Totals;
-use crate::cognition::models::realtime::wire::{ServerFault, Usage};
 use crate::cognition::models::transport::TransportError;
+use crate::cognition::models::{gemini, live, realtime};
 
 /// What came of a talk with a service.
 #[derive(Debug)]
 pub struct TalkReport {
+    pub(super) kind: Kind,
     pub(super) host: String,
     pub(super) model: String,
     pub(super) language: Language,
@@ -19,13 +20,22 @@ pub struct TalkReport {
 }
 
 /// What a talk came to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Talked {
-    /// Each thing that was tried, in order; where one is needed for all that follow and does not work, it is the last.
-    pub steps: Vec<(Step, Result<Works, Fault>)>,
+    /// Each thing that was to be tried, in the order in which it was.
+    pub steps: Vec<(Step, Outcome)>,
     /// What the service complained of by the way.
-    pub troubles: Vec<ServerFault>,
-    pub totals: Totals,
+    pub troubles: Vec<String>,
+    pub taken: Taken,
+}
+
+/// What a talk took.
+#[derive(Debug)]
+pub(super) enum Taken {
+    Nothing,
+    Realtime(realtime::Totals),
+    Live(live::Totals),
+    Gemini(gemini::Totals),
 }
 
 /// Something that is tried.
@@ -39,12 +49,32 @@ pub(super) enum Step {
     Hear,
     /// The call of a tool that was asked for.
     Call,
+    /// The same, where the model delegates a task.
+    Delegate,
     /// An answer after the call has its output.
     Answer,
+    /// What the model is told is acknowledged.
+    Notes,
     /// The end of a response that is cancelled.
     Cancel,
+    /// An answer to what is asked after a response that was cut.
+    CutOff,
     /// A text that is read aloud.
     ReadAloud,
+}
+
+/// What came of something that was to be tried.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Works(Works),
+    Fails(Fault),
+    NotKnown(Unknown),
+}
+
+impl From<Result<Works, Fault>> for Outcome {
+    fn from(result: Result<Works, Fault>) -> Self {
+        result.map_or_else(Self::Fails, Self::Works)
+    }
 }
 
 /// Something that works.
@@ -56,19 +86,42 @@ pub(super) struct Works {
     pub said: Option<String>,
 }
 
+/// Why it is not known whether something works.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unknown {
+    /// What comes before it does not.
+    NotTried,
+    /// The protocol has no cancel.
+    NoCancel,
+    /// The protocol has none that is confirmed.
+    NotConfirmed,
+    /// The response that was to be cut was over already.
+    EndedBefore,
+    /// The service has not acknowledged so many things that the model was told.
+    Unacknowledged(usize),
+}
+
 /// Why something does not work.
 #[derive(Debug)]
 pub(super) enum Fault {
     /// There is no connection, or no longer.
     Transport(TransportError),
-    /// The service refuses.
-    Service(ServerFault),
+    /// The service refuses, and says this.
+    Service(String),
     /// A response or a reading failed, with the reason.
     Failed(String),
+    /// The session has ended.
+    Ended,
     /// Nothing came for so long (ms).
     Nothing(u64),
+    /// No sound came for so long (ms), and whether words did is not known.
+    Silence(u64),
+    /// The response has not ended after so long (ms).
+    Endless(u64),
     /// The response ended without calling the tool; it said this.
     NoCall(String),
+    /// The model has delegated a task, and nothing is written down of what the caller said.
+    NoTask,
     /// The response ended without a sound.
     NoSound,
     /// The response had ended before it could be cancelled.
@@ -77,39 +130,47 @@ pub(super) enum Fault {
     NotConfirmed,
 }
 
+/// What all of it comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// All of it works.
+    Well,
+    /// All of it works that could be tried.
+    WellAsFarAsKnown,
+    /// Something does not work.
+    Unwell,
+}
+
 impl TalkReport {
-    /// Whether all of it works.
-    pub(super) fn is_well(&self) -> bool {
-        self.talked.steps.iter().all(|(_, result)| result.is_ok())
+    /// What all of it comes to.
+    pub(super) fn verdict(&self) -> Verdict {
+        let any = |of: fn(&Outcome) -> bool| self.talked.steps.iter().any(|(_, outcome)| of(outcome));
+        match (any(|outcome| matches!(outcome, Outcome::Fails(_))), any(|outcome| matches!(outcome, Outcome::NotKnown(_)))) {
+            (true, _) => Verdict::Unwell,
+            (false, true) => Verdict::WellAsFarAsKnown,
+            (false, false) => Verdict::Well,
+        }
     }
 
     /// The report for people, in the box's language.
     pub(super) fn text(&self) -> String {
         let language = self.language;
         let mut text = words::subject(language, &self.host, &self.model) + "\n";
-        for (step, result) in &self.talked.steps {
-            let line = match result {
-                Ok(works) => words::works(language, *step, works),
-                Err(fault) => words::fails(language, *step, fault),
+        for (step, outcome) in &self.talked.steps {
+            let line = match outcome {
+                Outcome::Works(works) => words::works(language, *step, works),
+                Outcome::Fails(fault) => words::fails(language, self.kind, *step, fault),
+                Outcome::NotKnown(unknown) => words::not_known(language, words::name(language, *step), *unknown),
             };
             // Writing to a string never fails.
             let _ = writeln!(text, "  {line}");
         }
-        for fault in &self.talked.troubles {
-            let _ = writeln!(text, "  {}", words::trouble(language, fault));
+        for says in &self.talked.troubles {
+            let _ = writeln!(text, "  {}", words::trouble(language, says));
         }
-        let Totals { usage, transcription_usage, rate_limits } = &self.talked.totals;
-        if *usage != Usage::default() {
-            let _ = writeln!(text, "{}", words::usage(language, usage));
+        for line in words::taken(language, &self.talked.taken) {
+            let _ = writeln!(text, "{line}");
         }
-        if transcription_usage.input_tokens.saturating_add(transcription_usage.output_tokens) > 0 {
-            let _ = writeln!(text, "{}", words::transcription_usage(language, transcription_usage));
-        }
-        for limit in rate_limits {
-            if let (Some(remaining), Some(most)) = (limit.remaining, limit.limit) {
-                let _ = writeln!(text, "{}", words::limit(language, &limit.name, remaining, most));
-            }
-        }
-        text + words::verdict(language, self.is_well()) + "\n"
+        text + words::verdict(language, self.verdict()) + "\n"
     }
 }

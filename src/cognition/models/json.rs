@@ -46,6 +46,12 @@ impl ServerFault {
         self.message = self.message.replace(secret, "***");
     }
 
+    /// Whether the same may be taken a little later: the service is overloaded, or has no room.
+    pub(super) fn passes(&self) -> bool {
+        matches!(self.kind.as_str(), "server_error" | "session_limit_reached")
+            || matches!(self.code(), "rate_limit_exceeded" | "session_limit_reached")
+    }
+
     /// Its code, or what kind of thing it is where it has none.
     pub fn code(&self) -> &str {
         self.code.as_deref().filter(|code| !code.is_empty()).unwrap_or(&self.kind)

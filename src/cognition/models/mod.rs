@@ -36,7 +36,7 @@ pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFram
 pub use functions::FunctionTool;
 pub use instructions::instructions;
 pub use message::{Keeping, Message, Messages, NotKept};
-pub use notes::Role;
+pub use notes::{Role, output as call_output};
 pub use port::{
     AudioFormat, Availability, Capabilities, Command, CommandRefused, Model, ModelHandle, ModelSession, Opening, Output, OutputKind,
 };

@@ -87,7 +87,7 @@ pub(super) fn perhaps_heard(text: &str) -> String {
 }
 
 /// How an operation stands: the output of the call that asked for it. Never what came of it.
-pub(super) fn output(status: ToolStatus) -> String {
+pub fn output(status: ToolStatus) -> String {
     let (name, retryable) = match status {
         ToolStatus::Running => ("running", false),
         ToolStatus::AlreadyRunning => ("already_running", false),

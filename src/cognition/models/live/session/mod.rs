@@ -56,6 +56,16 @@ pub enum Said {
     Refused(ServerFault),
     /// The service complains of something that ends nothing.
     Trouble(ServerFault),
+    /// The service has acknowledged something that the model was told.
+    Acknowledged {
+        /// So long after it was sent (ms).
+        after_ms: u64,
+    },
+    /// Nothing is done of what the model has delegated.
+    NotDone {
+        /// Why, as the model is told.
+        reason: &'static str,
+    },
     /// The service has not acknowledged what the model was told.
     Unacknowledged {
         /// So many things.
@@ -276,7 +286,9 @@ impl Session {
                 }
             }
             ServerEvent::Appended { client_event_id } => {
-                client_event_id.and_then(|event_id| self.outbox.answered(&event_id));
+                if let Some((About::Append, since)) = client_event_id.and_then(|event_id| self.outbox.answered(&event_id)) {
+                    self.outbox.say(Said::Acknowledged { after_ms: now.since(since) });
+                }
             }
             ServerEvent::Usage { usage, context_window } => {
                 self.seconds.1 = self.seconds.1.max(usage.seconds);
@@ -341,13 +353,13 @@ impl Session {
 
     /// What the service complains of, and what that ends.
     fn trouble(&mut self, fault: ServerFault) {
-        let about = fault.event_id.as_deref().and_then(|event| self.outbox.answered(event));
+        let about = fault.event_id.as_deref().and_then(|event| self.outbox.answered(event)).map(|(about, _)| about);
         let said = format!("the service says: {}", fault.words());
         match (fault.code(), about) {
             ("session_expired", _) => self.reconnect("the service has ended the session, which was too old"),
-            (code, about) if !self.ready() && about != Some(About::Append) => {
-                // Where the service is only overloaded, another connection helps, later.
-                if fault.kind == "server_error" || code == "rate_limit_exceeded" {
+            (_, about) if !self.ready() && about != Some(About::Append) => {
+                // Where the service is only overloaded or full, another connection helps, later.
+                if fault.passes() {
                     self.reconnect(&said);
                     self.outbox.say(Said::Trouble(fault));
                 } else {

@@ -52,8 +52,7 @@ impl Outbox {
 
     /// The caller's audio, which nobody acknowledges.
     pub fn audio(&mut self, audio: Vec<u8>) {
-        let event_id = self.event_id();
-        self.actions.push(Action::Send(ClientEvent { event_id, body: ClientBody::Audio { audio } }));
+        self.actions.push(Action::Send(ClientEvent { event_id: None, body: ClientBody::Audio { audio } }));
     }
 
     pub fn say(&mut self, said: Said) {
@@ -64,10 +63,10 @@ impl Outbox {
         link::reconnect(&mut self.actions, reason);
     }
 
-    /// The service has taken an event, or complains of it. What it was about, where that is known.
-    pub fn answered(&mut self, event_id: &str) -> Option<About> {
+    /// The service has taken an event, or complains of it. What it was about, where that is known, and when it was sent.
+    pub fn answered(&mut self, event_id: &str) -> Option<(About, Time)> {
         let place = self.open.iter().position(|(open, ..)| open == event_id)?;
-        self.open.remove(place).map(|(_, about, _)| about)
+        self.open.remove(place).map(|(_, about, since)| (about, since))
     }
 
     /// The session has started.
@@ -103,7 +102,7 @@ impl Outbox {
             self.open.pop_front();
         }
         self.open.push_back((event_id.clone(), about, now));
-        self.actions.push(Action::Send(ClientEvent { event_id, body }));
+        self.actions.push(Action::Send(ClientEvent { event_id: Some(event_id), body }));
     }
 
     fn event_id(&mut self) -> String {

@@ -9,7 +9,7 @@ use recado_core::conversation::effect::ToolStatus;
 use recado_core::conversation::input::{ModelEvent, ToolCall};
 use recado_core::{OperationId, ResponseId, Time};
 
-use super::Session;
+use super::{Said, Session};
 use crate::cognition::models::notes::{self, later, status_words};
 
 #[derive(Debug, Default)]
@@ -173,8 +173,9 @@ impl Session {
         }
     }
 
-    fn not_done(&mut self, now: Time, delegation: &str, reason: &str) {
+    fn not_done(&mut self, now: Time, delegation: &str, reason: &'static str) {
         self.outbox.think(now, &format!("Nothing was done: {reason}."), Some(delegation));
+        self.outbox.say(Said::NotDone { reason });
     }
 
     /// How the operation stands.

@@ -529,9 +529,11 @@ fn what_the_service_does_not_acknowledge_is_said_once() {
     let mut stage = Stage::ready();
     let told = stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() });
     let Action::Send(event) = &told[0] else { panic!("{told:?}") };
-    stage.server(
+    stage.now = stage.now.plus(70);
+    let taken = stage.server(
         json!({ "type": "session.thinking.appended", "event_id": "e", "client_event_id": event.event_id, "start_ms": 0, "end_ms": 0 }),
     );
+    assert_eq!(taken, [Action::Said(Said::Acknowledged { after_ms: 70 })]);
     assert_eq!(stage.pass(20_000), []);
     stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() });
     stage.tell(Command::Told { delivery: DeliveryId(1), text: "Hecho.".into() });

@@ -9,8 +9,9 @@ use crate::config::LiveAudio;
 /// An event for the service.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClientEvent {
-    /// By which the service names it in an acknowledgement and in an `error`.
-    pub event_id: String,
+    /// By which the service names it in an acknowledgement and in an `error`; none where it gets no answer, as audio does not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
     /// What it says.
     #[serde(flatten)]
     pub body: ClientBody,

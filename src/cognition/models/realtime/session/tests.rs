@@ -762,7 +762,7 @@ fn a_session_that_the_service_refuses_is_refused_for_good_and_everybody_is_told_
 
 #[test]
 fn a_session_that_an_overloaded_service_refuses_is_asked_for_again() {
-    for (kind, code) in [("server_error", "odd"), ("invalid_request_error", "rate_limit_exceeded")] {
+    for (kind, code) in [("server_error", "odd"), ("invalid_request_error", "rate_limit_exceeded"), ("session_limit_reached", "")] {
         let mut stage = Stage::new("");
         stage.respond(A, Cause::Greeting);
         stage.give(Line::Connected);

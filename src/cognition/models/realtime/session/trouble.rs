@@ -26,13 +26,12 @@ impl Session {
         }
     }
 
-    /// The session can't be had: as it is set, never; where the service is only overloaded, later.
+    /// The session can't be had: as it is set, never; where the service is only overloaded or full, later.
     fn refused(&mut self, fault: ServerFault) {
-        let passes = fault.kind == "server_error" || fault.code() == "rate_limit_exceeded";
         if matches!(self.state, State::Gone { .. } | State::Down) {
             return;
         }
-        if passes {
+        if fault.passes() {
             self.reconnect(&said(&fault));
             self.outbox.say(Said::Trouble(fault));
         } else {
