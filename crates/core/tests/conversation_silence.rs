@@ -168,8 +168,8 @@ fn silence_at_the_end_of_a_response_keeps_nobody_waiting() {
         speech(&mut call, &format!("silence {piece}"), 0);
     }
     call.complete();
-    call.offer(1);
     call.play("an answer", 1_000);
+    call.offer(1);
     call.play("silence 0", 400);
     call.play("silence 1", 400);
     call.pass(Timer::MinQuiet.default_ms());
