@@ -2,9 +2,10 @@
 
 use std::process::Command;
 
-use recado::demo::{Caller, Ear, patiently};
+use recado::demo::{BoxProcess, Caller, Ear, patiently};
 use serde_json::{Value, json};
 
+use super::http_service::HttpService;
 use super::service::{Conduct, Hello, Reply, Service, sound_of};
 use super::stage::*;
 use super::validator::{self, Tap};
@@ -37,6 +38,144 @@ fn messages(stage: &Stage, more: &[&str]) -> String {
     let output = command.args(["messages", "-c"]).arg(stage.folder.path().join("recado.toml")).args(more).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What is recorded in a message's file.
+fn recording(path: &str) -> Ear {
+    let mut wav = hound::WavReader::open(path.trim()).unwrap();
+    Ear { samples: wav.samples::<i16>().map(Result::unwrap).collect() }
+}
+
+/// The recordings of all messages.
+fn recordings(stage: &Stage) -> Vec<Ear> {
+    let listed = messages(stage, &[]);
+    let ids = listed.lines().skip(1).map(|line| line.split(' ').next().unwrap());
+    ids.map(|id| recording(&messages(stage, &["--path", id]))).collect()
+}
+
+/// The caller leaves a message, after so many earlier ones, and goes on with more of it as soon as they are told that it is kept.
+async fn goes_on_over_the_thanks(caller: &Caller, boxed: &BoxProcess, earlier: usize) -> (Vec<i16>, Vec<i16>) {
+    let (message, more) = (speech("request"), speech("second_request"));
+    caller.line.say(&message);
+    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
+    boxed.log.seen_times("the message to be kept", earlier + 1, is_kept).await.unwrap();
+    patiently("the thanks to begin", caller.line.hears_voice(60)).await.unwrap();
+    caller.line.say(&more);
+    patiently("the caller to have said more", caller.line.has_said()).await.unwrap();
+    (message, more)
+}
+
+fn is_kept(line: &Value) -> bool {
+    line["message"] == "a caller's message is kept"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_goes_on_over_the_thanks_for_a_message_leaves_one_more_and_hears_that_it_is_kept_when_both_are() {
+    if !speaks() {
+        return;
+    }
+    let service = Service::start(vec![refuses(401)]).await;
+    // The box's own dialogue.
+    let stage = Stage::set(&service.url(), "[standby]\nwatch = false\n").await;
+    let boxed = stage.box_runs().await;
+    for (hangs_up, earlier) in [(false, 0), (true, 2)] {
+        let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+        hears_to_the_end(&caller).await;
+        let (message, more) = goes_on_over_the_thanks(&caller, &boxed, earlier).await;
+        if !hangs_up {
+            hears_to_the_end(&caller).await;
+        }
+        let (_, ear) = caller.hang_up().await.unwrap();
+        let settled = |line: &Value| line["message"] == "call settled";
+        boxed.log.seen_times("the call to be settled", 1 + usize::from(hangs_up), settled).await.unwrap();
+        assert_eq!(times(&ear, "You can leave a message now.").await, 1);
+        assert_eq!(times(&ear, "Your message is kept.").await, usize::from(!hangs_up));
+        boxed.log.seen_times("both parts to be kept", earlier + 2, is_kept).await.unwrap();
+        let mut kept = recordings(&stage);
+        assert_eq!(kept.len(), 2);
+        // Without a clock that is right they have no order.
+        kept.sort_by_key(|part| pieces_heard(&more, part).0);
+        is_heard(&message, &kept[0]);
+        is_heard(&more, &kept[1]);
+        for line in messages(&stage, &[]).lines().skip(1) {
+            messages(&stage, &["--delete", line.split(' ').next().unwrap()]);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_box_that_is_killed_while_the_caller_goes_on_has_the_first_part_whole() {
+    if !speaks() {
+        return;
+    }
+    let service = Service::start(vec![refuses(401)]).await;
+    let stage = Stage::set(&service.url(), "[standby]\nwatch = false\n").await;
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    let (message, _) = goes_on_over_the_thanks(&caller, &boxed, 0).await;
+    boxed.kill();
+    drop(caller.dropped());
+    let again = stage.box_runs().await;
+    let kept = recordings(&stage);
+    assert_eq!(kept.len(), 1);
+    is_heard(&message, &kept[0]);
+    drop(again);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_comes_back_while_a_message_is_taken_is_told_nothing_of_it_and_answers_what_comes_after() {
+    if !speaks() {
+        return;
+    }
+    let closed = HttpService::closed();
+    let url = format!("ws://{}/v1/realtime", closed.local_addr().unwrap());
+    let stage = Stage::set(&url, "format = 'pcmu'\n[standby]\nwatch = false\n").await;
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    let message = speech("request");
+    caller.line.say(&message);
+    patiently("the caller to have begun", caller.line.has_said()).await.unwrap();
+    // In the middle of it the service is there again.
+    let service = Service::serve(closed.listen(64).unwrap(), vec![replies(&[Reply::Speak(ANSWER, 1_500)])], None);
+    let is_set = |events: &[Value]| of(events, "session.update").count() == 1;
+    let mut is_back = std::pin::pin!(patiently("its session to be set", service.seen.until(is_set)));
+    loop {
+        tokio::select! {
+            back = &mut is_back => break back.unwrap(),
+            () = caller.line.has_said() => drop(caller.line.say(&message)),
+        }
+    }
+    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
+    let (message, more) = goes_on_over_the_thanks(&caller, &boxed, 0).await;
+    hears_to_the_end(&caller).await;
+    boxed.log.seen_times("both parts to be kept", 2, is_kept).await.unwrap();
+    let in_vain = service.seen.sent_by_clients();
+    let asked = ["input_audio_buffer.commit", "response.create"].map(|kind| of(&in_vain, kind).count());
+    assert_eq!(asked, [0, 0], "{in_vain:?}");
+
+    // What the caller says then is the service's.
+    let after = says(&caller, "small_talk").await;
+    let (_, ear) = caller.hang_up().await.unwrap();
+    boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await.unwrap();
+    for (said, heard) in [("You can leave a message now.", 1), ("Your message is kept.", 1)] {
+        assert_eq!(times(&ear, said).await, heard, "{said}");
+    }
+    assert_eq!(ear.find(&sound_of(ANSWER, 1_500)).len(), 1);
+    let sent = service.seen.sent_by_clients();
+    let hears = Ear { samples: audio(&sent, "pcmu") };
+    is_heard(&after, &hears);
+    let mut kept = recordings(&stage);
+    assert_eq!(kept.len(), 2);
+    kept.sort_by_key(|part| pieces_heard(&more, part).0);
+    is_heard(&message, &kept[0]);
+    is_heard(&more, &kept[1]);
+    // The message is nobody else's, but for the first moment of what was added before it was known to be that.
+    assert_eq!(pieces_heard(&message, &hears).0, 0);
+    let (of_more, pieces) = pieces_heard(&more, &hears);
+    assert!(of_more * 3 < pieces, "{of_more} of {pieces} pieces were sent");
+    validator::check(&[Tap::of(&service)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -85,8 +224,7 @@ async fn where_the_service_refuses_the_dialogue_answers_at_once_calls_tools_tell
     assert!(listed.lines().count() == 2 && listed.contains("600123456"), "{listed}");
     let id = listed.lines().nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let path = messages(&stage, &["--path", &id]);
-    let mut wav = hound::WavReader::open(path.trim()).unwrap();
-    let kept = Ear { samples: wav.samples::<i16>().map(Result::unwrap).collect() };
+    let kept = recording(&path);
     let pieces: Vec<&[i16]> = message.chunks_exact(1_600).filter(|piece| loud(piece)).collect();
     let found = pieces.iter().filter(|piece| kept.find(piece).len() == 1).count();
     assert!(pieces.len() >= 4 && found * 4 >= pieces.len() * 3, "{found} of {} are on the disk", pieces.len());

@@ -113,7 +113,8 @@ async fn what_mends_a_part_of_a_cascade_is_what_its_fault_is_about() {
     ] {
         let service = parts(move |request| (!request.transcribes()).then(|| conduct.clone())).await;
         for (language, no, expected) in [("en", "does not work", in_english), ("es", "no funciona", in_spanish)] {
-            let settings = format!("box.language = '{language}'\n{}", service.settings("", "answer_timeout_ms = 600"));
+            let settings =
+                format!("box.language = '{language}'\n{}", service.settings("", "connect_timeout_ms = 500\nanswer_timeout_ms = 600"));
             let output = cloud_test(&settings).await;
             let text = said(&output);
             assert!(text.contains(&format!("{no}: {expected}")), "{text}");

@@ -127,7 +127,11 @@ impl Service {
 
     /// The same over TLS.
     pub async fn start_with(conducts: Vec<Conduct>, tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), conducts, tls)
+    }
+
+    /// The same at this address.
+    pub fn serve(listener: TcpListener, conducts: Vec<Conduct>, tls: Option<TlsAcceptor>) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
         let serving = tokio::spawn(serve(listener, conducts, seen.clone(), tls));

@@ -104,9 +104,15 @@ pub fn audio(sent: &[Value], format: &str) -> Vec<i16> {
 /// Of what a caller said, what sounds is found in what was heard of it, as far as a busy machine loses no more than a quarter.
 #[track_caller]
 pub fn is_heard(said: &[i16], heard: &Ear) {
+    let (found, pieces) = pieces_heard(said, heard);
+    assert!(pieces >= 4 && found * 4 >= pieces * 3, "{found} of {pieces} were heard");
+}
+
+/// How many pieces of what sounds in this are found in what was heard, and how many there are.
+pub fn pieces_heard(said: &[i16], heard: &Ear) -> (usize, usize) {
     let pieces: Vec<&[i16]> = said.chunks_exact(1_600).filter(|piece| loud(piece)).collect();
     let found = pieces.iter().filter(|piece| !heard.find(piece).is_empty()).count();
-    assert!(pieces.len() >= 4 && found * 4 >= pieces.len() * 3, "{found} of {} were heard", pieces.len());
+    (found, pieces.len())
 }
 
 pub fn loud(samples: &[i16]) -> bool {

@@ -16,6 +16,7 @@ mod calls;
 pub mod cascade;
 mod functions;
 pub mod gemini;
+mod heard;
 mod instructions;
 mod json;
 pub mod link;

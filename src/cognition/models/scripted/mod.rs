@@ -8,6 +8,7 @@ mod error;
 mod session;
 mod step;
 mod taking;
+mod telling;
 
 pub use dialogue::{Dialogue, Prompt};
 pub use error::DialogueError;

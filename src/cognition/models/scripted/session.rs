@@ -13,8 +13,9 @@ use tokio::time::{Instant, timeout};
 use tracing::{Instrument, Span, warn};
 
 use super::dialogue::{AfterTurns, Dialogue};
-use super::step::{Cancel, Collect, Facts, Step, TakeMessage};
+use super::step::{Cancel, Collect, Facts, Step};
 use super::taking::Taking;
+use super::telling::{Kept, Telling};
 use crate::cognition::models::audio::{CallerAudio, CallerFrame, caller_audio};
 use crate::cognition::models::message::{Keeping, Message, Messages, NotKept};
 use crate::cognition::models::port::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
@@ -44,7 +45,7 @@ impl Model for Scripted {
             hears_audio: self.dialogue.takes_messages(),
             owns_turns: false,
             cancel: true,
-            // It has no memory of words that could be cut.
+            // It remembers no words: only of what it says of a message it follows whether that was heard.
             truncate: false,
             silence_after_ms: self.dialogue.silence_after_ms(),
         }
@@ -184,16 +185,9 @@ struct Held {
     taking: Option<Taking>,
     /// The message that is on its way to the disk: what follows, and the response that waits for that, unless it was cancelled.
     keeping: Option<(Kept, Option<ResponseId>)>,
+    /// What is said of the last message, until the caller has heard it.
+    telling: Option<Telling>,
     calls: u64,
-}
-
-/// What follows a message that was taken.
-#[derive(Debug)]
-struct Kept {
-    step: Box<TakeMessage>,
-    is_cut: bool,
-    /// Whether it is kept, once that is known.
-    is_kept: Option<bool>,
 }
 
 impl Held {
@@ -208,6 +202,7 @@ impl Held {
             acoustic: Acoustic::Quiet,
             taking: None,
             keeping: None,
+            telling: None,
             calls: 0,
         }
     }
@@ -221,14 +216,17 @@ impl Held {
                 for due in [self.taking.as_mut().map(|taking| &mut taking.due), self.keeping.as_mut().map(|(_, due)| due)] {
                     due.and_then(|due| due.take_if(|due| *due == response));
                 }
+                // It had not come as far as the voice.
+                self.broke_in(response, "", outputs);
             }
             Command::Acoustic(edge) => {
                 self.acoustic = edge.to;
                 self.taking.iter_mut().for_each(|taking| taking.edge(edge.to));
+                self.telling.take_if(|telling| telling.edge(edge.to));
             }
-            // What a dialogue says next depends on turns alone.
-            Command::Truncate { .. }
-            | Command::ToolOutput { .. }
+            Command::Truncate { response, heard_ms: _, heard_text } => self.broke_in(response, &heard_text, outputs),
+            // What a dialogue says next depends on turns alone, but for what is said of a message.
+            Command::ToolOutput { .. }
             | Command::Told { .. }
             | Command::Update { .. }
             | Command::Cancelling(_)
@@ -239,7 +237,8 @@ impl Held {
     }
 
     fn hear(&mut self, frame: &CallerFrame) {
-        self.taking.iter_mut().for_each(|taking| taking.hear(frame));
+        let rest = self.telling.iter_mut().filter_map(|telling| telling.rest.as_mut());
+        self.taking.iter_mut().chain(rest).for_each(|taking| taking.hear(frame));
     }
 
     /// How long from now the message that is being taken is whole, where the caller may have come to its end.
@@ -271,7 +270,7 @@ impl Held {
 
     /// What became of the message is known. Where the caller has gone on meanwhile, the rest is to be kept too before they are told.
     fn message_settled(&mut self, response: ResponseId, outputs: &mut VecDeque<Output>) {
-        let is_kept = self.keeping.as_ref().is_some_and(|(kept, _)| kept.is_kept == Some(true));
+        let is_kept = self.keeping.as_ref().is_some_and(|(kept, _)| kept.is_kept());
         match self.taking.as_mut().filter(|taking| is_kept && taking.has_begun()) {
             Some(rest) => {
                 rest.due = Some(response);
@@ -282,17 +281,42 @@ impl Held {
     }
 
     fn tell_kept(&mut self, response: ResponseId, outputs: &mut VecDeque<Output>) {
-        let Some((Kept { step, is_cut, is_kept }, _)) = self.keeping.take() else { return };
-        self.taking = None;
+        if let Some((kept, _)) = self.keeping.take() {
+            self.tell(kept, response, outputs);
+        }
+    }
+
+    /// The caller is told what became of the message. Until they have heard it, what they add belongs to it.
+    fn tell(&mut self, kept: Kept, response: ResponseId, outputs: &mut VecDeque<Output>) {
+        // It has heard what may be the first sound of that.
+        let rest = self.taking.take().filter(|_| kept.has_rest());
         outputs.push_back(Output::TakesMessage(false));
-        if is_kept == Some(true) && is_cut {
+        let before = outputs.len();
+        if kept.is_kept() && kept.is_cut {
             let language = self.opening.language;
-            let text = cut(language, step.seconds);
+            let text = cut(language, kept.step.seconds);
             outputs.push_back(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } }));
         }
-        let step = if is_kept == Some(true) { &step.kept } else { &step.not_kept };
-        self.perform(step, response, Keys::default(), outputs);
+        self.perform(kept.follows(), response, Keys::default(), outputs);
+        let words = words(outputs.iter().skip(before));
+        self.telling = Some(Telling::new(kept, response, words, rest));
         outputs.push_back(Output::Event(ModelEvent::Complete { response }));
+    }
+
+    /// The caller broke in on a response, and heard so much of it.
+    fn broke_in(&mut self, response: ResponseId, heard_text: &str, outputs: &mut VecDeque<Output>) {
+        let Some(telling) = self.telling.as_mut() else { return };
+        if !telling.cut(response, heard_text, self.acoustic) {
+            return;
+        }
+        let took = self.taking.is_some();
+        if let Some(rest) = telling.rest.take() {
+            self.taking = Some(rest);
+        }
+        if !took {
+            // What they say is for nobody else.
+            outputs.push_back(Output::TakesMessage(true));
+        }
     }
 
     fn respond(&mut self, response: ResponseId, cause: &Cause, outputs: &mut VecDeque<Output>) {
@@ -304,9 +328,16 @@ impl Held {
             }
             return;
         }
+        let mut unheard = self.telling.take().and_then(Telling::into_unheard);
+        if let Some(lost) = unheard.take_if(|kept| !kept.has_rest()) {
+            return self.tell(lost, response, outputs);
+        }
         if let Some(taking) = self.taking.as_mut().filter(|taking| taking.has_begun()) {
             taking.due = Some(response);
             return;
+        }
+        if let Some(kept) = unheard {
+            return self.tell(kept, response, outputs);
         }
         let dialogue = self.dialogue.clone();
         let collecting;
@@ -409,6 +440,15 @@ fn turn_step(dialogue: &Dialogue, turn: u64) -> &Step {
         AfterTurns::Otherwise => counted,
     };
     dialogue.turns.get(place).unwrap_or(&dialogue.otherwise)
+}
+
+/// All the words that are said with these outputs.
+fn words<'a>(outputs: impl Iterator<Item = &'a Output>) -> String {
+    let said = outputs.filter_map(|output| match output {
+        Output::Event(ModelEvent::Clause { content, .. }) => Some(content.text()),
+        _ => None,
+    });
+    said.collect::<Vec<_>>().join(" ")
 }
 
 /// However often something sounds like the caller going on, a message has ended after that; with what follows, it is within the time that a

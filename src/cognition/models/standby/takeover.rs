@@ -8,6 +8,7 @@ use recado_core::{ResponseId, Time};
 
 use super::{Bounds, Words};
 use crate::cognition::models::audible::audible_ms;
+use crate::cognition::models::heard::holds;
 use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Output};
 
 /// What happens.
@@ -54,8 +55,10 @@ pub(super) struct Takeover {
     takes_message: bool,
     /// What the caller did last while their words were a message, which the first model has not been told.
     untold: Option<AcousticEdge>,
-    /// Where the caller was told that the assistant can be away, and in which words; none where they were not, or have not heard it.
-    introduced: Option<(ResponseId, String)>,
+    /// Where the caller was last told that the assistant can be away, and in which words; none where they were not.
+    introduced: Option<Introduced>,
+    /// Whether they were told so before that, and have heard it.
+    knows: bool,
     actions: Vec<Action>,
 }
 
@@ -64,6 +67,15 @@ pub(super) struct Takeover {
 enum Who {
     First,
     Second,
+}
+
+/// Words that tell the caller that the assistant can be away.
+#[derive(Debug)]
+struct Introduced {
+    response: ResponseId,
+    words: String,
+    /// Whether the caller has heard them, as far as is known.
+    is_heard: bool,
 }
 
 /// The response that is due.
@@ -107,6 +119,7 @@ impl Takeover {
             takes_message: false,
             untold: None,
             introduced: None,
+            knows: false,
             actions: Vec::new(),
         }
     }
@@ -145,6 +158,8 @@ impl Takeover {
             Command::Respond { response, cause } => self.respond(now, response, cause),
             Command::CancelResponse { response } => {
                 self.giving.take_if(|giving| giving.response == response);
+                // What had come as far as the voice is told next.
+                self.introduction_is_heard(response, "");
                 self.both(Command::CancelResponse { response });
             }
             Command::ToolOutput { call_id, operation, status } => match call_id.strip_prefix(CALLS_OF_SECOND) {
@@ -152,7 +167,7 @@ impl Takeover {
                 None => self.tell_first(Command::ToolOutput { call_id, operation, status }),
             },
             Command::Truncate { response, heard_ms, heard_text } => {
-                self.introduced.take_if(|(told_in, words)| *told_in == response && !holds(&heard_text, words));
+                self.introduction_is_heard(response, &heard_text);
                 self.both(Command::Truncate { response, heard_ms, heard_text });
             }
             Command::Acoustic(edge) if self.takes_message => {
@@ -161,6 +176,18 @@ impl Takeover {
             }
             command => self.both(command),
         }
+    }
+
+    /// The caller broke in on a response, and heard so much of it.
+    fn introduction_is_heard(&mut self, response: ResponseId, heard_text: &str) {
+        if let Some(introduced) = self.introduced.as_mut().filter(|introduced| introduced.response == response) {
+            introduced.is_heard = holds(heard_text, &introduced.words);
+        }
+    }
+
+    /// Whether the caller has been told that the assistant can be away.
+    fn is_introduced(&self) -> bool {
+        self.knows || self.introduced.as_ref().is_some_and(|introduced| introduced.is_heard)
     }
 
     /// What the caller says is a message, or is one no longer: then the first model learns whether they speak.
@@ -346,7 +373,7 @@ impl Takeover {
             return self.say_event(ModelEvent::Complete { response });
         }
         self.say(Output::TakenOver { response, reason: reason.to_owned() });
-        if self.introduced.is_none() {
+        if !self.is_introduced() {
             let away = self.words.away.clone();
             self.introduce(response, away.text(self.language));
         }
@@ -375,7 +402,8 @@ impl Takeover {
     /// The caller is told, in these words, that the assistant can be away.
     fn introduce(&mut self, response: ResponseId, text: Option<&str>) {
         let (language, text) = (self.language, text.unwrap_or_default().to_owned());
-        self.introduced = Some((response, text.clone()));
+        self.knows = self.is_introduced();
+        self.introduced = Some(Introduced { response, words: text.clone(), is_heard: true });
         if !text.is_empty() {
             self.say_event(ModelEvent::Clause { response, content: Content::Text { text, language } });
         }
@@ -404,12 +432,6 @@ impl Takeover {
         self.tell_first(command.clone());
         self.tell_second(command);
     }
-}
-
-/// Whether what was heard holds these words, whatever white space is between them.
-fn holds(heard_text: &str, words: &str) -> bool {
-    let of = |text: &str| text.split_whitespace().map(|word| format!(" {word}")).collect::<String>() + " ";
-    of(heard_text).contains(&of(words))
 }
 
 /// The response that something belongs to, where it belongs to one.

@@ -399,6 +399,38 @@ fn a_caller_who_has_not_heard_that_it_is_away_is_told_with_the_next_response() {
     assert!(!stage.respond(A, turn(2)).contains(&"says AWAY".to_owned()));
 }
 
+#[test]
+fn what_was_cut_before_it_could_be_said_is_not_taken_for_told() {
+    let mut stage = Stage::new();
+    stage.stands(away());
+    stage.respond(A, Cause::Greeting);
+    // No word of it has come as far as the voice: nothing is known of what was heard.
+    stage.give(Input::Told(Command::CancelResponse { response: A }));
+    assert!(stage.respond(B, turn(1)).contains(&"says AWAY".to_owned()));
+    // What is cancelled later says nothing of it.
+    stage.second(complete(B));
+    stage.respond(A, turn(2));
+    stage.give(Input::Told(Command::CancelResponse { response: A }));
+    assert!(!stage.respond(B, turn(3)).contains(&"says AWAY".to_owned()));
+}
+
+#[test]
+fn who_has_heard_that_it_is_away_is_not_told_again_where_a_later_word_of_a_loss_was_cut() {
+    let mut stage = Stage::new();
+    stage.stands(away());
+    stage.respond(A, Cause::Greeting);
+    stage.second(complete(A));
+    stage.stands(Availability::Ready);
+    stage.respond(B, turn(1));
+    stage.first(words(B, "I think"));
+    stage.stands(Availability::Connecting);
+    assert!(stage.first(failed(B)).contains(&"says LOST".to_owned()));
+    stage.second(complete(B));
+    stage.give(Input::Told(Command::Truncate { response: B, heard_ms: 300, heard_text: "I think".to_owned() }));
+    stage.stands(away());
+    assert!(!stage.respond(A, turn(2)).contains(&"says AWAY".to_owned()));
+}
+
 #[tokio::test]
 async fn the_last_that_the_caller_says_reaches_the_second_before_the_call_ends() {
     /// A model that says nothing, and keeps what it hears.

@@ -209,8 +209,7 @@ async fn a_message_is_what_the_caller_says_with_its_pauses_and_they_are_told_tha
     assert_eq!(ask(&mut session, turn_of(2)).await, "-guardado");
     let messages = kept.0.lock().unwrap().clone();
     assert_eq!(messages.len(), 1);
-    let frames: Vec<i16> = messages[0].samples.chunks(160).map(|frame| frame[0]).collect();
-    assert_eq!(frames, (0..80).collect::<Vec<i16>>());
+    assert_eq!(frames(&messages[0]), (0..80).collect::<Vec<i16>>());
     assert_eq!((messages[0].session, &messages[0].party, messages[0].is_cut), (SessionId(1), &opening().party, false));
     assert_eq!(ask(&mut session, turn_of(3)).await, "uno", "the message was no turn of the dialogue");
 }
@@ -248,6 +247,135 @@ async fn a_caller_who_hangs_up_after_the_last_word_has_left_a_message_and_one_wh
     }
 }
 
+/// The caller breaks in on what they are told, of which they have heard so much.
+async fn speak_over(session: &ModelSession, heard_text: &str, frames: std::ops::Range<i16>) {
+    let edge = |to| Command::Acoustic(AcousticEdge { to, epoch: AcousticEpoch(0), at: Time(0) });
+    let hear = async |n: i16| {
+        session.handle.audio.as_ref().expect("it hears").push(&[n; 160]);
+        tokio::task::yield_now().await;
+    };
+    let (first, middle) = (frames.start, i16::midpoint(frames.start, frames.end));
+    // Its first sound comes before it is known for one.
+    hear(first).await;
+    session.handle.tell(edge(Acoustic::Suspected)).unwrap();
+    session.handle.tell(edge(Acoustic::Speaking)).unwrap();
+    for n in first + 1..middle {
+        hear(n).await;
+    }
+    session.handle.tell(cut_at(heard_text)).unwrap();
+    for n in middle..frames.end {
+        hear(n).await;
+    }
+    session.handle.tell(edge(Acoustic::Trailing)).unwrap();
+    session.handle.tell(edge(Acoustic::Quiet)).unwrap();
+}
+
+fn cut_at(heard_text: &str) -> Command {
+    Command::Truncate { response: R, heard_ms: 0, heard_text: heard_text.to_owned() }
+}
+
+/// The first sample of each frame of a message.
+fn frames(message: &Message) -> Vec<i16> {
+    message.samples.chunks(160).map(|frame| frame[0]).collect()
+}
+
+#[tokio::test]
+async fn who_goes_on_before_they_have_heard_that_it_is_kept_leaves_one_more_message_and_hears_it_when_all_are_there() {
+    let (mut session, kept) = asked_for_a_message(Ok(())).await;
+    speak(&session, 0..40).await;
+    assert_eq!(ask(&mut session, turn_of(1)).await, "-guardado");
+    speak_over(&session, "", 40..80).await;
+    // They pause in it, too.
+    session.handle.tell(Command::Respond { response: ResponseId(9), cause: turn_of(2) }).unwrap();
+    session.handle.tell(Command::CancelResponse { response: ResponseId(9) }).unwrap();
+    speak(&session, 80..90).await;
+    assert_eq!(ask(&mut session, turn_of(3)).await, "+-guardado");
+    speak_over(&session, "guar", 90..120).await;
+    assert_eq!(ask(&mut session, turn_of(4)).await, "+-guardado");
+    let messages: Vec<Vec<i16>> = kept.0.lock().unwrap().iter().map(frames).collect();
+    assert_eq!(messages, [(0..40).collect::<Vec<_>>(), (40..90).collect(), (90..120).collect()]);
+    // Who has heard it has ended.
+    speak_over(&session, "guardado", 120..150).await;
+    assert_eq!(ask(&mut session, turn_of(5)).await, "uno");
+    assert_eq!(kept.0.lock().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn who_goes_on_before_it_is_said_at_all_leaves_one_more_message() {
+    let (mut session, kept) = asked_for_a_message(Ok(())).await;
+    speak(&session, 0..40).await;
+    assert_eq!(ask(&mut session, turn_of(1)).await, "-guardado");
+    session.handle.tell(Command::Acoustic(AcousticEdge { to: Acoustic::Speaking, epoch: AcousticEpoch(0), at: Time(0) })).unwrap();
+    session.handle.tell(Command::CancelResponse { response: R }).unwrap();
+    speak(&session, 40..80).await;
+    assert_eq!(ask(&mut session, turn_of(2)).await, "+-guardado");
+    assert_eq!(kept.0.lock().unwrap().iter().map(frames).collect::<Vec<_>>(), [(0..40).collect::<Vec<_>>(), (40..80).collect()]);
+}
+
+#[tokio::test]
+async fn who_goes_on_before_they_have_heard_that_it_is_kept_and_hangs_up_has_left_both_parts() {
+    for (heard_text, parts) in [("", 2), ("guardado", 1)] {
+        let (mut session, kept) = asked_for_a_message(Ok(())).await;
+        speak(&session, 0..40).await;
+        assert_eq!(ask(&mut session, turn_of(1)).await, "-guardado");
+        speak_over(&session, heard_text, 40..80).await;
+        let ModelSession { handle, mut outputs } = session;
+        drop(handle);
+        while outputs.recv().await.is_some() {}
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(kept.0.lock().unwrap().len(), parts, "{heard_text:?} was heard");
+    }
+}
+
+#[tokio::test]
+async fn that_a_message_is_not_kept_or_is_cut_is_said_until_it_is_heard_and_what_is_said_over_it_is_no_message() {
+    let long = cut(Language::Es, 5);
+    for (result, length, words) in [(Err(NotKept::Full), 40, ["", "perdido"]), (Ok(()), 300, [long.as_str(), "guardado"])] {
+        let told = words.concat();
+        let (mut session, kept) = asked_for_a_message(result).await;
+        speak(&session, 0..length).await;
+        assert_eq!(ask(&mut session, turn_of(1)).await, format!("-{told}"));
+        speak_over(&session, "per", 300..340).await;
+        assert_eq!(ask(&mut session, turn_of(2)).await, format!("+-{told}"));
+        speak_over(&session, &words.join(" "), 340..380).await;
+        assert_eq!(ask(&mut session, turn_of(3)).await, "uno");
+        assert_eq!(kept.0.lock().unwrap().len(), 1, "half a message is none");
+    }
+}
+
+#[tokio::test]
+async fn a_key_over_it_does_what_it_says_once_the_caller_knows_of_a_message_that_is_not_kept() {
+    let key = || Cause::Digit { turn: TurnId(3), digit: '8' };
+    for (result, told, after_key) in [(Ok(()), "-guardado", "otro"), (Err(NotKept::Full), "-perdido", "+-perdido")] {
+        let (mut session, kept) = asked_for_a_message(result).await;
+        speak(&session, 0..40).await;
+        assert_eq!(ask(&mut session, turn_of(1)).await, told);
+        session.handle.tell(cut_at("")).unwrap();
+        assert_eq!(ask(&mut session, key()).await, after_key);
+        assert_eq!(ask(&mut session, key()).await, "otro");
+        assert_eq!(kept.0.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn what_is_said_over_thanks_that_ask_for_another_message_belongs_to_the_first_one_until_they_are_heard() {
+    let again = "kept = { say = { es = '¿otro?' }, message = { kept = { say = { es = 'los dos' } }, not_kept = { say = { es = 'no' } } } }";
+    let asks = LEAVES_A_MESSAGE.replace("kept = { say = { es = 'guardado' } }\n", &format!("{again}\n"));
+    let kept = Arc::new(Kept(std::sync::Mutex::default(), Ok(())));
+    let mut session = Scripted::new(dialogue(&asks), Some(kept.clone())).open(opening());
+    assert_eq!(ask(&mut session, Cause::Greeting).await, "+diga");
+    speak(&session, 0..40).await;
+    assert_eq!(ask(&mut session, turn_of(1)).await, "-+¿otro?");
+    speak_over(&session, "", 40..80).await;
+    assert_eq!(ask(&mut session, turn_of(2)).await, "-+¿otro?");
+    speak_over(&session, "¿otro?", 80..120).await;
+    assert_eq!(ask(&mut session, turn_of(3)).await, "-los dos");
+    let messages: Vec<Vec<i16>> = kept.0.lock().unwrap().iter().map(frames).collect();
+    assert_eq!(messages, [(0..40).collect::<Vec<_>>(), (40..80).collect(), (80..120).collect()]);
+}
+
 /// A disk that takes its time: what is on its way to it, and where its answer is waited for.
 #[derive(Debug, Default)]
 struct Slow(std::sync::Mutex<Vec<(Message, Option<Answer>)>>);
@@ -280,7 +408,7 @@ impl Slow {
 
     /// The first sample of each frame of a message.
     fn frames(&self, number: usize) -> Vec<i16> {
-        self.0.lock().unwrap()[number - 1].0.samples.chunks(160).map(|frame| frame[0]).collect()
+        frames(&self.0.lock().unwrap()[number - 1].0)
     }
 }
 
