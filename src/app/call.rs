@@ -19,9 +19,9 @@ use super::ledger_task::FromCalls;
 use super::model_speech::ModelSpeech;
 use super::services::Services;
 use super::switchboard::HangUp;
-use crate::cognition::models::{Command, Model, ModelSession, Opening, Output};
+use crate::cognition::models::{AudioFormat, Command, Model, ModelSession, Opening, Output, audible_ms};
 use crate::cognition::tools::Schemas;
-use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
+use crate::surface::media::{CallMedia, CallerFrame, Codec, Hearing, MediaEvent, Remote};
 use crate::surface::speech::pieces::Piece;
 use crate::surface::voice::{Speaker, Voice};
 use crate::telemetry::Measures;
@@ -291,8 +291,9 @@ impl Running<'_> {
             }
             Some(Output::TakenOver { response, reason }) => {
                 warn!(response_id = %response, reason, "the response is given by the dialogue that stands by");
-                self.house.services.taken_over();
+                self.house.services.taken_over(&reason);
             }
+            Some(Output::Answered { .. }) => self.house.services.answers(),
             Some(Output::TakesMessage(takes)) => debug!(takes, "what the caller says is a message"),
             // Whoever knows the service says it.
             Some(Output::Availability(_)) => {}
@@ -305,7 +306,12 @@ impl Running<'_> {
     }
 
     async fn say_piece(&mut self, response: ResponseId, piece: Piece) {
-        let content = Content::Speech { piece: self.voice.hold(response, &piece), text: piece.text };
+        let format = match piece.audio.codec {
+            Codec::Pcmu => AudioFormat::Pcmu,
+            Codec::Pcma => AudioFormat::Pcma,
+        };
+        let audible_ms = audible_ms(&piece.audio.octets, format);
+        let content = Content::Speech { piece: self.voice.hold(response, &piece), audible_ms, text: piece.text };
         self.input(Input::Model(ModelEvent::Clause { response, content })).await;
     }
 

@@ -10,8 +10,9 @@ use super::speech_model::{SpeechModel, SpeechModelError, SpeechSession};
 use super::wall;
 use crate::cognition::models::live::Totals;
 use crate::cognition::models::live::session::{Said, Session, Setup};
+use crate::cognition::models::live::wire::Format;
 use crate::cognition::models::{AudioFormat, Output, OutputKind, Usage};
-use crate::config::{Cloud, Live, LiveAudio, Tool};
+use crate::config::{Cloud, Live, Tool};
 
 /// The service of `[cloud.live]`, which leads calls.
 pub type LiveModel = SpeechModel<Session>;
@@ -52,12 +53,7 @@ impl SpeechSession for Session {
     }
 
     fn hears(table: &Live) -> AudioFormat {
-        match table.format {
-            LiveAudio::Pcmu => AudioFormat::Pcmu,
-            LiveAudio::Pcma => AudioFormat::Pcma,
-            LiveAudio::Pcm16k => AudioFormat::Linear16 { rate_hz: 16_000 },
-            LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: 24_000 },
-        }
+        Format(table.format).audio()
     }
 
     fn speaks(table: &Live) -> OutputKind {

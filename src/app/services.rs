@@ -47,6 +47,10 @@ pub struct Services {
 struct Facts {
     /// Why each that can't be reached can't, by its table.
     away: BTreeMap<&'static str, String>,
+    /// Why each that can be reached is believed to answer nobody, by its table.
+    unanswering: BTreeMap<&'static str, String>,
+    /// Connections of each, one after another, that were lost before anything was said on them.
+    lost: BTreeMap<&'static str, u32>,
     usage: Usage,
     measures: ServiceMeasures,
 }
@@ -100,11 +104,14 @@ impl Services {
             };
             let changed = facts.away.get(self.table) != away.as_ref();
             match away {
-                Some(reason) => facts.away.insert(self.table, reason),
+                Some(reason) => {
+                    // Now it is known why, and whoever looks sees when it is back.
+                    facts.unanswering.remove(self.table);
+                    facts.away.insert(self.table, reason)
+                }
                 None => facts.away.remove(self.table),
             };
-            let was = facts.measures.away.replace(!facts.away.is_empty());
-            changed || was != facts.measures.away
+            facts.measure_away() || changed
         });
     }
 
@@ -119,9 +126,38 @@ impl Services {
         self.facts.send_modify(|facts| facts.measures.reconnects += 1);
     }
 
-    /// The dialogue that stands by has given a response in its place.
-    pub fn taken_over(&self) {
-        self.facts.send_modify(|facts| facts.measures.takeovers += 1);
+    /// The dialogue that stands by has given a response in its place. Where none is known to be away, it is one that can be reached and does not
+    /// answer: a look at it shows nothing, so this stands until it has answered.
+    pub fn taken_over(&self, reason: &str) {
+        self.facts.send_modify(|facts| {
+            facts.measures.takeovers += 1;
+            if facts.away.is_empty() {
+                facts.unanswering.insert(self.table, reason.to_owned());
+            }
+            facts.measure_away();
+        });
+    }
+
+    /// A connection that stood was lost before anything was said on it.
+    pub fn lost_unheard(&self, reason: &str) {
+        self.facts.send_modify(|facts| {
+            let lost = facts.lost.entry(self.table).or_default();
+            *lost = lost.saturating_add(1);
+            if *lost >= LOST_UNHEARD_MAX {
+                let reason = format!("{lost} connections, one after another, were lost before it said anything: {reason}");
+                facts.unanswering.insert(self.table, reason);
+            }
+            facts.measure_away();
+        });
+    }
+
+    /// It has given an answer.
+    pub fn answers(&self) {
+        self.facts.send_if_modified(|facts| {
+            facts.lost.remove(self.table);
+            let changed = facts.unanswering.remove(self.table).is_some();
+            facts.measure_away() || changed
+        });
     }
 
     /// Shows in health and measures what is known. `instead` says what happens to calls while it is away. Runs until it is dropped.
@@ -130,14 +166,17 @@ impl Services {
         let mut shown: Vec<&'static str> = Vec::new();
         loop {
             let now = facts.borrow_and_update().clone();
-            shown.iter().filter(|table| !now.away.contains_key(*table)).for_each(|table| health.clear(table));
-            for (table, reason) in &now.away {
-                if !shown.contains(table) {
-                    warn!(service = table, reason, "a service that leads calls can't be reached");
+            let problems = now.problems();
+            shown.iter().filter(|table| !problems.contains_key(*table)).for_each(|table| health.clear(table));
+            for (table, problem) in &problems {
+                match now.away.get(table) {
+                    _ if shown.contains(table) => {}
+                    Some(reason) => warn!(service = table, reason, "a service that leads calls can't be reached"),
+                    None => warn!(service = table, problem, "a service that leads calls gives no answers"),
                 }
-                health.raise(table, Impact::Degrades, format!("cannot be reached: {reason}: {instead}"));
+                health.raise(table, Impact::Degrades, format!("{problem}: {instead}"));
             }
-            shown = now.away.keys().copied().collect();
+            shown = problems.into_keys().collect();
             measures.service(&now.measures);
             if facts.changed().await.is_err() {
                 return;
@@ -166,6 +205,23 @@ impl Services {
         }
     }
 }
+
+impl Facts {
+    /// What is wrong with each, by its table.
+    fn problems(&self) -> BTreeMap<&'static str, String> {
+        let unanswering = self.unanswering.iter().map(|(table, reason)| (*table, format!("does not answer: {reason}")));
+        unanswering.chain(self.away.iter().map(|(table, reason)| (*table, format!("cannot be reached: {reason}")))).collect()
+    }
+
+    /// Whether the measure of it has changed.
+    fn measure_away(&mut self) -> bool {
+        let away = Some(!self.away.is_empty() || !self.unanswering.is_empty());
+        std::mem::replace(&mut self.measures.away, away) != away
+    }
+}
+
+/// So many connections that are lost one after another before anything was said on them are no accident any more.
+const LOST_UNHEARD_MAX: u32 = 3;
 
 /// The first pause between two looks at a service that is away.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -201,7 +257,7 @@ mod tests {
         until(|| problems().is_empty()).await;
         let looked = looks.load(Ordering::Relaxed);
         // A call finds it away.
-        services.taken_over();
+        services.taken_over("it says nothing");
         services.stands(&Availability::Away { reason: "it has gone".to_owned() });
         assert_eq!(looks.load(Ordering::Relaxed), looked, "nobody has looked meanwhile");
         until(|| looks.load(Ordering::Relaxed) > looked).await;
@@ -218,6 +274,47 @@ mod tests {
         }
         until(|| measures.render().contains("recado_service_away 0")).await;
         assert!(measures.render().contains("recado_service_takeovers_total 1"));
+    }
+
+    #[tokio::test]
+    async fn one_that_can_be_reached_and_does_not_answer_is_named_until_it_does_and_no_look_clears_it() {
+        let (services, health) = (Services::new("cloud.realtime", None), HealthState::new(Instant::now()));
+        let measures = Measures::new().unwrap();
+        tokio::spawn(services.clone().show("oh", health.clone(), measures.clone()));
+        let shows = async |wanted: &[&str], away: &str| {
+            until(|| health.report(Instant::now()).problems == wanted).await;
+            until(|| measures.render().contains(&format!("recado_service_away {away}\n"))).await;
+        };
+        services.stands(&Availability::Ready);
+        shows(&[], "0").await;
+        // It is silent, and the dialogue answers in its place.
+        services.taken_over("it says nothing");
+        let silent = ["cloud.realtime: does not answer: it says nothing: oh"];
+        shows(&silent, "1").await;
+        services.stands(&Availability::Ready);
+        services.stands(&Availability::Connecting);
+        shows(&silent, "1").await;
+        services.answers();
+        shows(&[], "0").await;
+        // It takes sessions and closes them.
+        for _ in 1..LOST_UNHEARD_MAX {
+            services.lost_unheard("it is closed");
+            services.stands(&Availability::Ready);
+        }
+        shows(&[], "0").await;
+        services.lost_unheard("it is closed");
+        services.stands(&Availability::Ready);
+        let lost = "cloud.realtime: does not answer: 3 connections, one after another, were lost before it said anything: it is closed: oh";
+        shows(&[lost], "1").await;
+        services.answers();
+        services.lost_unheard("it is closed");
+        shows(&[], "0").await;
+        // One that is known to be away needs no other reason.
+        services.stands(&Availability::Away { reason: "it is gone".to_owned() });
+        services.taken_over("it is gone");
+        shows(&["cloud.realtime: cannot be reached: it is gone: oh"], "1").await;
+        services.stands(&Availability::Ready);
+        shows(&[], "0").await;
     }
 
     #[tokio::test]

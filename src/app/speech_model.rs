@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use recado_core::conversation::ANSWER_MS_LEAST;
 use recado_core::policy::Language;
 use tokio::sync::mpsc;
 use tracing::{Instrument, Span, warn};
@@ -17,7 +18,7 @@ use crate::cognition::models::link::{Link, LinkHandle, Meaning, News, Session, T
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{
     AudioFormat, Availability, CallerAudio, CallerFrame, Capabilities, Command, CommandRefused, Model, ModelSession, Opening, Output,
-    OutputKind, Usage, caller_audio, instructions,
+    OutputKind, Usage, audible_ms, caller_audio, instructions,
 };
 use crate::cognition::tools::ToolError;
 use crate::config::{self, Cloud, Config, NoDelegate, Tool};
@@ -162,6 +163,8 @@ impl<S: SpeechSession> Model for SpeechModel<S> {
             log: SessionLog::default(),
             services: self.services.clone(),
             was_ready: false,
+            format: self.capabilities.output.format(),
+            said_ms: 0,
         };
         // What it logs is about the call that it is opened for.
         tokio::spawn(passing.run(commands, hears, news, said).instrument(Span::current()));
@@ -181,6 +184,10 @@ struct Passing<S: Session> {
     services: Services,
     /// Whether the service was ready on its last connection.
     was_ready: bool,
+    /// What the service's speech is coded in.
+    format: Option<AudioFormat>,
+    /// How much of what it said on its last connection can be heard (ms).
+    said_ms: u64,
 }
 
 impl<S: SpeechSession> Passing<S> {
@@ -245,6 +252,13 @@ impl<S: SpeechSession> Passing<S> {
             self.pending.push_back(Output::Availability(availability));
         }
         let output = self.output(news);
+        if let Some(Output::Audio { bytes, .. }) = &output {
+            let before = self.said_ms;
+            self.said_ms += self.format.map_or(0, |format| audible_ms(bytes, format));
+            if before < ANSWER_MS_LEAST && self.said_ms >= ANSWER_MS_LEAST {
+                self.services.answers();
+            }
+        }
         self.pending.extend(output);
     }
 
@@ -266,6 +280,7 @@ impl<S: SpeechSession> Passing<S> {
         Some(match news {
             News::Said(said) if S::meaning(said) == Meaning::Ready => {
                 self.was_ready = true;
+                self.said_ms = 0;
                 Availability::Ready
             }
             News::Said(said) => Availability::Away { reason: S::refusal(said)? },
@@ -273,6 +288,9 @@ impl<S: SpeechSession> Passing<S> {
                 // One that stood is soon replaced, or it is known that it is not.
                 self.was_ready = false;
                 self.services.reconnected();
+                if let (News::Disconnected { error, .. }, 0) = (news, self.said_ms) {
+                    self.services.lost_unheard(&error.to_string());
+                }
                 Availability::Connecting
             }
             News::Disconnected { error, .. } => Availability::Away { reason: error.to_string() },

@@ -32,7 +32,7 @@ pub(super) struct Instruments {
 impl Instruments {
     pub fn new(register: &Register<'_>) -> Self {
         Self {
-            away: register.gauge("recado_service_away", "Whether the service that leads calls can't be reached", &[]),
+            away: register.gauge("recado_service_away", "Whether the service that leads calls can't be reached, or does not answer", &[]),
             reconnects: register
                 .counter("recado_service_reconnects_total", "Connections to the service that were lost or given up in a call"),
             takeovers: register

@@ -362,6 +362,53 @@ async fn a_service_that_never_gets_ready_is_waited_for_as_long_as_is_set_and_a_c
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_sends_silence_or_hardly_a_sound_is_given_up_and_health_names_it_until_it_answers() {
+    if !speaks() {
+        return;
+    }
+    // Nothing can be heard of the first answer, and hardly anything of the second.
+    for (sounds_ms, told) in [(0, AWAY), (20, LOST)] {
+        let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::Mute("Mute.", sounds_ms)]);
+        let service = Service::start(vec![first, replies(&[Reply::Speak(ANSWER, 1_500)])]).await;
+        let stage = stage(&service, "silent_ms = 1500\n").await;
+        let boxed = stage.box_runs().await;
+        let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+        hears_to_the_end(&caller).await;
+        says(&caller, "request").await;
+        let problems = boxed.health().await.unwrap()["problems"].to_string();
+        assert!(problems.contains("cloud.realtime: does not answer: the service did not answer in time"), "{problems}");
+        assert!(measures(&boxed).await.contains("\nrecado_service_away 1"));
+        let ready = |events: &[Value]| of(events, "session.update").count() == 2;
+        patiently("another connection", service.seen.until(ready)).await.unwrap();
+        says(&caller, "small_talk").await;
+        let (_, ear) = caller.hang_up().await.unwrap();
+        for (said, heard) in [(told, 1), ("I pass that on.", 1), (ACCEPTED, 1)] {
+            assert_eq!(times(&ear, said).await, heard, "{said}");
+        }
+        assert_eq!(ear.find(&sound_of(ANSWER, 1_500)).len(), 1);
+        assert!(!boxed.health().await.unwrap()["problems"].to_string().contains("cloud.realtime"));
+        assert!(measures(&boxed).await.contains("\nrecado_service_away 0"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_that_takes_each_session_and_closes_it_is_named_in_health() {
+    if !speaks() {
+        return;
+    }
+    let service = Service::start(vec![Conduct { hello: Hello::SessionAndClose(1012), ..Conduct::default() }]).await;
+    let stage = stage(&service, "").await;
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    let (_, ear) = caller.hang_up().await.unwrap();
+    assert_eq!(times(&ear, AWAY).await, 1);
+    let problems = boxed.health().await.unwrap()["problems"].to_string();
+    assert!(problems.contains("cloud.realtime: does not answer: "), "{problems}");
+    assert!(measures(&boxed).await.contains("\nrecado_service_away 1"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_service_that_one_call_has_found_away_is_not_waited_for_in_the_next_one() {
     if !speaks() {
         return;

@@ -107,13 +107,14 @@ async fn what_mends_a_part_of_a_cascade_is_what_its_fault_is_about() {
         ),
         (
             Conduct::stream("").ends(End::Silence),
-            "the service sent nothing more within 600 ms. Check the network; where it is only slow, raise answer_timeout_ms, stall_timeout_ms or",
-            "el servicio no ha enviado nada más en 600 ms. Compruebe la red; si solo es lenta, suba answer_timeout_ms, stall_timeout_ms o",
+            "the service began no answer within 600 ms. Check the network; where it is only slow, raise answer_timeout_ms, stall_timeout_ms or",
+            "el servicio no ha empezado ninguna respuesta en 600 ms. Compruebe la red; si solo es lenta, suba answer_timeout_ms, stall_timeout_ms o",
         ),
     ] {
         let service = parts(move |request| (!request.transcribes()).then(|| conduct.clone())).await;
         for (language, no, expected) in [("en", "does not work", in_english), ("es", "no funciona", in_spanish)] {
-            let settings = format!("box.language = '{language}'\n{}", service.settings("", "connect_timeout_ms = 500\nanswer_timeout_ms = 600"));
+            let settings =
+                format!("box.language = '{language}'\n{}", service.settings("", "connect_timeout_ms = 500\nanswer_timeout_ms = 600"));
             let output = cloud_test(&settings).await;
             let text = said(&output);
             assert!(text.contains(&format!("{no}: {expected}")), "{text}");

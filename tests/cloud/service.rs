@@ -93,6 +93,8 @@ pub enum Reply {
     Stall,
     /// Begins a response, and says nothing in it until it is cancelled.
     Silent,
+    /// Says this, in so many milliseconds of sound in every 400, and is silent for the rest of them; until it is cancelled.
+    Mute(&'static str, usize),
     /// Fails with this code.
     Fail(&'static str),
     /// Is cut off by a filter.
@@ -534,6 +536,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
                 while !self.is_cancelled_within(Duration::from_millis(100)).await? {}
                 "cancelled"
             }
+            Reply::Mute(words, ms) => {
+                let item = self.begin_item(&id, words).await?;
+                self.words(&id, &item, words).await?;
+                loop {
+                    self.sound(&id, &item, ms).await?;
+                    let rest = self.code(&vec![0; (400 - ms) * 8]);
+                    self.say(of(&id, &item, json!({ "type": "response.output_audio.delta", "delta": rest }))).await?;
+                    if self.is_cancelled_within(Duration::from_millis(400)).await? {
+                        break "cancelled";
+                    }
+                }
+            }
             Reply::Long { confirms } => {
                 if !self.speak_until_cancelled(&id, confirms).await? {
                     return Ok(());
@@ -708,6 +722,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Conversation<S> {
     /// The next of what is being said, in the session's format.
     fn coded(&mut self, ms: usize) -> String {
         let sound: Vec<i16> = self.sound.by_ref().take(ms * 8).collect();
+        self.code(&sound)
+    }
+
+    /// Samples in the session's format.
+    fn code(&self, sound: &[i16]) -> String {
         let coded = |codec: Codec| sound.iter().map(|sample| codec.encode_sample(*sample)).collect();
         let bytes: Vec<u8> = match self.format["type"].as_str() {
             // Three of them for each: what is added to the sound lies above what a telephone can carry.

@@ -47,7 +47,7 @@ timers! {
     SpeakingMax = 60_000;
     /// A pause that the listener neither ends nor takes for the end of the turn. Ends: speech, quiet; time (the turn is over).
     TrailingMax = 5_000;
-    /// A model that was asked and says nothing. Ends: any event of the response; time (failed).
+    /// A model that was asked and says nothing that can be heard. Ends: any event of the response but silence; time (failed).
     GenerationSilentMax = 5_000;
     /// A response that does not end, however much is heard of it. Ends: its end; time (failed).
     GenerationMax = 120_000;

@@ -79,6 +79,15 @@ pub enum Action {
         /// Whether it is a long one.
         long: bool,
     },
+    /// The model sends speech in which nothing can be heard.
+    Silence {
+        /// The call.
+        call: u8,
+        /// Of the latest response (0) or one before it.
+        of: u8,
+        /// How many pieces.
+        pieces: u8,
+    },
     /// The model says that something has been done, of which it knows nothing.
     Lie {
         /// The call.

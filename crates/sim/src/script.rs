@@ -153,7 +153,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 44] = [
+const KINDS: [Kind; 45] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -165,6 +165,7 @@ const KINDS: [Kind; 44] = [
     (8, |random, _| Action::Renegotiate { call: call(random) }),
     (30, |random, tools| Action::Answer { call: call(random), clauses: random.byte(0, 3), tools: some_tools(random, tools) }),
     (10, |random, _| Action::Clause { call: call(random), of: of(random), long: random.chance(50) }),
+    (6, |random, _| Action::Silence { call: call(random), of: of(random), pieces: random.pick(&[1, 4, 60]) }),
     (2, |random, tools| Action::Lie { call: call(random), tool: tool(random, tools) }),
     (10, |random, tools| Action::Ask {
         call: call(random),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recado_core::conversation::{Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall};
+use recado_core::conversation::{Content, Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall};
 use recado_core::ids::{OperationId, PlaybackId, ResponseId};
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, OperationResult};
 use recado_core::policy::{
@@ -186,6 +186,7 @@ impl World {
             }
             Action::Answer { call, .. }
             | Action::Clause { call, .. }
+            | Action::Silence { call, .. }
             | Action::Lie { call, .. }
             | Action::Ask { call, .. }
             | Action::Complete { call, .. }
@@ -273,7 +274,11 @@ impl World {
             return self.rig.input(call, Input::Model(ModelEvent::WantsToSpeak));
         }
         let of = match action {
-            Action::Clause { of, .. } | Action::Ask { of, .. } | Action::Complete { of, .. } | Action::Fail { of, .. } => *of,
+            Action::Clause { of, .. }
+            | Action::Silence { of, .. }
+            | Action::Ask { of, .. }
+            | Action::Complete { of, .. }
+            | Action::Fail { of, .. } => *of,
             Action::Collect { of, .. } => *of,
             _ => 0,
         };
@@ -289,6 +294,12 @@ impl World {
                 self.rig.complete(call, response);
             }
             Action::Clause { long, .. } => self.rig.say(call, response, if *long { LONG } else { SHORT }),
+            Action::Silence { pieces, .. } => {
+                for piece in 0..*pieces {
+                    let content = Content::Speech { piece: piece.into(), audible_ms: 0, text: String::new() };
+                    self.rig.input(call, Input::Model(ModelEvent::Clause { response, content }));
+                }
+            }
             Action::Lie { tool, .. } => self.rig.say(call, response, &format!("Hecho lo de {}: ya lo tiene.", name_of(*tool))),
             Action::Ask { tool, argument, same_id, note, confirmed, .. } => {
                 let wish = Wish { tool: *tool, argument: *argument, same_id: *same_id, note: *note, confirmed: *confirmed };

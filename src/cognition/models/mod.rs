@@ -9,6 +9,7 @@
 //! are events for the conversation, which owns the clocks, the truth about what was heard, and every decision.
 
 mod acoustic;
+mod audible;
 mod audio;
 mod caller;
 mod calls;
@@ -31,6 +32,7 @@ pub mod transport;
 mod usage;
 mod words;
 
+pub use audible::audible_ms;
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;
 pub use instructions::instructions;

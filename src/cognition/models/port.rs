@@ -50,6 +50,16 @@ pub enum OutputKind {
     PacedAudio(AudioFormat),
 }
 
+impl OutputKind {
+    /// What its speech is coded in, where it makes its own.
+    pub fn format(self) -> Option<AudioFormat> {
+        match self {
+            Self::Text => None,
+            Self::Audio(format) | Self::PacedAudio(format) => Some(format),
+        }
+    }
+}
+
 /// A format of a model's speech.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AudioFormat {
@@ -182,6 +192,11 @@ pub enum Output {
         response: ResponseId,
         /// Why, in words.
         reason: String,
+    },
+    /// The model that was asked first has given this response, to its end.
+    Answered {
+        /// The response.
+        response: ResponseId,
     },
 }
 

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::life::ANSWER_MS_LEAST;
 use crate::ids::{PartyId, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger::News;
 use crate::policy::Language;
@@ -344,6 +345,9 @@ pub enum Content {
     Speech {
         /// Its number among the pieces of this call.
         piece: u64,
+        /// How much of it can be heard (ms); none where it is silence. What was recorded before this was told counts as an answer.
+        #[serde(default = "an_answer_ms")]
+        audible_ms: u64,
         /// The words that it says, as far as the model has said which; they may end in the middle of a word.
         text: String,
     },
@@ -356,6 +360,15 @@ impl Content {
             Content::Text { text, .. } | Content::Prompt { text, .. } | Content::Speech { text, .. } => text,
         }
     }
+
+    /// Whether it is silence: a model may send that too, and nobody takes it for an answer.
+    pub fn is_silence(&self) -> bool {
+        matches!(self, Content::Speech { audible_ms: 0, .. })
+    }
+}
+
+fn an_answer_ms() -> u64 {
+    ANSWER_MS_LEAST
 }
 
 /// A request of a model to run a tool.

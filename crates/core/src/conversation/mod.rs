@@ -8,7 +8,7 @@
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
 //! * [`floor`]: the floor held, keys being collected
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
-//! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for
+//! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for · [`life`]: whether the model still answers
 
 mod acoustic;
 mod barge_in;
@@ -18,6 +18,7 @@ mod floor;
 mod history;
 pub mod input;
 mod latency;
+mod life;
 mod line;
 mod model;
 mod offers;
@@ -34,6 +35,7 @@ pub use input::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent, PlaybackEvent,
     SegmentRef, ToolCall, Word,
 };
+pub use life::{ANSWER_MS_LEAST, Life};
 pub use playback::PlaybackState;
 pub use reply::GenerationState;
 use serde::{Deserialize, Serialize};
@@ -385,7 +387,7 @@ impl Conversation {
             self.hang_up = Some(cx.now);
         }
         // The model may have made more of it than was taken.
-        if reply.state == reply::GenerationState::Failed && reply.answers {
+        if reply.state == reply::GenerationState::Failed && reply.made {
             self.truncate(cx, reply.response);
         }
         self.late = self.reply.take().filter(|reply| reply.answers_given_up);

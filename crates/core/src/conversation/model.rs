@@ -57,34 +57,39 @@ impl Conversation {
 
     /// The reply, if `response` is the one that is due: what comes of any other is dropped.
     fn reply_to(&mut self, cx: &mut Cx, response: ResponseId) -> Option<&mut Reply> {
-        let reply = self.reply.as_mut().filter(|reply| reply.response == response && reply.generating())?;
+        let reply = self.reply_due(response)?;
         reply.heard_of(cx.now);
-        if reply.state == GenerationState::Requested {
-            reply.to(GenerationState::Generating, &mut cx.edges);
-        }
-        Some(reply)
+        Some(reply.generates(&mut cx.edges))
     }
 
-    /// The reply takes what the model says; one that says more than anybody would listen to has failed.
+    fn reply_due(&mut self, response: ResponseId) -> Option<&mut Reply> {
+        self.reply.as_mut().filter(|reply| reply.response == response && reply.generating())
+    }
+
+    /// The reply takes what the model says; one that says more than anybody would listen to has failed. Silence has its place in it, and is
+    /// no sign that the model still answers.
     fn takes(&mut self, cx: &mut Cx, response: ResponseId, queued: Queued) -> Option<&mut Reply> {
         let now = cx.now;
-        let full = self.reply_to(cx, response)?.queue.len() >= reply::QUEUE_MAX;
-        if full {
+        let reply = match &queued {
+            Queued::Piece(piece) if piece.content.is_silence() => self.reply_due(response),
+            Queued::Piece(Piece { content: Content::Speech { .. }, .. }) => {
+                let reply = self.reply_due(response);
+                reply.map(|reply| reply.generates(&mut cx.edges))
+            }
+            _ => self.reply_to(cx, response),
+        }?;
+        if reply.queue.len() >= reply::QUEUE_MAX {
             self.generation_failed(cx);
             return None;
         }
-        let reply = self.reply.as_mut()?;
-        reply.answers = true;
-        if matches!(queued, Queued::Piece(_)) {
-            reply.has_words(now);
-        }
-        reply.queue.push_back(queued);
-        Some(reply)
+        reply.takes(now, queued);
+        self.reply.as_mut()
     }
 
     fn completed(&mut self, cx: &mut Cx, response: ResponseId) {
         let Some(reply) = self.reply_to(cx, response) else { return };
         reply.to(GenerationState::Complete, &mut cx.edges);
+        reply.drop_silence();
         // The model has answered what the caller said, and wants no keys any more.
         let gives_floor_back = reply.answers_speech && !reply.to_noise && !reply.collects;
         self.seal(cx);
@@ -93,12 +98,14 @@ impl Conversation {
         }
     }
 
-    /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no word yet still gets an answer (I18).
+    /// The model failed, was silent for too long, or says more than anybody would listen to. A turn that got no answer yet, or a scrap of one,
+    /// still gets one (I18).
     pub(super) fn generation_failed(&mut self, cx: &mut Cx) {
         let Some(reply) = self.reply.as_mut() else { return };
         reply.to(GenerationState::Failed, &mut cx.edges);
         let response = reply.response;
-        if !reply.answers && !reply.greeting {
+        reply.drop_silence();
+        if !reply.answers() && !reply.greeting {
             reply.queue.extend(reply.no_answer.take().map(Queued::Piece));
             // An excuse is no answer.
             reply.latency = None;

@@ -180,6 +180,12 @@ impl Playback {
         waiting().count() < AHEAD_SEGMENTS_MAX && characters < AHEAD_CHARACTERS_MAX && !waiting().any(refusable)
     }
 
+    /// Whether the voice has as much silence as it needs to go on without a gap.
+    pub(super) fn has_silence_enough(&self) -> bool {
+        let waiting = self.segments.iter().filter(|segment| !segment.gone() && segment.piece.content.is_silence());
+        waiting.count() >= AHEAD_SILENCE_MAX
+    }
+
     /// The voice refused a segment that has not begun, as it will refuse all that were given after it.
     pub(super) fn refused(&mut self, index: u32, edges: &mut Vec<Edge>) {
         for segment in self.segments.iter_mut().skip(index as usize).filter(|segment| segment.stage == Stage::Given) {
@@ -331,6 +337,9 @@ impl Segment {
 
 /// Segments that the voice is given ahead of what sounds: it holds 64.
 const AHEAD_SEGMENTS_MAX: usize = 16;
+
+/// Segments of silence that the voice is given ahead of what sounds: one that leaves, and the next.
+const AHEAD_SILENCE_MAX: usize = 2;
 
 /// Characters that the voice is given ahead of what sounds, before one more segment: about fifteen seconds. It holds sixty.
 const AHEAD_CHARACTERS_MAX: usize = 250;

@@ -5,7 +5,9 @@ use std::collections::{BTreeSet, VecDeque};
 use serde::{Deserialize, Serialize};
 
 use super::effect::{Cause, Edge, Purpose};
+use super::input::Content;
 use super::latency::Latency;
+use super::life::Life;
 use super::playback::Piece;
 use crate::ids::{BatchId, DeliveryId, ResponseId};
 use crate::time::Time;
@@ -42,8 +44,8 @@ pub(super) struct Reply {
     pub(super) collects: bool,
     /// When it was asked for.
     asked_at: Time,
-    /// When the model was last heard of.
-    last_event: Time,
+    /// Whether the model still answers.
+    life: Life,
     /// What waits to be given to the voice, in the model's order.
     pub(super) queue: VecDeque<Queued>,
     /// What is said after everything else of it.
@@ -52,8 +54,10 @@ pub(super) struct Reply {
     pub(super) latency: Option<Latency>,
     /// Whether any of its audio has been released: until then its turn is open.
     pub(super) audio_released: bool,
-    /// Whether the model has said or asked for anything: until then its turn has no answer, whatever rides on it.
-    pub(super) answers: bool,
+    /// Whether the model has made anything of it, were it silence.
+    pub(super) made: bool,
+    /// Whether the model has given the box something to say or to do.
+    asks: bool,
     /// When it last asked for an operation of a batch that is to be sealed.
     pub(super) asked_operations: Option<Time>,
     /// Batches whose acceptance has been said: one acceptance per batch.
@@ -98,6 +102,11 @@ impl Queued {
         }
     }
 
+    /// Whether it is the model's own speech, and nothing of it can be heard.
+    pub(super) fn is_silence(&self) -> bool {
+        matches!(self, Queued::Piece(piece) if piece.content.is_silence())
+    }
+
     fn given_up_at(&self, timers: &Timers) -> Option<Time> {
         let Queued::Answer { to, since, .. } = self else { return None };
         let timer = match to {
@@ -118,12 +127,13 @@ impl Reply {
             to_noise: false,
             collects: false,
             asked_at: now,
-            last_event: now,
+            life: Life::new(now),
             queue: VecDeque::new(),
             tail: VecDeque::new(),
             latency: None,
             audio_released: false,
-            answers: false,
+            made: false,
+            asks: false,
             asked_operations: None,
             accepted: BTreeSet::new(),
             refused: false,
@@ -141,6 +151,51 @@ impl Reply {
         }
     }
 
+    /// Takes what the model says, in its order.
+    pub(super) fn takes(&mut self, now: Time, queued: Queued) {
+        match &queued {
+            Queued::Piece(Piece { content: Content::Speech { audible_ms, .. }, .. }) => {
+                self.life.sounds(now, *audible_ms, SLOWER_MAX);
+            }
+            // What the box says in the model's place is not kept waiting by silence that came before.
+            Queued::Piece(_) => {
+                self.drop_silence();
+                self.asks = true;
+            }
+            Queued::Answer { .. } => self.asks = true,
+        }
+        self.made = true;
+        if matches!(queued, Queued::Piece(_)) && !queued.is_silence() {
+            self.has_words(now);
+        }
+        self.queue.push_back(queued);
+    }
+
+    /// Nothing more of the model's own speech comes: the silence at its end is not waited for.
+    pub(super) fn drop_silence(&mut self) {
+        while self.queue.back().is_some_and(Queued::is_silence) {
+            self.queue.pop_back();
+        }
+    }
+
+    /// Whether it answers: until then its turn has no answer, whatever rides on it. Silence is none, nor is a scrap of speech.
+    pub(super) fn answers(&self) -> bool {
+        self.asks || self.life.answers()
+    }
+
+    /// Whether silence comes next.
+    pub(super) fn next_is_silence(&self) -> bool {
+        self.queue.front().is_some_and(Queued::is_silence)
+    }
+
+    /// The model answers.
+    pub(super) fn generates(&mut self, edges: &mut Vec<Edge>) -> &mut Self {
+        if self.state == GenerationState::Requested {
+            self.to(GenerationState::Generating, edges);
+        }
+        self
+    }
+
     /// There is something to say.
     pub(super) fn has_words(&mut self, now: Time) {
         self.latency.iter_mut().for_each(|latency| latency.piece(now));
@@ -148,7 +203,7 @@ impl Reply {
 
     /// The model has been heard of.
     pub(super) fn heard_of(&mut self, now: Time) {
-        self.last_event = now;
+        self.life.heard_of(now);
     }
 
     /// Whether more may come from the model.
@@ -158,7 +213,7 @@ impl Reply {
 
     /// When it is taken for failed, unless the model is heard of.
     pub(super) fn fails_at(&self, timers: &Timers) -> Option<Time> {
-        let silent = self.last_event.plus(timers.ms(Timer::GenerationSilentMax));
+        let silent = self.life.since().plus(timers.ms(Timer::GenerationSilentMax));
         self.generating().then(|| silent.min(self.asked_at.plus(timers.ms(Timer::GenerationMax))))
     }
 
@@ -242,6 +297,10 @@ impl Reply {
         self.queue.iter().any(|queued| matches!(queued, Queued::Answer { to: Asked::Closing(asked), .. } if *asked == delivery))
     }
 }
+
+/// A model's own speech may come so many times slower than it sounds. It is seen in pieces, late; whoever has another model stand by sees all of it, and
+/// is less patient.
+const SLOWER_MAX: u64 = 12;
 
 /// Pieces of one reply that may wait for the voice: four minutes of a model's own speech, which comes in pieces of 400 ms, and services make up
 /// to three and a half at a time. A model that says more is out of hand.

@@ -48,7 +48,11 @@ impl Conversation {
         if speaking.is_some() && speaking != replying && !fault(Fault::Mixed) {
             return None; // What is left of an earlier response is finished first.
         }
-        self.reply.as_mut()?.next_piece().zip(replying)
+        let reply = self.reply.as_mut()?;
+        if reply.next_is_silence() && self.current.as_ref().is_some_and(Playback::has_silence_enough) {
+            return None; // What comes instead of it is heard soon.
+        }
+        reply.next_piece().zip(replying)
     }
 
     pub(super) fn playback_event(&mut self, cx: &mut Cx, event: PlaybackEvent) {
@@ -129,11 +133,13 @@ impl Conversation {
         }
         known.started = Some(start);
         known.stage = Stage::Playing { released_ms: 0 };
-        let purpose = known.piece.purpose;
+        let (purpose, silence) = (known.piece.purpose, known.piece.content.is_silence());
         let ready_at = known.audio.as_ref().map(|audio| audio.ready_at);
         if let Some(reply) = self.reply.as_mut().filter(|reply| of == Of::Response(reply.response)) {
             reply.audio_released = true;
-            cx.out.extend(reply.latency.take().into_iter().flat_map(|latency| latency.measured(purpose, ready_at, start.at)));
+            // A caller who hears silence still waits.
+            let latency = reply.latency.take_if(|_| !silence);
+            cx.out.extend(latency.into_iter().flat_map(|latency| latency.measured(purpose, ready_at, start.at)));
         }
         if let Some(ready_at) = ready_at {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::GeneratedToPlayedGapMs, value: start.at.since(ready_at) }));

@@ -131,6 +131,8 @@ impl CallWatch {
 
     fn model(&mut self, event: &ModelEvent, findings: &mut Findings) -> May {
         match event {
+            // Nobody hears it, and the model is no more alive for it.
+            ModelEvent::Clause { content, .. } if content.is_silence() => {}
             ModelEvent::Clause { response, .. } | ModelEvent::ToolCall { response, .. } if self.open == Some(*response) => {
                 self.said = true;
                 if !self.generating {

@@ -1,13 +1,15 @@
 //! Which of the two models gives a response, as a pure state machine: no I/O, no clock, no randomness.
 
+use recado_core::conversation::Life;
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Acoustic, AcousticEdge, Content, ModelEvent};
 use recado_core::policy::Language;
 use recado_core::{ResponseId, Time};
 
 use super::{Bounds, Words};
+use crate::cognition::models::audible::audible_ms;
 use crate::cognition::models::heard::holds;
-use crate::cognition::models::port::{Availability, Capabilities, Command, Output};
+use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Output};
 
 /// What happens.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +43,8 @@ pub(super) struct Takeover {
     bounds: Bounds,
     words: Words,
     language: Language,
+    /// What the first model's own speech is coded in, where it speaks itself.
+    format: Option<AudioFormat>,
     /// How long nobody may speak before each of the two wants to be asked (ms).
     silence_ms: (Option<u64>, Option<u64>),
     availability: Availability,
@@ -80,14 +84,25 @@ struct Giving {
     response: ResponseId,
     cause: Cause,
     who: Who,
-    /// When its model was last heard of; when it was asked, before that.
-    since: Time,
+    /// Whether its model still answers.
+    life: Life,
     /// Whether its model has said or done anything.
     began: bool,
+    /// Whether that is an answer, and no scrap of one.
+    answered: bool,
     /// Whether its model has called a tool, or asked for a cancel.
     acted: bool,
     /// Whether its model has ended the call with it.
     hangs_up: bool,
+}
+
+impl Giving {
+    /// More of its model's own speech has come, of which so much can be heard.
+    fn sounds(&mut self, now: Time, ms: u64) {
+        self.life.sounds(now, ms, SLOWER_MAX);
+        self.began |= self.life.speaks();
+        self.answered |= self.life.answers();
+    }
 }
 
 impl Takeover {
@@ -96,6 +111,7 @@ impl Takeover {
             bounds,
             words,
             language,
+            format: first.output.format(),
             silence_ms: (first.silence_after_ms, second.silence_after_ms),
             availability: Availability::Connecting,
             giving: None,
@@ -129,7 +145,7 @@ impl Takeover {
             Availability::Ready => self.bounds.silent_ms,
             Availability::Away { .. } => 0,
         };
-        Some(giving.since.plus(ms))
+        Some(giving.life.since().plus(ms))
     }
 
     /// Whether what the caller says is a message, which is nobody else's.
@@ -186,7 +202,16 @@ impl Takeover {
 
     fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
         let leader = if matches!(self.availability, Availability::Away { .. }) { Who::Second } else { Who::First };
-        self.giving = Some(Giving { response, cause: cause.clone(), who: leader, since: now, began: false, acted: false, hangs_up: false });
+        self.giving = Some(Giving {
+            response,
+            cause: cause.clone(),
+            who: leader,
+            life: Life::new(now),
+            began: false,
+            answered: false,
+            acted: false,
+            hangs_up: false,
+        });
         match cause {
             Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
             Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
@@ -240,11 +265,16 @@ impl Takeover {
         let Some(giving) = self.giving.as_mut().filter(|giving| giving.who == Who::First && giving.response == response) else {
             return; // It comes too late, and leaves no trace.
         };
-        giving.since = now;
         match &output {
-            Output::Event(ModelEvent::Complete { .. }) => self.giving = None,
+            Output::Event(ModelEvent::Complete { .. }) => {
+                let answered = giving.began;
+                self.giving = None;
+                if answered {
+                    self.say(Output::Answered { response });
+                }
+            }
             Output::Event(ModelEvent::Failed { reason, .. }) => {
-                if giving.began && self.availability == Availability::Ready {
+                if giving.answered && self.availability == Availability::Ready {
                     // The service ended it, and has not gone.
                     self.giving = None;
                 } else {
@@ -252,8 +282,12 @@ impl Takeover {
                     return self.first_fails(&reason);
                 }
             }
+            // Nobody hears words whose sound does not come.
+            Output::Words { .. } => {}
+            Output::Audio { bytes, .. } => giving.sounds(now, self.format.map_or(0, |format| audible_ms(bytes, format))),
             output => {
-                giving.began = true;
+                giving.life.heard_of(now);
+                (giving.began, giving.answered) = (true, true);
                 giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
                 if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
@@ -404,10 +438,17 @@ impl Takeover {
 fn response_of(output: &Output) -> Option<ResponseId> {
     match output {
         Output::Event(event) => event.response(),
-        Output::Words { response, .. } | Output::Audio { response, .. } | Output::TakenOver { response, .. } => Some(*response),
+        Output::Words { response, .. }
+        | Output::Audio { response, .. }
+        | Output::TakenOver { response, .. }
+        | Output::Answered { response } => Some(*response),
         Output::Availability(_) | Output::TakesMessage(_) => None,
     }
 }
+
+/// A model's own speech may come so many times slower than it sounds. A conversation, which sees it in pieces, waits for longer: what it gives up is not
+/// given by the second model.
+const SLOWER_MAX: u64 = 6;
 
 /// What the names of the second model's calls begin with.
 const CALLS_OF_SECOND: &str = "standby_";

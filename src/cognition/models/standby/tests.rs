@@ -1,5 +1,6 @@
 //! Which of the two gives a response, step by step.
 
+use recado_core::conversation::Life;
 use recado_core::conversation::effect::{Cause, ToolStatus};
 use recado_core::conversation::input::{Acoustic, AcousticEdge, AcousticEpoch, Content, ModelEvent, ToolCall};
 use recado_core::policy::{Language, Localised};
@@ -9,7 +10,7 @@ use serde_json::json;
 use super::takeover::{Action, Input, Takeover};
 use super::{Bounds, Standby, Words};
 use crate::cognition::models::audio::caller_audio;
-use crate::cognition::models::port::{Availability, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
+use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::config::Tool;
 
 const A: ResponseId = ResponseId(1);
@@ -50,7 +51,9 @@ fn short(actions: &[Action]) -> Vec<String> {
         Output::Event(ModelEvent::Failed { .. }) => "failed".to_owned(),
         Output::Words { text, .. } => format!("words {text}"),
         Output::TakenOver { .. } => "taken over".to_owned(),
-        Output::Availability(_) => "availability".to_owned(),
+        Output::Audio { bytes, .. } => format!("{} ms", bytes.len() / 8),
+        // It is for whoever knows the service.
+        Output::Availability(_) | Output::Answered { .. } => "for others".to_owned(),
         other => format!("{other:?}"),
     };
     let all = actions.iter().map(|action| match action {
@@ -58,7 +61,7 @@ fn short(actions: &[Action]) -> Vec<String> {
         Action::Second(command) => format!("2 {}", told(command)),
         Action::Say(output) => said(output),
     });
-    all.filter(|action| action != "availability").collect()
+    all.filter(|action| action != "for others").collect()
 }
 
 fn kind(cause: &Cause) -> &'static str {
@@ -99,10 +102,42 @@ impl Stage {
     }
 
     fn waiting_for_silence(first: Option<u64>, second: Option<u64>) -> Self {
+        Self::made_of(can(first), can(second))
+    }
+
+    fn made_of(first: Capabilities, second: Capabilities) -> Self {
         let text = |text: &str| Localised { en: Some(text.to_owned()), es: None };
         let words = Words { away: text("AWAY"), lost: text("LOST") };
         let bounds = Bounds { connecting_ms: 1_500, silent_ms: 4_000 };
-        Self { takeover: Takeover::new(bounds, words, Language::En, can(first), can(second)), now: Time(0) }
+        Self { takeover: Takeover::new(bounds, words, Language::En, first, second), now: Time(0) }
+    }
+
+    /// One whose first model speaks itself, and is asked for the response `A` to a turn now.
+    fn speaking() -> Self {
+        let mut stage = Self::made_of(Capabilities { output: OutputKind::Audio(AudioFormat::Pcmu), ..can(None) }, can(None));
+        stage.stands(Availability::Ready);
+        stage.respond(A, turn(1));
+        stage
+    }
+
+    /// At `at` its first model sends so much speech, of this octet and the same with the other sign.
+    fn hears(&mut self, at: u64, ms: usize, octet: u8) {
+        self.now = Time(at);
+        assert!(self.takeover.deadline().is_none_or(|due| due.0 > at), "it was given up before {at} ms");
+        let bytes = (0..ms * 8).map(|n| if n % 2 == 0 { octet } else { octet ^ 0x80 }).collect();
+        assert_eq!(self.first(Output::Audio { response: A, bytes }), [format!("{ms} ms")], "silence is played in its place");
+    }
+
+    /// When its first model is given up, where it sends so much speech every second from the first one on, and nothing else.
+    fn given_up_where_it_trickles(ms: u64) -> Option<u64> {
+        let mut stage = Self::speaking();
+        for second in 1..120 {
+            match stage.takeover.deadline() {
+                Some(Time(due)) if due <= second * 1_000 => return Some(due),
+                _ => stage.hears(second * 1_000, ms as usize, VOICE),
+            }
+        }
+        None
     }
 
     /// One whose first model can be asked.
@@ -140,6 +175,84 @@ impl Stage {
         self.now = Time(at);
         self.give(Input::Wake)
     }
+}
+
+/// A voice in μ-law, and nothing.
+const VOICE: u8 = 0xa0;
+const SILENCE: u8 = 0xff;
+
+#[test]
+fn silence_is_no_sign_of_life_and_words_without_a_sound_are_none() {
+    let gives_up = ["1 reconnect", "1 cancel", "taken over", "says AWAY", "1 answered elsewhere", "2 respond turn"];
+    let mut stage = Stage::speaking();
+    for at in (0..4_000).step_by(20) {
+        stage.hears(at, 20, SILENCE);
+        assert_eq!(stage.first(words(A, "mute ")), ["words mute "]);
+    }
+    assert_eq!(stage.wake_at(4_000), gives_up);
+    // After something was said it is as where nothing more comes.
+    let mut stage = Stage::speaking();
+    for at in (0..3_000).step_by(20) {
+        stage.hears(at, 20, VOICE);
+    }
+    for at in (3_000..6_900).step_by(20) {
+        stage.hears(at, 20, SILENCE);
+    }
+    assert_eq!(stage.wake_at(6_980)[..4], ["1 reconnect", "1 cancel", "taken over", "says LOST"]);
+}
+
+#[test]
+fn pauses_between_words_may_be_as_long_as_ever() {
+    let mut stage = Stage::speaking();
+    stage.hears(3_900, 200, VOICE);
+    stage.hears(7_800, 700, VOICE);
+    stage.hears(11_700, 20, SILENCE);
+    assert_eq!(stage.takeover.deadline(), Some(Time(11_800)));
+    stage.hears(11_700, 700, VOICE);
+    assert_eq!(stage.takeover.deadline(), Some(Time(15_700)));
+}
+
+#[test]
+fn speech_that_trickles_is_given_up_before_the_conversation_takes_it_for_failed() {
+    for ms in [10_u64, 20, 25, 30, 40, 50, 60, 70, 79] {
+        // A conversation sees pieces: of 100 ms, then as long as all before them, up to 400.
+        let (mut life, mut before) = (Life::new(Time(0)), 0);
+        for whole in [100_u64, 200, 400].into_iter().chain((2..).map(|more| 400 * more)) {
+            let at = Time(whole.div_ceil(ms) * 1_000);
+            if at >= life.since().plus(5_000) {
+                break;
+            }
+            life.sounds(at, whole - before, 12);
+            before = whole;
+        }
+        let failed = life.since().0 + 5_000;
+        let given_up = Stage::given_up_where_it_trickles(ms);
+        assert!(given_up.is_some_and(|at| at < failed), "{ms} ms a second: {given_up:?}, the conversation at {failed}");
+    }
+    assert_eq!(Stage::given_up_where_it_trickles(500), None, "it is slow, and can be followed");
+}
+
+#[test]
+fn a_scrap_before_the_service_ends_a_response_is_no_answer_and_the_second_gives_one() {
+    let mut stage = Stage::speaking();
+    stage.hears(100, 300, VOICE);
+    assert_eq!(stage.first(failed(A)), ["1 cancel", "taken over", "says LOST", "1 answered elsewhere", "2 respond turn"]);
+    let mut stage = Stage::speaking();
+    stage.hears(100, 1_500, VOICE);
+    assert_eq!(stage.first(failed(A)), ["failed"]);
+}
+
+#[test]
+fn whether_the_first_has_answered_is_said_for_whoever_knows_its_service() {
+    let answered = |stage: &mut Stage| {
+        stage.takeover.handle(stage.now, Input::First(complete(A))).contains(&Action::Say(Output::Answered { response: A }))
+    };
+    let mut stage = Stage::speaking();
+    stage.hears(100, 300, VOICE);
+    assert!(answered(&mut stage));
+    let mut stage = Stage::speaking();
+    stage.hears(100, 300, SILENCE);
+    assert!(!answered(&mut stage));
 }
 
 #[test]
@@ -210,7 +323,7 @@ fn a_response_that_the_service_can_not_give_is_given_in_its_place_unless_it_has_
     assert_eq!(stage.first(failed(A)), ["1 cancel", "taken over", "says AWAY", "1 answered elsewhere", "2 respond turn"]);
     stage.second(complete(A));
     stage.respond(B, turn(2));
-    stage.first(words(B, "I think"));
+    stage.first(clause(B, "I think"));
     assert_eq!(stage.first(failed(B)), ["failed"], "the service is there, and has cut itself off");
 }
 
@@ -218,7 +331,7 @@ fn a_response_that_the_service_can_not_give_is_given_in_its_place_unless_it_has_
 fn one_that_is_lost_while_it_speaks_is_said_to_be_and_what_it_has_said_is_not_said_again() {
     let mut stage = Stage::ready();
     stage.respond(A, turn(1));
-    stage.first(words(A, "I think"));
+    stage.first(clause(A, "I think"));
     stage.first(Output::Audio { response: A, bytes: vec![1] });
     assert_eq!(stage.stands(Availability::Connecting), [""; 0]);
     let lost = ["1 cancel", "taken over", "says LOST", "1 answered elsewhere", "2 respond turn"];
@@ -232,7 +345,7 @@ fn one_that_is_lost_while_it_speaks_is_said_to_be_and_what_it_has_said_is_not_sa
     let mut stage = Stage::ready();
     stage.respond(A, turn(1));
     stage.now = Time(3_000);
-    stage.first(words(A, "I think"));
+    stage.first(clause(A, "I think"));
     assert_eq!(stage.wake_at(7_000)[..4], ["1 reconnect", "1 cancel", "taken over", "says LOST"]);
 }
 

@@ -10,7 +10,8 @@ use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
-use super::{Said, Session, State, level};
+use super::{Said, Session, State};
+use crate::cognition::models::audible::audible_ms;
 use crate::cognition::models::notes::{self, Note, Role};
 use crate::cognition::models::words::{Piece, Words};
 
@@ -196,7 +197,7 @@ impl Session {
     }
 
     pub(super) fn audio(&mut self, now: Time, audio: Vec<u8>) {
-        let sounds = level::sounds(&audio, self.setup.format.0);
+        let sounds = audible_ms(&audio, self.setup.format.audio()) > 0;
         let pause_ms = now.since(self.floor.heard);
         if sounds {
             self.floor.heard = now;
@@ -304,7 +305,7 @@ impl Session {
             self.words_of_response(start_ms, words);
         }
         let Some(asked) = &mut self.floor.asked else { return };
-        asked.flowing |= level::sounds(&audio, self.setup.format.0);
+        asked.flowing |= audible_ms(&audio, self.setup.format.audio()) > 0;
         let pieces = asked.words.audio(audio, self.setup.format.bytes_per_ms());
         self.say_pieces(response, pieces);
     }

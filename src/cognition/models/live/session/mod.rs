@@ -12,7 +12,6 @@
 //! * a new session is told what was heard and what runs.
 
 mod floor;
-mod level;
 mod memory;
 mod outbox;
 mod setup;

@@ -83,9 +83,11 @@ impl Stage {
         self.sound(0xff, ms)
     }
 
+    /// So much audio, of this octet and the same with the other sign.
     fn sound(&mut self, octet: u8, ms: usize) -> Vec<Action> {
         use base64::Engine;
-        let delta = base64::engine::general_purpose::STANDARD.encode(vec![octet; ms * 8]);
+        let audio: Vec<u8> = (0..ms * 8).map(|n| if n % 2 == 0 { octet } else { octet ^ 0x80 }).collect();
+        let delta = base64::engine::general_purpose::STANDARD.encode(audio);
         self.server(json!({ "type": "session.output_audio.delta", "delta": delta }))
     }
 

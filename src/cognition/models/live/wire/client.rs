@@ -3,7 +3,7 @@
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::cognition::models::json;
+use crate::cognition::models::{AudioFormat, json};
 use crate::config::LiveAudio;
 
 /// An event for the service.
@@ -156,6 +156,15 @@ impl InitialItem {
 pub struct Format(pub LiveAudio);
 
 impl Format {
+    /// What audio in it is made of.
+    pub fn audio(self) -> AudioFormat {
+        match self.0 {
+            LiveAudio::Pcmu => AudioFormat::Pcmu,
+            LiveAudio::Pcma => AudioFormat::Pcma,
+            LiveAudio::Pcm16k | LiveAudio::Pcm24k => AudioFormat::Linear16 { rate_hz: self.rate_hz() },
+        }
+    }
+
     /// Samples per second.
     pub fn rate_hz(self) -> u32 {
         match self.0 {
