@@ -186,9 +186,9 @@ impl Switchboard {
     async fn event(&mut self, event: Event, lines: &mut BTreeMap<CallHandle, Line>, tasks: &mut Tasks, errand: &mpsc::Sender<Errand>) {
         match event {
             Event::Incoming(incoming) => self.incoming(incoming, lines, tasks, errand).await,
-            Event::Established { call, media } => {
+            Event::Established { call, media, source } => {
                 let Some(Line::Rings { incoming, ports }) = lines.remove(&call) else { return };
-                match self.begin(call, &incoming, ports, &media, errand) {
+                match self.begin(call, &incoming, ports, remote(&media, source), errand) {
                     Ok((up, signals)) => {
                         lines.insert(call, Line::Up { signals });
                         let session = up.session;
@@ -253,10 +253,9 @@ impl Switchboard {
         handle: CallHandle,
         incoming: &Incoming,
         ports: PortPair,
-        media: &MediaPlan,
+        remote: Remote,
         errand: &mpsc::Sender<Errand>,
     ) -> Result<(Call, mpsc::Sender<Signal>), MediaError> {
-        let remote = remote(media, incoming.source);
         let (random_a, random_b) = (random(), random());
         let [a, b, c, d] = [random_a as u64, (random_a >> 64) as u64, random_b as u64, (random_b >> 64) as u64];
         let plan = Plan {

@@ -55,6 +55,26 @@ fn a_phone_that_is_held_and_moves_is_heard_again_wherever_its_sdp_says_it_is() {
 }
 
 #[test]
+fn a_phone_that_its_pbx_hands_the_call_to_is_heard_and_hears_though_the_pbx_still_relays() {
+    let stage = Stage::set(&[]);
+    let boxed = stage.box_runs();
+    let mut pbx = Phone::dial(boxed.sip, "ana");
+    pbx.hears(WORDS, 1);
+    pbx.moves(THIRD);
+    let before = pbx.heard().frames.len();
+    patiently("the box to send to what the PBX relays from", || (pbx.heard().frames.len() > before + 50).then_some(()));
+    let phone = UdpSocket::bind((THIRD, 0)).expect("a socket");
+    phone.set_read_timeout(Some(Duration::from_millis(20))).expect("set");
+    let mut sequence = 30_000_u16;
+    patiently("the box to send to the phone", || {
+        sequence += 1;
+        phone.send_to(&rtp_packet(0, sequence, u32::from(sequence) * 160, &tone_frame(0, 0)), pbx.box_rtp).expect("sent");
+        phone.recv(&mut [0; 2_048]).ok()
+    });
+    pbx.hang_up();
+}
+
+#[test]
 fn media_of_a_third_address_is_warned_of_once_and_taken_where_its_network_is_admitted() {
     let stage = Stage::set(&[]);
     let boxed = stage.box_runs();

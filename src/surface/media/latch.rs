@@ -7,31 +7,50 @@ use crate::surface::Network;
 
 /// Decides which source is listened to, and where to send.
 ///
-/// Latches once, to the source of the first valid packet from an address that may be the far end's: the one that its SDP names, the one
-/// that its signalling comes from, or one of a network that was allowed. A third source is never followed. A re-INVITE unlatches.
+/// Latches to the source of the first valid packet from an address that may be the far end's: the one that its SDP names, the one that its
+/// signalling comes from, or one of a network that was allowed. A third source is never followed. A re-INVITE unlatches. What comes after
+/// one that moved the media may still be what was on its way: then the first packet of an address with a better [`Claim`] takes over.
 #[derive(Debug)]
 pub(super) struct Latch {
     agreed: SocketAddr,
     signalled_from: IpAddr,
     also_from: Arc<[Network]>,
+    /// Where the far end was heard under SDP that named the same address.
+    heard_from: Option<IpAddr>,
+    /// Whether a re-INVITE has named another address, or has come from one.
+    moved: bool,
     latched: Option<SocketAddr>,
     target: SocketAddr,
 }
 
+/// Why an address may be the far end's, the weakest reason first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Claim {
+    /// It was heard from there before its signalling came from elsewhere, as from another node of a trunk.
+    Heard,
+    /// Its signalling comes from there, or the network was allowed.
+    Allowed,
+    /// Its SDP names it.
+    Agreed,
+}
+
 impl Latch {
     pub(super) fn new(agreed: SocketAddr, signalled_from: IpAddr, also_from: Arc<[Network]>) -> Self {
-        Self { agreed, signalled_from, also_from, latched: None, target: agreed }
+        Self { agreed, signalled_from, also_from, heard_from: None, moved: false, latched: None, target: agreed }
     }
 
     /// Whether a packet from `source` may be looked at. It is not latched yet: it may prove invalid.
     pub(super) fn admits(&self, source: SocketAddr) -> bool {
-        let may_be_theirs = |ip| ip == self.agreed.ip() || ip == self.signalled_from || self.also_from.iter().any(|net| net.contains(ip));
-        self.latched.map_or_else(|| may_be_theirs(source.ip()), |latched| latched == source)
+        match self.latched {
+            None => self.claim(source.ip()).is_some(),
+            Some(latched) => latched == source || self.yields(latched, source),
+        }
     }
 
     /// A valid packet came from `source`, which was admitted.
     pub(super) fn valid(&mut self, source: SocketAddr) {
-        self.target = *self.latched.get_or_insert(source);
+        let latched = self.latched.filter(|latched| !self.yields(*latched, source)).unwrap_or(source);
+        (self.latched, self.target) = (Some(latched), latched);
     }
 
     /// Where to send.
@@ -39,18 +58,41 @@ impl Latch {
         self.target
     }
 
-    /// The source that is listened to alone, once it has proved valid.
+    /// The source that is listened to, once it has proved valid.
     pub(super) fn latched(&self) -> Option<SocketAddr> {
         self.latched
+    }
+
+    /// The same, where no other can take over until the next re-INVITE.
+    pub(super) fn settled(&self) -> Option<SocketAddr> {
+        self.latched.filter(|latched| !self.moved || self.claim(latched.ip()) == Some(Claim::Agreed))
     }
 
     /// Offer and answer agreed anew. Where they agreed on the same address again, it is sent to where it was: a NAT may have given the far
     /// end another port meanwhile, which its next packet tells.
     pub(super) fn renew(&mut self, agreed: SocketAddr, signalled_from: IpAddr) {
-        if (agreed, signalled_from) != (self.agreed, self.signalled_from) {
+        if agreed != self.agreed {
             self.target = agreed;
         }
+        let heard_from = self.latched.map(|latched| latched.ip()).or(self.heard_from);
+        self.heard_from = heard_from.filter(|_| agreed.ip() == self.agreed.ip());
+        self.moved |= (agreed.ip(), signalled_from) != (self.agreed.ip(), self.signalled_from);
         (self.agreed, self.signalled_from, self.latched) = (agreed, signalled_from, None);
+    }
+
+    fn claim(&self, ip: IpAddr) -> Option<Claim> {
+        if ip == self.agreed.ip() {
+            Some(Claim::Agreed)
+        } else if ip == self.signalled_from || self.also_from.iter().any(|net| net.contains(ip)) {
+            Some(Claim::Allowed)
+        } else {
+            (self.heard_from == Some(ip)).then_some(Claim::Heard)
+        }
+    }
+
+    /// Whether `source` takes over from the one that is latched.
+    fn yields(&self, latched: SocketAddr, source: SocketAddr) -> bool {
+        self.moved && self.claim(latched.ip()) < self.claim(source.ip())
     }
 }
 
@@ -118,6 +160,66 @@ mod tests {
         assert_eq!(latch.target(), address("192.0.2.7:5000"));
         assert!(latch.admits(address("192.0.2.7:5002")));
         assert!(!latch.admits(address("192.0.2.1:61000")));
+    }
+
+    #[test]
+    fn the_address_that_a_re_invite_names_takes_over_from_where_the_signalling_comes_from_and_not_the_reverse() {
+        let pbx = "192.0.2.1";
+        for heard in [true, false] {
+            let mut latch = latch("192.0.2.1:4000", pbx, &[]);
+            if heard {
+                latch.valid(address("192.0.2.1:4000"));
+                assert_eq!(latch.settled(), latch.latched());
+            }
+            latch.renew(address("198.51.100.7:5000"), pbx.parse().unwrap());
+            let (relayed, phone) = (address("192.0.2.1:4000"), address("198.51.100.7:5000"));
+            assert!(latch.admits(relayed));
+            latch.valid(relayed);
+            assert_eq!((latch.target(), latch.latched(), latch.settled()), (relayed, Some(relayed), None));
+            assert!(!latch.admits(address("192.0.2.1:4002")), "another port of the one that is latched");
+            assert!(!latch.admits(address("203.0.113.4:4000")), "a third address");
+            assert!(latch.admits(phone));
+            assert_eq!(latch.target(), relayed, "not before it proved valid");
+            latch.valid(phone);
+            assert_eq!((latch.target(), latch.settled()), (phone, Some(phone)));
+            for other in [relayed, address("198.51.100.7:5002")] {
+                assert!(!latch.admits(other), "{other}");
+                latch.valid(other);
+                assert_eq!(latch.target(), phone, "{other}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_far_end_behind_a_nat_stays_admitted_where_another_address_signals_the_same_again() {
+        let mut latch = latch("10.0.0.5:4000", "203.0.113.4", &[]);
+        let real = address("203.0.113.4:9000");
+        latch.valid(real);
+        for node in ["198.51.100.1", "198.51.100.2"] {
+            latch.renew(address("10.0.0.5:4000"), node.parse().unwrap());
+            assert_eq!(latch.target(), real, "its voice goes on");
+            assert!(latch.admits(real), "{node}");
+        }
+        latch.valid(real);
+        assert_eq!((latch.target(), latch.latched()), (real, Some(real)));
+        assert!(!latch.admits(address("198.51.100.1:9000")), "the node before");
+        latch.renew(address("10.0.0.6:4000"), "198.51.100.2".parse().unwrap());
+        assert!(!latch.admits(real), "SDP names another address");
+        assert_eq!(latch.target(), address("10.0.0.6:4000"));
+    }
+
+    #[test]
+    fn a_far_end_that_signals_the_same_from_where_it_has_moved_to_is_followed_though_a_packet_of_before_comes_late() {
+        let mut latch = latch("10.0.0.5:4000", "203.0.113.4", &[]);
+        let before = address("203.0.113.4:9000");
+        latch.valid(before);
+        latch.renew(address("10.0.0.5:4000"), "198.51.100.1".parse().unwrap());
+        latch.valid(before);
+        let moved = address("198.51.100.1:7000");
+        assert!(latch.admits(moved));
+        latch.valid(moved);
+        assert_eq!(latch.target(), moved);
+        assert!(!latch.admits(before));
     }
 
     #[test]

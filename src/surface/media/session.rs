@@ -264,9 +264,10 @@ impl MediaSession {
         self.events.pop_front()
     }
 
-    /// The one source of RTP that is listened to and sent to from now on, once it has proved valid; a re-INVITE ends that.
-    pub fn latched(&self) -> Option<SocketAddr> {
-        self.latch.latched()
+    /// The one source of RTP that is listened to and sent to from now on, once it has proved valid; a re-INVITE ends that. None while
+    /// another may still take over.
+    pub fn settled(&self) -> Option<SocketAddr> {
+        self.latch.settled()
     }
 
     /// Whether a command may be given. While nobody takes events, commands have to wait: so none of what they lead to is lost.

@@ -83,14 +83,14 @@ impl Call {
         self.send();
     }
 
-    /// Connects the RTP socket to the source that the session has latched to, or frees it again.
+    /// Connects the RTP socket to the source that the session has settled on, or frees it again.
     fn connect(&mut self) {
-        let latched = self.session.latched();
-        if latched == self.connected {
+        let settled = self.session.settled();
+        if settled == self.connected {
             return;
         }
         sys::disconnect(&self.ports.rtp);
-        self.connected = latched.filter(|latched| self.ports.rtp.connect(latched).is_ok());
+        self.connected = settled.filter(|settled| self.ports.rtp.connect(settled).is_ok());
     }
 
     /// Sends what is to be sent. What can't be sent is lost, as on any network; a far end that is not there yet (connection

@@ -31,6 +31,8 @@ pub enum Event {
         call: CallHandle,
         /// What was agreed.
         media: MediaPlan,
+        /// Where the request that described the far end's media came from: the INVITE, or the ACK where the offer was ours.
+        source: SocketAddr,
     },
     /// The far end changed the media: hold, resume, another address or codec. Obey at once.
     Renegotiated {

@@ -150,7 +150,9 @@ impl Endpoint {
         if offered {
             let local: Option<LocalMedia> = call.local;
             plan = local.and_then(|local| call.negotiation.accept_answer(&request.body, &local).ok());
-            call.described_from = source;
+            if plan.is_some() {
+                call.described_from = source;
+            }
             call.negotiation.withdraw();
             if plan.is_none() && first {
                 self.stop_awaiting_ack(handle);
@@ -180,8 +182,9 @@ impl Endpoint {
             return;
         }
         call.state = CallState::Established;
+        let source = call.described_from;
         if let Some(media) = call.negotiation.plan().cloned() {
-            self.tell(Event::Established { call: handle, media });
+            self.tell(Event::Established { call: handle, media, source });
         }
     }
 

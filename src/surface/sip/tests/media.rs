@@ -1,6 +1,6 @@
 //! Offers and answers within a call.
 
-use super::rig::{Caller, OFFER, Rig, header, sdp, status, statuses};
+use super::rig::{Caller, OFFER, Rig, caller_address, header, sdp, status, statuses};
 use crate::surface::media::{Codec, Direction};
 use crate::surface::sip::{Command, EndCause, Event, LocalMedia};
 
@@ -71,8 +71,34 @@ fn a_late_offer_is_answered_in_the_ack() {
     assert!(ok.contains("m=audio 40000 RTP/AVP 0 8 101\r\n"), "{ok}");
     caller.learn(&ok);
     rig.receive(&caller.ack(&sdp("m=audio 6000 RTP/AVP 8 101\r\na=rtpmap:101 telephone-event/8000\r\n")));
-    let Event::Established { media, .. } = rig.last_event() else { panic!("{:?}", rig.events) };
-    assert_eq!((media.codec, media.telephone_event), (Codec::Pcma, Some(101)));
+    let Event::Established { media, source, .. } = rig.last_event() else { panic!("{:?}", rig.events) };
+    assert_eq!((media.codec, media.telephone_event, *source), (Codec::Pcma, Some(101), caller_address()));
+}
+
+#[test]
+fn a_call_is_established_with_the_address_that_described_its_media() {
+    let elsewhere = "192.0.2.77:5060".parse().expect("address");
+    for (offer, answer, wanted) in [(OFFER, "", caller_address()), ("", OFFER, elsewhere)] {
+        let mut rig = Rig::new();
+        let mut caller = Caller::new("c1");
+        rig.receive(&caller.invite(offer));
+        let ok = rig.accept();
+        caller.learn(&ok);
+        rig.receive_from(caller.ack(answer).as_bytes(), elsewhere);
+        assert!(matches!(rig.last_event(), Event::Established { source, .. } if *source == wanted), "{:?}", rig.events);
+    }
+}
+
+#[test]
+fn an_ack_that_lacks_the_answer_moves_no_media() {
+    let mut rig = Rig::new();
+    let mut caller = Caller::new("c1");
+    rig.established(&mut caller);
+    let elsewhere = "192.0.2.77:5060".parse().expect("address");
+    rig.receive(&caller.next("INVITE", ""));
+    rig.receive_from(caller.ack("").as_bytes(), elsewhere);
+    rig.receive_from(caller.next("INVITE", OFFER).as_bytes(), elsewhere);
+    assert!(matches!(rig.last_event(), Event::Renegotiated { source, .. } if *source == elsewhere), "{:?}", rig.events);
 }
 
 #[test]

@@ -104,6 +104,24 @@ fn a_far_end_behind_a_nat_is_heard_and_sent_to_where_its_signalling_comes_from()
 }
 
 #[test]
+fn a_phone_that_a_re_invite_names_is_heard_though_the_pbx_relays_another_packet_of_it() {
+    let mut rig = Rig::new(plan());
+    rig.silence(60);
+    let (relay, phone) = (rig.source, address("198.51.100.7:25446"));
+    rig.command(Command::Remote(Remote { rtp: phone, rtcp: address("198.51.100.7:25447"), ..remote() }));
+    rig.silence(20);
+    assert_eq!(rig.sent.last().unwrap().to, relay);
+    rig.source = phone;
+    rig.ssrc = 0x0DD0_0DD0;
+    rig.hear(&voice(300));
+    assert!(rig.states().contains(&Acoustic::Suspected));
+    assert_eq!((rig.sent.last().unwrap().to, rig.session.counts().foreign), (phone, 0));
+    rig.source = relay;
+    rig.silence(60);
+    assert_eq!((rig.sent.last().unwrap().to, rig.session.counts().foreign), (phone, 3));
+}
+
+#[test]
 fn rtp_of_another_address_is_told_of_once_where_none_of_the_far_end_comes() {
     let mut rig = Rig::new(plan());
     rig.source = address("198.51.100.9:4000");
