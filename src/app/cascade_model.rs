@@ -1,6 +1,7 @@
 //! A cascade as the model of calls: what its parts are known by, and how they are looked at.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use super::services::{Service, Services};
 use crate::cognition::models::cascade::session::Part;
@@ -50,7 +51,7 @@ impl Observer for Parts {
     }
 
     fn known(&self, part: Part) -> Availability {
-        self.of(part).availability()
+        self.of(part).availability(Instant::now())
     }
 
     fn took(&self, part: Part, usage: &Usage) {

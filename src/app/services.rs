@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch as watch_channel;
 use tracing::{info, warn};
@@ -47,6 +47,8 @@ pub struct Services {
 struct Facts {
     /// Why each that can't be reached can't, by its table.
     away: BTreeMap<&'static str, String>,
+    /// When that was last found.
+    found: BTreeMap<&'static str, Instant>,
     /// Why each that can be reached is believed to answer nobody, by its table.
     unanswering: BTreeMap<&'static str, String>,
     /// Connections of each, one after another, that were lost before anything was said on them.
@@ -107,6 +109,7 @@ impl Services {
                 Some(reason) => {
                     // Now it is known why, and whoever looks sees when it is back.
                     facts.unanswering.remove(self.table);
+                    facts.found.insert(self.table, Instant::now());
                     facts.away.insert(self.table, reason)
                 }
                 None => facts.away.remove(self.table),
@@ -115,9 +118,11 @@ impl Services {
         });
     }
 
-    /// How it stands, as far as anybody has found: one that nobody has found away is ready.
-    pub fn availability(&self) -> Availability {
-        let away = self.facts.borrow().away.get(self.table).cloned();
+    /// How it stands at `now`, as far as anybody has found: one that nobody has found away of late is ready.
+    pub fn availability(&self, now: Instant) -> Availability {
+        let facts = self.facts.borrow();
+        let of_late = facts.found.get(self.table).is_some_and(|found| now.saturating_duration_since(*found) < FOUND_HOLDS);
+        let away = facts.away.get(self.table).filter(|_| of_late).cloned();
         away.map_or(Availability::Ready, |reason| Availability::Away { reason })
     }
 
@@ -225,8 +230,11 @@ const LOST_UNHEARD_MAX: u32 = 3;
 
 /// The first pause between two looks at a service that is away.
 pub const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// So much longer they become: some five minutes.
-const PAUSE_GROWS_MAX: u32 = 64;
+/// So much longer they become: a minute.
+const PAUSE_GROWS_MAX: u32 = 12;
+/// What was found holds for so long, for a call that begins: until the next look at the latest, where somebody looks. After that the call finds
+/// out itself: a service that was away an hour ago may lead it.
+const FOUND_HOLDS: Duration = Duration::from_secs(90);
 
 #[cfg(test)]
 mod tests {
@@ -315,6 +323,19 @@ mod tests {
         shows(&["cloud.realtime: cannot be reached: it is gone: oh"], "1").await;
         services.stands(&Availability::Ready);
         shows(&[], "0").await;
+    }
+
+    #[test]
+    fn what_was_found_of_a_service_is_believed_by_a_call_that_begins_soon_after() {
+        let services = Services::new("cloud.realtime", None);
+        let found = Availability::Away { reason: "it is gone".to_owned() };
+        services.stands(&found);
+        let later = Instant::now() + FOUND_HOLDS;
+        assert_eq!(services.availability(Instant::now()), found);
+        assert_eq!(services.availability(later), Availability::Ready, "nobody has looked for long");
+        assert!(FOUND_HOLDS > LOOK_AGAIN * PAUSE_GROWS_MAX, "between two looks it is known");
+        services.stands(&Availability::Ready);
+        assert_eq!(services.availability(Instant::now()), Availability::Ready);
     }
 
     #[tokio::test]

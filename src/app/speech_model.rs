@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use recado_core::conversation::ANSWER_MS_LEAST;
 use recado_core::policy::Language;
@@ -153,7 +154,7 @@ impl<S: SpeechSession> Model for SpeechModel<S> {
         let (opened, commands, said) = ModelSession::new(Some(heard));
         let Link { handle, news } = Link::open(self.endpoint.clone(), S::begin(&self.setup));
         // What is known to be away is not waited for, until this session finds that it is back.
-        let away = Some(self.services.availability()).filter(|availability| *availability != Availability::Ready);
+        let away = Some(self.services.availability(Instant::now())).filter(|availability| *availability != Availability::Ready);
         let passing: Passing<S> = Passing {
             handle,
             // It brings the caller's audio to the session's format.

@@ -81,7 +81,11 @@ impl HttpPart<'_> {
         let place = self.endpoint.place();
         // An answer that has to be connected for is begun within the same time.
         let (least, most) = TIMEOUT_MS.into_inner();
-        let connects = least..=self.answer_timeout_ms.clamp(ANSWER_MS_LEAST, most) - 1;
+        let connects = match self.connect_timeout_ms {
+            // What nobody has written is bounded by it.
+            ms if ms == connect_timeout_ms() => TIMEOUT_MS,
+            _ => least..=self.answer_timeout_ms.clamp(ANSWER_MS_LEAST, most) - 1,
+        };
         let timeouts = [
             ("connect_timeout_ms", self.connect_timeout_ms, connects),
             ("answer_timeout_ms", self.answer_timeout_ms, ANSWER_MS_LEAST..=most),

@@ -507,6 +507,7 @@ fn cascade(part: &str, more: &str) -> String {
 #[test]
 fn each_mistake_in_a_part_of_a_cascade_is_named_with_its_place_and_a_remedy() {
     assert_eq!(said_of(&cascade("", "")), "");
+    assert_eq!(said_of(&cascade("language", "answer_timeout_ms = 2500")), "", "less than the time to connect that nobody has written");
     for (part, more, said) in [
         (
             "transcription",

@@ -486,3 +486,18 @@ async fn a_call_that_is_over_ends_its_requests_and_a_call_that_takes_nothing_hol
     let ended = async { while session.outputs.recv().await.is_some() {} };
     tokio::time::timeout(Duration::from_secs(60), ended).await.expect("its outputs end within a minute");
 }
+
+#[tokio::test]
+async fn a_part_that_refuses_its_list_of_models_is_away_only_where_it_refuses_what_it_is_there_for() {
+    for (status, works) in [(401, true), (403, true), (501, true), (429, false), (401, false)] {
+        let refusal = Conduct::json(status, &json!({ "error": { "message": "Missing scopes." } }));
+        let answers = if works { Conduct::says("Hola.") } else { refusal.clone() };
+        let service = HttpService::start(vec![Conduct::wrote("")], vec![answers]).await;
+        *service.seen.list.lock().unwrap() = refusal;
+        let cascade = model(&service.settings("", SETTINGS));
+        assert_eq!(cascade.look(Part::Transcription).await, Ok(()), "{status}");
+        let found = cascade.look(Part::Language).await;
+        assert_eq!(found.is_ok(), works, "{status}: {found:?}");
+        assert_eq!(service.seen.looks(), 2);
+    }
+}

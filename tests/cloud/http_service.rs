@@ -134,11 +134,12 @@ pub struct HttpService {
 }
 
 /// What they have seen.
-#[derive(Default)]
 pub struct Seen {
     requests: Mutex<Vec<Received>>,
     left: Mutex<u64>,
     looks: Mutex<u64>,
+    /// What comes of asking for the list of models.
+    pub list: Mutex<Conduct>,
     changed: Notify,
 }
 
@@ -197,7 +198,9 @@ impl HttpService {
     /// Answers each request at this address with what `conduct` says.
     pub fn serve(listener: TcpListener, conduct: impl Fn(&Received) -> Conduct + Send + Sync + 'static) -> Self {
         let address = listener.local_addr().unwrap();
-        let seen = Arc::new(Seen::default());
+        let list = Mutex::new(Conduct::json(200, &json!({ "object": "list", "data": [] })));
+        let seen =
+            Arc::new(Seen { requests: Mutex::default(), left: Mutex::default(), looks: Mutex::default(), list, changed: Notify::new() });
         let conduct: Arc<Conducts> = Arc::new(conduct);
         let serving = tokio::spawn({
             let seen = seen.clone();
@@ -280,7 +283,7 @@ async fn serve(mut stream: TcpStream, connection: u64, seen: Arc<Seen>, conduct:
     while let Some(request) = receive(&mut stream, connection).await {
         let conduct = if request.path.ends_with("/models") {
             *seen.looks.lock().unwrap() += 1;
-            Conduct::json(200, &json!({ "object": "list", "data": [] }))
+            seen.list.lock().unwrap().clone()
         } else {
             let conduct = conduct(&request);
             seen.requests.lock().unwrap().push(request);

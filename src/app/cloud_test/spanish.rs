@@ -36,7 +36,7 @@ fn put(sentence: &str, gaps: &[&str]) -> String {
 /// What differs from one time to another.
 const GAP: &str = "{}";
 /// As the program says it, and in Spanish. The first that fits is taken.
-const SENTENCES: [(&str, &str); 63] = [
+const SENTENCES: [(&str, &str); 64] = [
     // The connection.
     ("{}.url can't be used: {}", "{}.url no se puede usar: {}"),
     ("{}.headers: {} can't be sent: {}", "{}.headers: {} no se puede enviar: {}"),
@@ -120,6 +120,7 @@ const SENTENCES: [(&str, &str); 63] = [
     ("the service's host `{}` does not answer to a connection", "el servidor `{}` del servicio no responde a una conexión"),
     ("no connection to the service's host `{}`: {}", "no hay conexión con el servidor `{}` del servicio: {}"),
     ("the service did not answer within {} ms", "el servicio no ha respondido en {} ms"),
+    ("the service began no answer within {} ms", "el servicio no ha empezado ninguna respuesta en {} ms"),
     ("the service sent nothing more within {} ms", "el servicio no ha enviado nada más en {} ms"),
     ("the service did not send its whole answer within {} ms", "el servicio no ha enviado toda su respuesta en {} ms"),
     (

@@ -422,7 +422,7 @@ fn who_has_heard_that_it_is_away_is_not_told_again_where_a_later_word_of_a_loss_
     stage.second(complete(A));
     stage.stands(Availability::Ready);
     stage.respond(B, turn(1));
-    stage.first(words(B, "I think"));
+    stage.first(clause(B, "I think"));
     stage.stands(Availability::Connecting);
     assert!(stage.first(failed(B)).contains(&"says LOST".to_owned()));
     stage.second(complete(B));

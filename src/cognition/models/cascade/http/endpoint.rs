@@ -51,24 +51,30 @@ impl Endpoint {
     }
 
     /// Whether the service can be asked, within this time. Nothing is asked for that is charged for, unless the service has failed to do what it
-    /// was asked: then `request`, a small one, is made, no sooner than it has asked for and with longer and longer waits.
+    /// was asked, or refuses what is for nothing: then `request`, a small one, is made, no sooner than it has asked for and with longer and longer waits.
     ///
     /// # Errors
     /// Why not.
     pub(super) async fn look_within(&self, patience: Duration, request: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
-        let too_slow = |_| Err(Fault::slow(patience));
         match self.doubt.proof(Instant::now()) {
             Proof::NotYet(fault) => Err(fault),
-            Proof::Look => timeout(patience, look(self)).await.unwrap_or_else(too_slow),
-            Proof::Request => {
-                let came_of_it = timeout(patience, request).await.unwrap_or_else(too_slow);
-                self.doubt.tried(Instant::now(), &came_of_it);
-                match came_of_it {
-                    // It answers; what this request was wrong about is no matter.
-                    Err(Fault { reach: Reach::Answers, again: Again::Never, .. }) => Ok(()),
-                    came_of_it => came_of_it,
-                }
-            }
+            Proof::Look => match timeout(patience, look(self)).await.unwrap_or_else(|_| Err(Fault::slow(patience))) {
+                // Some keys are for answers and not for the list of models, and some services have none.
+                Err(Fault { reach: Reach::Refuses, .. }) => self.try_with(patience, request).await,
+                seen => seen,
+            },
+            Proof::Request => self.try_with(patience, request).await,
+        }
+    }
+
+    /// Makes a request to find out whether the service does what it is asked for, within this time.
+    async fn try_with(&self, patience: Duration, request: impl Future<Output = Result<(), Fault>>) -> Result<(), Fault> {
+        let came_of_it = timeout(patience, request).await.unwrap_or_else(|_| Err(Fault::slow(patience)));
+        self.doubt.tried(Instant::now(), &came_of_it);
+        match came_of_it {
+            // It answers; what this request was wrong about is no matter.
+            Err(Fault { reach: Reach::Answers, again: Again::Never, .. }) => Ok(()),
+            came_of_it => came_of_it,
         }
     }
 
