@@ -93,13 +93,16 @@ impl Live {
     /// Which of these tools it is can't be told, or it needs more than one text.
     pub fn delegate(&self, tools: &[Tool]) -> Result<Option<Delegate>, NoDelegate> {
         let no_delegate = |setting, what: String, instead: String| Err(NoDelegate { setting, what, instead });
-        let names = choice(tools.iter().map(|tool| tool.name.as_str()));
+        let one_that_can = match choice(tools.iter().filter(|tool| takes_a_task(&tool.parameters)).map(|tool| tool.name.as_str())) {
+            none if none.is_empty() => NEEDED.to_owned(),
+            names => format!("delegate_tool = {names}"),
+        };
         let tool = match (&self.delegate_tool, tools) {
             (None, []) => return Ok(None),
             (None, [tool]) => tool,
             (None, _) => {
                 let what = "the model delegates a task without saying to which tool, and there are several";
-                return no_delegate("delegate_tool", what.to_owned(), format!("delegate_tool = {names}"));
+                return no_delegate("delegate_tool", what.to_owned(), one_that_can);
             }
             (Some(name), tools) => match tools.iter().find(|tool| tool.name == *name) {
                 Some(tool) => tool,
@@ -107,7 +110,7 @@ impl Live {
                     let instead = format!("a table [[tools]] with name = {name:?}, or leave it out");
                     return no_delegate("delegate_tool", format!("there is no tool {name:?}"), instead);
                 }
-                None => return no_delegate("delegate_tool", format!("there is no tool {name:?}"), format!("delegate_tool = {names}")),
+                None => return no_delegate("delegate_tool", format!("there is no tool {name:?}"), one_that_can),
             },
         };
         let Tool { name, parameters, .. } = tool;
@@ -117,8 +120,7 @@ impl Live {
             (None, [parameter]) => parameter,
             (Some(_) | None, []) => {
                 let what = format!("the tool {name:?} has no parameter that takes the task as text");
-                let instead = "a tool with a parameter such as request = { type = \"string\" }".to_owned();
-                return no_delegate("delegate_tool", what, instead);
+                return no_delegate("delegate_tool", what, NEEDED.to_owned());
             }
             (Some(parameter), texts) => {
                 let what = format!("the tool {name:?} has no parameter {parameter:?} that takes any text");
@@ -129,8 +131,7 @@ impl Live {
                 return no_delegate("delegate_parameter", what, format!("delegate_parameter = {}", choice(texts.iter().copied())));
             }
         };
-        let required = parameters["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        if let Some(further) = required.into_iter().find(|required| *required != parameter) {
+        if let Some(further) = required(parameters).find(|required| *required != parameter) {
             let what = format!("the tool {name:?} requires {further:?} too, which nobody can fill in: a task is one text");
             let instead = format!("a tool that requires {parameter:?} alone");
             return no_delegate("delegate_tool", what, instead);
@@ -142,6 +143,16 @@ impl Live {
 /// The properties of a schema, by name.
 fn properties(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
     schema["properties"].as_object().into_iter().flatten().map(|(name, schema)| (name.as_str(), schema))
+}
+
+/// What a schema requires.
+fn required(schema: &Value) -> impl Iterator<Item = &str> {
+    schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// Whether a tool with these parameters can do a task that is one text.
+fn takes_a_task(parameters: &Value) -> bool {
+    properties(parameters).any(|(name, schema)| takes_text(schema) && required(parameters).all(|required| required == name))
 }
 
 /// Whether a schema takes whatever is said.
@@ -169,6 +180,8 @@ const KIND: Kind = Kind {
 };
 /// Nobody waits longer for a word.
 const ACKNOWLEDGEMENT_DELAY_MS_MOST: u64 = 60_000;
+/// What does a task.
+const NEEDED: &str = "a tool with a parameter such as request = { type = \"string\" }";
 /// More names than these are not read in a message.
 const NAMES_SHOWN_MAX: usize = 8;
 
@@ -205,6 +218,19 @@ mod tests {
                 "delegate_tool = 'no'",
                 &both,
                 "cloud.live.delegate_tool: there is no tool \"no\"; write instead: delegate_tool = \"ask\" or \"do\"",
+            ),
+            (
+                "",
+                &[
+                    tool("book", "required = ['day', 'n'], properties = { day = { type = 'string' }, n = { type = 'integer' } }"),
+                    tool("ask", text),
+                ],
+                "cloud.live.delegate_tool: the model delegates a task without saying to which tool, and there are several; write instead: delegate_tool = \"ask\"",
+            ),
+            (
+                "delegate_tool = 'no'",
+                &[tool("n", "properties = { n = { type = 'integer' } }")],
+                "cloud.live.delegate_tool: there is no tool \"no\"; write instead: a tool with a parameter such as request = { type = \"string\" }",
             ),
             (
                 "delegate_tool = 'no'",
