@@ -14,48 +14,58 @@ pub struct Thoughts {
 impl Thoughts {
     /// What of `more`, and of what was held back before it, is no thought.
     pub fn leave_out(&mut self, more: &str) -> String {
-        self.held.push_str(more);
-        let mut said = String::new();
-        while let Some(at) = self.held.find('<') {
-            self.say(at, &mut said);
-            let begun = self.held.to_ascii_lowercase();
-            match TAGS.iter().find(|(begin, end)| begun.starts_with(begin) || begun.starts_with(end)) {
-                Some((begin, end)) => self.pass(begun.starts_with(begin), begin, end),
-                None if TAGS.iter().any(|(begin, end)| begin.starts_with(&begun) || end.starts_with(&begun)) => return said,
-                None => self.say(1, &mut said),
+        let mut held = std::mem::take(&mut self.held);
+        held.push_str(more);
+        let (mut said, mut rest) = (String::new(), &held[..]);
+        while let Some(at) = rest.find('<') {
+            self.say(&rest[..at], &mut said);
+            rest = &rest[at..];
+            if let Some((begin, end)) = TAGS.iter().find(|(begin, end)| starts_with(rest, begin) || starts_with(rest, end)) {
+                let begins = starts_with(rest, begin);
+                self.pass(begins, end);
+                rest = &rest[if begins { begin.len() } else { end.len() }..];
+            } else if TAGS.iter().any(|(begin, end)| starts_with(begin, rest) || starts_with(end, rest)) {
+                self.held = rest.to_owned();
+                return said;
+            } else {
+                self.say("<", &mut said);
+                rest = &rest[1..];
             }
         }
-        self.say(self.held.len(), &mut said);
+        self.say(rest, &mut said);
         said
     }
 
     /// The text has ended: what was held back of it.
     pub fn end(&mut self) -> String {
-        let mut said = String::new();
-        self.say(self.held.len(), &mut said);
+        let (held, mut said) = (std::mem::take(&mut self.held), String::new());
+        self.say(&held, &mut said);
         said
     }
 
     /// A tag has come: one that begins thoughts, or one that ends them, also where nothing has begun any.
-    fn pass(&mut self, begins: bool, begin: &str, end: &'static str) {
+    fn pass(&mut self, begins: bool, end: &'static str) {
         match self.ends_with {
             None if begins => self.ends_with = Some(end),
             Some(other) if begins || other != end => {}
             _ => (self.ends_with, self.ended) = (None, true),
         }
-        self.held.drain(..if begins { begin.len() } else { end.len() });
     }
 
-    /// So many bytes of what is held are no tag.
-    fn say(&mut self, bytes: usize, said: &mut String) {
-        let text: String = self.held.drain(..bytes).collect();
+    /// This is no tag.
+    fn say(&mut self, text: &str, said: &mut String) {
         if self.ends_with.is_some() {
             return;
         }
-        let text = if self.ended { text.trim_start() } else { &text };
+        let text = if self.ended { text.trim_start() } else { text };
         self.ended &= text.is_empty();
         said.push_str(text);
     }
+}
+
+/// Whether `text` starts with `with`, in letters of any case.
+fn starts_with(text: &str, with: &str) -> bool {
+    text.as_bytes().get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with.as_bytes()))
 }
 
 /// What models mark them with.
@@ -94,6 +104,15 @@ mod tests {
         assert_eq!(thoughts.leave_out("Hola <"), "Hola ");
         assert_eq!(thoughts.leave_out("thi"), "");
         assert_eq!(thoughts.leave_out("s> y"), "<this> y");
+    }
+
+    #[test]
+    fn what_might_be_a_tag_anywhere_comes_out_whole() {
+        for (of, times) in [("<", 64 << 10), ("<thin", 13_000), ("</THINKIN", 7_000)] {
+            let text = of.repeat(times);
+            assert!(said([text.as_str()]) == text, "{of} at once");
+            assert!(said((0..text.len()).map(|at| &text[at..=at])) == text, "{of} letter by letter");
+        }
     }
 
     proptest! {
