@@ -9,31 +9,45 @@ pub struct Thoughts {
     ends_with: Option<&'static str>,
     /// Whether some have just ended: the white space after them is theirs.
     ended: bool,
+    /// Whether there was a tag.
+    marked: bool,
+}
+
+/// What of a text that comes is no thought.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// Whether all that came before it was one: the first tag is one that ends them, as where they were begun in what the model was told.
+    pub all_before_was_thought: bool,
+    /// What is none.
+    pub text: String,
 }
 
 impl Thoughts {
     /// What of `more`, and of what was held back before it, is no thought.
-    pub fn leave_out(&mut self, more: &str) -> String {
+    pub fn leave_out(&mut self, more: &str) -> Left {
         let mut held = std::mem::take(&mut self.held);
         held.push_str(more);
-        let (mut said, mut rest) = (String::new(), &held[..]);
+        let (mut left, mut rest) = (Left::default(), &held[..]);
         while let Some(at) = rest.find('<') {
-            self.say(&rest[..at], &mut said);
+            self.say(&rest[..at], &mut left.text);
             rest = &rest[at..];
             if let Some((begin, end)) = TAGS.iter().find(|(begin, end)| starts_with(rest, begin) || starts_with(rest, end)) {
                 let begins = starts_with(rest, begin);
+                if !begins && !self.marked {
+                    left = Left { all_before_was_thought: true, text: String::new() };
+                }
                 self.pass(begins, end);
                 rest = &rest[if begins { begin.len() } else { end.len() }..];
             } else if TAGS.iter().any(|(begin, end)| starts_with(begin, rest) || starts_with(end, rest)) {
                 self.held = rest.to_owned();
-                return said;
+                return left;
             } else {
-                self.say("<", &mut said);
+                self.say("<", &mut left.text);
                 rest = &rest[1..];
             }
         }
-        self.say(rest, &mut said);
-        said
+        self.say(rest, &mut left.text);
+        left
     }
 
     /// The text has ended: what was held back of it.
@@ -45,6 +59,7 @@ impl Thoughts {
 
     /// A tag has come: one that begins thoughts, or one that ends them, also where nothing has begun any.
     fn pass(&mut self, begins: bool, end: &'static str) {
+        self.marked = true;
         match self.ends_with {
             None if begins => self.ends_with = Some(end),
             Some(other) if begins || other != end => {}
@@ -79,7 +94,14 @@ mod tests {
 
     fn said<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         let mut thoughts = Thoughts::default();
-        let said: String = parts.into_iter().map(|part| thoughts.leave_out(part)).collect();
+        let mut said = String::new();
+        for part in parts {
+            let left = thoughts.leave_out(part);
+            if left.all_before_was_thought {
+                said.clear();
+            }
+            said.push_str(&left.text);
+        }
         said + &thoughts.end()
     }
 
@@ -90,7 +112,9 @@ mod tests {
             ("<think>\nA table, so <b>4</b>?\n</think>\n\nMuy bien.", "Muy bien."),
             ("Ya. <THINK>hm</Think> Y <thinking>a </think> b</thinking>más.", "Ya. Y más."),
             ("Muy <think>this has no end. Never.", "Muy "),
-            ("begun elsewhere</think>Muy bien.", "begun elsewhereMuy bien."),
+            ("begun elsewhere</THINK>\nMuy bien.", "Muy bien."),
+            ("begun elsewhere, about <b></think>Muy <think>hm</think></think>bien.</think>", "Muy bien."),
+            ("Muy <think>hm</think>bien.</think> Ya.", "Muy bien.Ya."),
             ("2 < 3 y <b>más</b>, o <thin", "2 < 3 y <b>más</b>, o <thin"),
             ("<think></think>", ""),
         ] {
@@ -101,9 +125,9 @@ mod tests {
     #[test]
     fn what_is_no_tag_is_not_held_back() {
         let mut thoughts = Thoughts::default();
-        assert_eq!(thoughts.leave_out("Hola <"), "Hola ");
-        assert_eq!(thoughts.leave_out("thi"), "");
-        assert_eq!(thoughts.leave_out("s> y"), "<this> y");
+        assert_eq!(thoughts.leave_out("Hola <").text, "Hola ");
+        assert_eq!(thoughts.leave_out("thi").text, "");
+        assert_eq!(thoughts.leave_out("s> y").text, "<this> y");
     }
 
     #[test]
