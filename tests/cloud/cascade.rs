@@ -345,6 +345,19 @@ async fn thoughts_are_neither_said_nor_kept_whatever_pieces_they_come_in() {
 }
 
 #[tokio::test]
+async fn of_thoughts_that_were_begun_in_the_prompt_nothing_is_said_once_that_is_known() {
+    let thinks = "The caller wants a table. Maybe for four?</think>\n\nMuy bien. ¿Para cuántos?";
+    let service = HttpService::start(vec![Conduct::wrote("")], vec![Conduct::says(thinks)]).await;
+    let mut session = open(&model(&service.settings("", SETTINGS)));
+    respond(&session, A, Cause::Greeting);
+    let (words, _) = all_of(&mut session, A).await;
+    assert!(words.ends_with("Muy bien. ¿Para cuántos?") && !words.contains("think>"), "{words}");
+    respond(&session, B, Cause::Greeting);
+    let (words, events) = all_of(&mut session, B).await;
+    assert_eq!((words.trim_end(), complete(&events)), ("Muy bien. ¿Para cuántos?", true));
+}
+
+#[tokio::test]
 async fn an_answer_is_over_when_the_service_says_so_and_nobody_waits_for_its_last_event() {
     let stream = chat("Buenos días.", &[]).iter().take(5).map(|event| format!("data: {event}\r\n\r\n")).collect::<String>();
     let end = json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
