@@ -10,4 +10,4 @@ mod thoughts;
 pub use clauses::{CLAUSE_CHARS_MAX, clauses};
 pub use sentences::{Break, Sentences};
 pub use spoken::spoken;
-pub use thoughts::Thoughts;
+pub use thoughts::{Left, Thoughts};

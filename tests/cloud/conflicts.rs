@@ -59,6 +59,15 @@ impl Talk {
         Self { service, stage, boxed, caller }
     }
 
+    /// The caller has been greeted, and has ordered something; what the service says to that is over.
+    async fn has_an_order(conducts: Vec<Conduct>, stands_by: StandsBy) -> Self {
+        let talk = Self::begins_with(conducts, stands_by).await;
+        talk.says("request").await;
+        talk.stage.tools.asked("order", 1).await.unwrap();
+        hears_to_the_end(&talk.caller).await;
+        talk
+    }
+
     /// The caller says something to its end.
     async fn says(&self, name: &str) {
         self.caller.line.say(&speech(name));
@@ -198,12 +207,8 @@ async fn is_taken_back_when_cut() -> Tap {
 }
 
 async fn is_taken_back_at_once() -> Tap {
-    let talk =
-        Talk::begins(vec![replies(&[Reply::Speak(GREETING, 1_000), Reply::CallTakenBack("order", "{}"), Reply::Speak(ANSWER, 1_000)])])
-            .await;
-    talk.says("request").await;
-    talk.stage.tools.asked("order", 1).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
+    let conduct = replies(&[Reply::Speak(GREETING, 1_000), Reply::CallTakenBack("order", "{}"), Reply::Speak(ANSWER, 1_000)]);
+    let talk = Talk::has_an_order(vec![conduct], StandsBy::Nothing).await;
     talk.is_told("order", json!({ "number": NUMBER }), 1).await;
     talk.says("interruption").await;
     talk.asks(3).await;
@@ -261,21 +266,23 @@ async fn a_result_that_waits_is_told_whatever_becomes_of_the_session_with_the_se
     if !speaks() {
         return;
     }
-    let (broken, expired, gone) = tokio::join!(
-        loses_its_session(Reply::Cut, Conduct::default()),
-        loses_its_session(Reply::Expire, Conduct::default()),
-        loses_its_session(Reply::Cut, Conduct { answers: Some((401, None, "wrong key")), ..Conduct::default() })
-    );
+    let [broken, expired, gone] = lost_sessions().map(loses_its_session);
+    let (broken, expired, gone) = tokio::join!(broken, expired, gone);
     validator::check(&[broken, expired, gone]);
 }
 
-async fn loses_its_session(by: Reply, next: Conduct) -> Tap {
-    let comes_back = next.answers.is_none();
-    let next = Conduct { replies: [Reply::Speak(AGAIN, 1_000)].into(), ..next };
-    let talk = Talk::begins(vec![replies(&[Reply::Speak(GREETING, 1_000), Reply::SpeakAndCall(ANSWER, "order", "{}"), by]), next]).await;
-    talk.says("request").await;
-    talk.stage.tools.asked("order", 1).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
+/// How a session is lost after an order, and what comes of the next one.
+fn lost_sessions() -> [[Conduct; 2]; 3] {
+    let refused = Some((401, None, "wrong key"));
+    [(Reply::Cut, None), (Reply::Expire, None), (Reply::Cut, refused)].map(|(by, answers)| {
+        let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::SpeakAndCall(ANSWER, "order", "{}"), by]);
+        [first, Conduct { answers, ..replies(&[Reply::Speak(AGAIN, 1_000)]) }]
+    })
+}
+
+async fn loses_its_session(conducts: [Conduct; 2]) -> Tap {
+    let comes_back = conducts[1].answers.is_none();
+    let talk = Talk::has_an_order(conducts.into(), StandsBy::Nothing).await;
     let speaks = |line: &Value| line["message"] == "clocks" && line["acoustic"] == "Speaking";
     let (_, said) = tokio::join!(talk.logged_next("the caller to speak", speaks), async { talk.caller.line.say(&speech("small_talk")) });
     assert!(said.as_secs() > 5);
@@ -304,22 +311,14 @@ async fn a_result_that_comes_as_the_session_is_lost_is_told_once_whoever_answers
     if !speaks() {
         return;
     }
-    let (broken, expired, gone) = tokio::join!(
-        loses_its_session_and_is_stood_in_for(Reply::Cut, Conduct::default()),
-        loses_its_session_and_is_stood_in_for(Reply::Expire, Conduct::default()),
-        loses_its_session_and_is_stood_in_for(Reply::Cut, Conduct { answers: Some((401, None, "wrong key")), ..Conduct::default() })
-    );
+    let [broken, expired, gone] = lost_sessions().map(loses_its_session_and_is_stood_in_for);
+    let (broken, expired, gone) = tokio::join!(broken, expired, gone);
     validator::check(&[broken, expired, gone]);
 }
 
-async fn loses_its_session_and_is_stood_in_for(by: Reply, next: Conduct) -> Tap {
-    let comes_back = next.answers.is_none();
-    let next = Conduct { replies: [Reply::Speak(AGAIN, 1_000)].into(), ..next };
-    let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::SpeakAndCall(ANSWER, "order", "{}"), by]);
-    let talk = Talk::begins_with(vec![first, next], StandsBy::Dialogue).await;
-    talk.says("request").await;
-    talk.stage.tools.asked("order", 1).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
+async fn loses_its_session_and_is_stood_in_for(conducts: [Conduct; 2]) -> Tap {
+    let comes_back = conducts[1].answers.is_none();
+    let talk = Talk::has_an_order(conducts.into(), StandsBy::Dialogue).await;
     talk.says("again").await;
     talk.asks(3).await;
     talk.is_told("order", json!({ "number": NUMBER }), 1).await;
@@ -441,7 +440,7 @@ async fn a_result_is_told_by_the_box_also_where_the_service_never_speaks_again_o
     if !speaks() {
         return;
     }
-    let (stalls, silent) = tokio::join!(falls_silent(Reply::Stall), falls_silent(Reply::Silent));
+    let (stalls, silent) = tokio::join!(falls_silent(Reply::Stall, StandsBy::Nothing), falls_silent(Reply::Silent, StandsBy::Nothing));
     validator::check(&[stalls, silent]);
 }
 
@@ -451,51 +450,40 @@ async fn a_result_is_told_once_by_the_box_also_where_somebody_else_answers_for_a
     if !speaks() {
         return;
     }
-    let (stalls, silent) = tokio::join!(falls_silent_and_is_stood_in_for(Reply::Stall), falls_silent_and_is_stood_in_for(Reply::Silent));
+    let (stalls, silent) = tokio::join!(falls_silent(Reply::Stall, StandsBy::Dialogue), falls_silent(Reply::Silent, StandsBy::Dialogue));
     validator::check(&[stalls, silent]);
 }
 
-async fn falls_silent_and_is_stood_in_for(how: Reply) -> Tap {
-    let first = replies(&[Reply::Speak(GREETING, 1_000), Reply::Call("order", "{}"), how]);
-    let talk = Talk::begins_with(vec![first, replies(&[Reply::Speak(AGAIN, 1_000)])], StandsBy::Dialogue).await;
-    talk.says("request").await;
-    talk.stage.tools.asked("order", 1).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
+async fn falls_silent(how: Reply, stands_by: StandsBy) -> Tap {
+    let first = [Reply::Speak(GREETING, 1_000), Reply::Call("order", "{}"), how];
+    let again = [Reply::Speak(AGAIN, 1_000)];
+    let is_stood_in_for = matches!(stands_by, StandsBy::Dialogue);
+    let conducts = if is_stood_in_for { vec![replies(&first), replies(&again)] } else { vec![replies(&[&first[..], &again].concat())] };
+    let talk = Talk::has_an_order(conducts, stands_by).await;
     talk.says("again").await;
     talk.asks(3).await;
     // It says nothing, and meanwhile there is a result.
     talk.is_told("order", json!({ "number": NUMBER }), 1).await;
-    let set_anew = talk.service.seen.until(|events| of(events, "session.update").count() == 2);
-    patiently("another connection", set_anew).await.unwrap();
-    patiently("the box to have spoken", talk.caller.line.hears_silence(900)).await.unwrap();
+    if is_stood_in_for {
+        let set_anew = talk.service.seen.until(|events| of(events, "session.update").count() == 2);
+        patiently("another connection", set_anew).await.unwrap();
+        patiently("the box to have spoken", talk.caller.line.hears_silence(900)).await.unwrap();
+    } else {
+        let over_with = talk.service.seen.until(|events| of(events, "response.cancel").count() == 1);
+        patiently("the silent response to be given up", over_with).await.unwrap();
+        hears_to_the_end(&talk.caller).await;
+    }
     talk.says("interruption").await;
     talk.asks(4).await;
     hears_to_the_end(&talk.caller).await;
     let over = talk.ends().await;
-    over.once(&[ACCEPTED, CLOSING, AWAY, LATER]).await;
-    over.never_says_sorry().await;
-    assert_eq!(over.times(&sound_of(AGAIN, 1_000)), 1, "and it is asked again");
-    over.is_whole(&[("order", 1)], 1)
-}
-
-async fn falls_silent(how: Reply) -> Tap {
-    let talk =
-        Talk::begins(vec![replies(&[Reply::Speak(GREETING, 1_000), Reply::Call("order", "{}"), how, Reply::Speak(AGAIN, 1_000)])]).await;
-    talk.says("request").await;
-    talk.stage.tools.asked("order", 1).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
-    talk.says("again").await;
-    talk.asks(3).await;
-    // It says nothing, and meanwhile there is a result.
-    talk.is_told("order", json!({ "number": NUMBER }), 1).await;
-    let over_with = talk.service.seen.until(|events| of(events, "response.cancel").count() == 1);
-    patiently("the silent response to be given up", over_with).await.unwrap();
-    hears_to_the_end(&talk.caller).await;
-    talk.says("interruption").await;
-    talk.asks(4).await;
-    hears_to_the_end(&talk.caller).await;
-    let over = talk.ends().await;
-    over.once(&[ACCEPTED, CLOSING, &sorry()]).await;
+    over.once(&[ACCEPTED, CLOSING]).await;
+    if is_stood_in_for {
+        over.once(&[AWAY, LATER]).await;
+        over.never_says_sorry().await;
+    } else {
+        over.once(&[&sorry()]).await;
+    }
     assert_eq!(over.times(&sound_of(AGAIN, 1_000)), 1, "and it is asked again");
     over.is_whole(&[("order", 1)], 1)
 }

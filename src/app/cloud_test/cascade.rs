@@ -133,6 +133,10 @@ impl Trial<'_> {
                         answered.first_word_ms.get_or_insert_with(|| ms(began));
                         answered.words.push_str(&text);
                     }
+                    AnswerEvent::WasThought => {
+                        answered.first_word_ms = None;
+                        answered.words.clear();
+                    }
                     AnswerEvent::Ended { calls } => (answered.calls, answered.end_ms) = (calls, ms(began)),
                     AnswerEvent::Usage(usage) => answered.tokens.add(usage),
                 }

@@ -17,7 +17,7 @@ use crate::cognition::models::functions::FunctionTool;
 use crate::cognition::models::notes::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
 use crate::outward::HttpServiceError;
-use crate::text::Thoughts;
+use crate::text::{Left, Thoughts};
 
 /// What writes down what the caller says.
 #[derive(Debug)]
@@ -187,12 +187,14 @@ impl Language {
 
 /// What of an event is an answer.
 fn without_thoughts(thoughts: &mut Thoughts, came: AnswerEvent) -> Vec<AnswerEvent> {
-    let (text, last) = match came {
+    let (left, last) = match came {
         AnswerEvent::Text(text) => (thoughts.leave_out(&text), None),
-        AnswerEvent::Ended { calls } => (thoughts.end(), Some(AnswerEvent::Ended { calls })),
-        AnswerEvent::Usage(_) => (String::new(), Some(came)),
+        AnswerEvent::Ended { .. } => (Left { text: thoughts.end(), ..Left::default() }, Some(came)),
+        AnswerEvent::WasThought | AnswerEvent::Usage(_) => (Left::default(), Some(came)),
     };
-    Some(text).filter(|text| !text.is_empty()).map(AnswerEvent::Text).into_iter().chain(last).collect()
+    let first = left.all_before_was_thought.then_some(AnswerEvent::WasThought);
+    let text = Some(left.text).filter(|text| !text.is_empty()).map(AnswerEvent::Text);
+    first.into_iter().chain(text).chain(last).collect()
 }
 
 enum Reader {

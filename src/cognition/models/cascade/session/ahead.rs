@@ -79,7 +79,7 @@ impl Session {
         let job = self.next_job();
         self.act(Action::Ask { job, lines });
         if let Some(ahead) = &mut self.ahead {
-            ahead.answer = Some(Begun { answer: Answer::new(job), knows });
+            ahead.answer = Some(Begun { answer: Answer::new(job, self.thinks_first), knows });
         }
     }
 }

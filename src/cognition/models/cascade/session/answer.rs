@@ -13,6 +13,8 @@ use crate::text::{Break, Sentences, spoken};
 #[derive(Debug)]
 pub(super) struct Answer {
     pub job: JobId,
+    /// Whether what comes may be what the model thinks.
+    is_held: bool,
     sentences: Sentences,
     /// Since when there is something of a sentence that has not ended.
     unsaid_since: Option<Time>,
@@ -30,13 +32,15 @@ pub(super) enum End {
 }
 
 impl Answer {
-    pub fn new(job: JobId) -> Self {
-        Self { job, sentences: Sentences::default(), unsaid_since: None, ready: VecDeque::new(), end: None }
+    pub fn new(job: JobId, is_held: bool) -> Self {
+        Self { job, is_held, sentences: Sentences::default(), unsaid_since: None, ready: VecDeque::new(), end: None }
     }
 
     /// The next sentence, as it is spoken.
     pub fn next_sentence(&mut self) -> Option<String> {
-        std::iter::from_fn(|| self.ready.pop_front()).map(|sentence| spoken(&sentence)).find(|sentence| !sentence.is_empty())
+        std::iter::from_fn(|| if self.is_held { None } else { self.ready.pop_front() })
+            .map(|sentence| spoken(&sentence))
+            .find(|sentence| !sentence.is_empty())
     }
 
     /// When the sentence that has not ended is waited for no longer, where it may be broken.
@@ -62,10 +66,12 @@ impl Answer {
             AnswerEvent::Text(text) => {
                 let ended = self.sentences.add(&text);
                 let before = self.unsaid_since.filter(|_| ended.is_empty());
-                self.unsaid_since = (!self.sentences.is_empty()).then(|| before.unwrap_or(now));
+                self.unsaid_since = (!self.sentences.is_empty() && !self.is_held).then(|| before.unwrap_or(now));
                 self.ready.extend(ended);
             }
+            AnswerEvent::WasThought => *self = Self::new(self.job, false),
             AnswerEvent::Ended { calls } => {
+                self.is_held = false;
                 self.unsaid_since = None;
                 self.ready.extend(self.sentences.end());
                 self.end = Some(End::Complete(calls));
@@ -82,6 +88,7 @@ impl Session {
             // Also of one that nobody wants any more: it costs the same.
             return self.totals.language.add(&tokens.answered());
         }
+        self.thinks_first |= event == AnswerEvent::WasThought;
         if let Some(answer) = self.answer(job) {
             answer.take(now, event);
         }

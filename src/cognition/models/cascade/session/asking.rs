@@ -280,7 +280,7 @@ impl Session {
         }
         self.add_tail(&mut lines, active.request.tail.as_ref());
         self.act(Action::Ask { job, lines });
-        Answer::new(job)
+        Answer::new(job, self.thinks_first)
     }
 
     /// When more is said of a sentence that does not end.

@@ -183,6 +183,8 @@ pub struct Session {
     active: Option<Active>,
     /// Whether the caller has said something that nothing was said to yet.
     owed: bool,
+    /// Whether the service has sent what the model thinks as if it were its answer, up to where it ends: an answer is not said before that.
+    thinks_first: bool,
     standing: Standing,
     totals: Totals,
 }
@@ -204,6 +206,7 @@ impl Session {
             waiting: VecDeque::new(),
             active: None,
             owed: false,
+            thinks_first: false,
             standing: Standing::of_known(away),
             totals: Totals::default(),
         }

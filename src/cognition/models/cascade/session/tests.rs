@@ -352,6 +352,33 @@ fn a_model_that_writes_slowly_is_heard_clause_by_clause_and_then_word_by_word() 
 }
 
 #[test]
+fn thoughts_that_nothing_begins_are_not_said_once_the_service_has_sent_some() {
+    let mut stage = Stage::new(true);
+    let was_thought = |stage: &mut Stage, job| stage.give(Input::Answer { job, event: AnswerEvent::WasThought });
+    // It can't be known of the first.
+    let (job, _) = asked(&stage.respond(A, Cause::Greeting));
+    assert_eq!(said(&stage.answers(job, "They want a table. Maybe for")), ["They want a table. "]);
+    assert_eq!(said(&was_thought(&mut stage, job)), [""; 0]);
+    assert_eq!(stage.session.deadline(), None, "nothing is left of it");
+    assert_eq!(said(&stage.answers(job, "Muy bien, señora. ¿Para")), ["Muy bien, señora. "]);
+    assert_eq!(said(&stage.ends(job, &[])), ["¿Para"]);
+    let (job, _) = asked(&stage.respond(B, Cause::Greeting));
+    assert_eq!(said(&stage.answers(job, "They want it for four. And, well, there may")), [""; 0]);
+    assert_eq!(stage.session.deadline(), None);
+    assert_eq!(said(&stage.later(3_000)), [""; 0]);
+    assert_eq!(said(&was_thought(&mut stage, job)), [""; 0]);
+    assert_eq!(said(&stage.answers(job, "Para cuatro, muy bien. ¿Hoy")), ["Para cuatro, muy bien. "]);
+    assert_eq!(said(&stage.ends(job, &[])), ["¿Hoy"]);
+    // Nor is what is begun ahead.
+    let job = written(&stage.caller_pauses());
+    let (job, _) = asked(&stage.writes_down(job, "Hoy."));
+    stage.answers(job, "It is for today. There is");
+    assert_eq!(said(&stage.turn_ends(ResponseId(3))), [""; 0]);
+    // Where it has none, it is all answer.
+    assert_eq!(said(&stage.ends(job, &[])), ["It is for today. ", "There is"]);
+}
+
+#[test]
 fn what_was_called_well_is_not_asked_for_again_when_there_is_nothing_more_to_say() {
     let mut stage = Stage::new(false);
     let (job, _) = asked(&stage.caller_says(A, "Una paella."));

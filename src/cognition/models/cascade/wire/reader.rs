@@ -11,6 +11,8 @@ use crate::outward::bounded_text;
 pub enum AnswerEvent {
     /// More words, which may end inside of one.
     Text(String),
+    /// All words that came before it were what the model thought.
+    WasThought,
     /// All of it has come: nothing but its cost may follow.
     Ended {
         /// The functions that it calls, in order.
