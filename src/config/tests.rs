@@ -1189,6 +1189,7 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");
+    room.write("live-key", "k");
     room.write("gemini-key", "k");
     room.write("gemini-ca.pem", "");
     room.write("cloud-ca.pem", "");
