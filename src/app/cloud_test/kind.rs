@@ -43,6 +43,14 @@ impl Kind {
             Self::Transcription | Self::Language => "OpenAI",
         }
     }
+
+    /// What the URL of one begins with that speaks no TLS.
+    pub fn plain_scheme(self) -> &'static str {
+        match self {
+            Self::Realtime | Self::Live | Self::Gemini(_) => "ws://",
+            Self::Transcription | Self::Language => "http://",
+        }
+    }
 }
 
 /// Something that a session says, whatever its protocol.

@@ -16,6 +16,7 @@ pub(super) enum Remedy {
     Limit,
     Network,
     Certificate,
+    Plain,
     Address,
     Settings,
     Time,
@@ -36,10 +37,13 @@ pub(super) fn remedy(fault: &Fault) -> Remedy {
             TransportError::RateLimited { .. } => Remedy::Limit,
             TransportError::Unreachable { .. } => Remedy::Network,
             TransportError::TooSlow { .. } | TransportError::Silent(_) | TransportError::Stuck(_) => Remedy::Time,
+            TransportError::Untrusted(reason) if is_plain(reason) => Remedy::Plain,
             TransportError::Untrusted(_) | TransportError::AuthoritiesFile { .. } | TransportError::NoAuthorities { .. } => {
                 Remedy::Certificate
             }
-            TransportError::NoWebSocket { .. } | TransportError::Url { .. } => Remedy::Address,
+            TransportError::NoWebSocket { .. } | TransportError::Url { .. } | TransportError::Answered { status: 200..=299, .. } => {
+                Remedy::Address
+            }
             TransportError::Header { .. } | TransportError::Tls(_) => Remedy::Settings,
             // Some say by their close what others say in an event.
             TransportError::Closed { reason, .. } | TransportError::Answered { detail: reason, .. } => {
@@ -63,6 +67,7 @@ pub(super) fn remedy_of_part(fault: &PartFault) -> Remedy {
     let PartFault { reason, again, reach } = fault;
     let is = |what: &[&str]| what.iter().any(|what| reason.contains(what));
     match (reach, again) {
+        (Reach::Unreachable, _) if is_plain(reason) => Remedy::Plain,
         (Reach::Unreachable, _) if is(&["certificate", "secure connection"]) => Remedy::Certificate,
         (Reach::Unreachable, _) => Remedy::Network,
         // A 403 may be about the model, and a 404 about a key that is not for it: what the service says of it comes first.
@@ -75,6 +80,11 @@ pub(super) fn remedy_of_part(fault: &PartFault) -> Remedy {
         (Reach::Answers, Again::Never) => Remedy::Settings,
         (Reach::Refuses | Reach::Answers | Reach::Fails, _) => Remedy::Service,
     }
+}
+
+/// Whether what answered speaks no TLS: what rustls calls the first of it.
+fn is_plain(reason: &str) -> bool {
+    reason.contains("InvalidContentType")
 }
 
 /// What mends what a service says: by its name for it, or by the words of those that have none.
@@ -108,8 +118,12 @@ impl Remedy {
     pub fn sentence(self, language: Language, kind: Kind) -> String {
         let (table, name) = (kind.table(), kind.name());
         match (language, self) {
-            (Language::Es, Self::Key) => format!("Mire {table}.key_file: la clave debe ser de este servicio, estar entera y no revocada."),
-            (Language::En, Self::Key) => format!("Look at {table}.key_file: the key must be this service's, whole and not revoked."),
+            (Language::Es, Self::Key) => format!(
+                "Mire {table}.key_file: la clave debe ser de este servicio, estar entera y no revocada; si falta, ponga ahí el fichero que la contiene."
+            ),
+            (Language::En, Self::Key) => format!(
+                "Look at {table}.key_file: the key must be this service's, whole and not revoked; where none is named, name the file that holds it."
+            ),
             (Language::Es, Self::Model) => {
                 let azure = if kind == Kind::Realtime { " (en Azure, el nombre del despliegue)" } else { "" };
                 format!("Corrija {table}.model{azure} o la dirección en url.")
@@ -127,6 +141,12 @@ impl Remedy {
             }
             (Language::En, Self::Certificate) => {
                 format!("Name in {table}.ca_file the authority that signs its certificate, and check the clock.")
+            }
+            (Language::Es, Self::Plain) => {
+                format!("Lo que responde ahí no habla TLS: corrija {table}.url, que sin él empieza por {}.", kind.plain_scheme())
+            }
+            (Language::En, Self::Plain) => {
+                format!("What answers there does not speak TLS: correct {table}.url, which begins with {} without it.", kind.plain_scheme())
             }
             (Language::Es, Self::Address) => format!("Corrija {table}.url: ahí no responde un servicio {name}."),
             (Language::En, Self::Address) => format!("Correct {table}.url: no {name} service answers there."),
@@ -236,6 +256,18 @@ mod tests {
             (Kind::Realtime, Fault::Failed("the service says: rate_limit_exceeded: Slow down.".into()), "credit", "saldo"),
             (Kind::Live, transport(TransportError::Unreachable { host: "h:1".into(), reason: "refused".into() }), "network", "red"),
             (Kind::Live, transport(TransportError::Untrusted("who is it".into())), "cloud.live.ca_file", "ca_file"),
+            (
+                Kind::Live,
+                transport(TransportError::Untrusted("received corrupt message of type InvalidContentType".into())),
+                "cloud.live.url, which begins with ws:// without it.",
+                "cloud.live.url, que sin él empieza por ws://",
+            ),
+            (
+                Kind::Realtime,
+                transport(TransportError::Answered { status: 200, detail: String::new() }),
+                "Correct cloud.realtime.url",
+                "Corrija cloud.realtime.url",
+            ),
             (Kind::Realtime, Fault::NoCall("Hola".into()), "functions", "funciones"),
             (Kind::Live, Fault::NoCall("Hola".into()), "delegates", "encargos"),
             (GEMINI, Fault::NoCall("Hola".into()), "calls = \"blocking\"", "calls = \"blocking\""),

@@ -107,7 +107,7 @@ fn arguments(language: Language, voice: &Voice) -> Result<Vec<String>, SpeechErr
     Ok(all.map(String::from).to_vec())
 }
 
-const INSTALL: &str = "run `sudo apt-get install --no-install-recommends espeak-ng`";
+const INSTALL: &str = "run `sudo apt-get install --no-install-recommends espeak-ng`, or correct speech.program";
 /// A hundred times what a clause takes.
 const TIMEOUT: Duration = Duration::from_secs(5);
 /// Media has the other cores.
