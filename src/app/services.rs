@@ -107,8 +107,8 @@ impl Services {
             let changed = facts.away.get(self.table) != away.as_ref();
             match away {
                 Some(reason) => {
-                    // Now it is known why, and whoever looks sees when it is back.
-                    facts.unanswering.remove(self.table);
+                    // Now it is known why calls had no answer, and of which; and whoever looks sees when it is back.
+                    facts.unanswering.clear();
                     facts.found.insert(self.table, Instant::now());
                     facts.away.insert(self.table, reason)
                 }
@@ -168,20 +168,21 @@ impl Services {
     /// Shows in health and measures what is known. `instead` says what happens to calls while it is away. Runs until it is dropped.
     pub async fn show(self, instead: &'static str, health: HealthState, measures: Measures) {
         let mut facts = self.facts.subscribe();
-        let mut shown: Vec<&'static str> = Vec::new();
+        // Each that something is wrong with, and whether it is away.
+        let mut shown: BTreeMap<&'static str, bool> = BTreeMap::new();
         loop {
             let now = facts.borrow_and_update().clone();
             let problems = now.problems();
-            shown.iter().filter(|table| !problems.contains_key(*table)).for_each(|table| health.clear(table));
+            shown.keys().filter(|table| !problems.contains_key(*table)).for_each(|table| health.clear(table));
             for (table, problem) in &problems {
-                match now.away.get(table) {
-                    _ if shown.contains(table) => {}
-                    Some(reason) => warn!(service = table, reason, "a service that leads calls can't be reached"),
-                    None => warn!(service = table, problem, "a service that leads calls gives no answers"),
+                match (now.away.get(table), shown.get(table)) {
+                    (Some(_), Some(true)) | (None, Some(_)) => {}
+                    (Some(reason), _) => warn!(service = table, reason, "a service that leads calls can't be reached"),
+                    (None, None) => warn!(service = table, problem, "a service that leads calls gives no answers"),
                 }
                 health.raise(table, Impact::Degrades, format!("{problem}: {instead}"));
             }
-            shown = problems.into_keys().collect();
+            shown = problems.into_keys().map(|table| (table, now.away.contains_key(table))).collect();
             measures.service(&now.measures);
             if facts.changed().await.is_err() {
                 return;
@@ -346,6 +347,8 @@ mod tests {
         tokio::spawn(language.clone().show("oh", health.clone(), measures.clone()));
         let problems = async |wanted: &[&str]| until(|| health.report(Instant::now()).problems == wanted).await;
         let away = |reason: &str| Availability::Away { reason: reason.to_owned() };
+        language.taken_over("nobody knows which does not answer");
+        problems(&["cloud.language: does not answer: nobody knows which does not answer: oh"]).await;
         transcription.stands(&away("it hears nothing"));
         problems(&["cloud.transcription: cannot be reached: it hears nothing: oh"]).await;
         language.stands(&away("it is gone"));
