@@ -46,15 +46,22 @@ pub struct Services {
 #[derive(Debug, Clone, Default)]
 struct Facts {
     /// Why each that can't be reached can't, by its table.
-    away: BTreeMap<&'static str, String>,
-    /// When that was last found.
-    found: BTreeMap<&'static str, Instant>,
+    away: BTreeMap<&'static str, Away>,
     /// Why each that can be reached is believed to answer nobody, by its table.
     unanswering: BTreeMap<&'static str, String>,
     /// Connections of each, one after another, that were lost before anything was said on them.
     lost: BTreeMap<&'static str, u32>,
     usage: Usage,
     measures: ServiceMeasures,
+}
+
+/// What was found of a service that can't be reached.
+#[derive(Debug, Clone)]
+struct Away {
+    /// Why it can't be.
+    reason: String,
+    /// When that was last found.
+    found: Instant,
 }
 
 impl Services {
@@ -104,13 +111,12 @@ impl Services {
                 Availability::Ready => None,
                 Availability::Away { reason } => Some(reason.clone()),
             };
-            let changed = facts.away.get(self.table) != away.as_ref();
+            let changed = facts.away.get(self.table).map(|away| &away.reason) != away.as_ref();
             match away {
                 Some(reason) => {
                     // Now it is known why calls had no answer, and of which; and whoever looks sees when it is back.
                     facts.unanswering.clear();
-                    facts.found.insert(self.table, Instant::now());
-                    facts.away.insert(self.table, reason)
+                    facts.away.insert(self.table, Away { reason, found: Instant::now() })
                 }
                 None => facts.away.remove(self.table),
             };
@@ -121,9 +127,8 @@ impl Services {
     /// How it stands at `now`, as far as anybody has found: one that nobody has found away of late is ready.
     pub fn availability(&self, now: Instant) -> Availability {
         let facts = self.facts.borrow();
-        let of_late = facts.found.get(self.table).is_some_and(|found| now.saturating_duration_since(*found) < FOUND_HOLDS);
-        let away = facts.away.get(self.table).filter(|_| of_late).cloned();
-        away.map_or(Availability::Ready, |reason| Availability::Away { reason })
+        let away = facts.away.get(self.table).filter(|away| now.saturating_duration_since(away.found) < FOUND_HOLDS);
+        away.map_or(Availability::Ready, |away| Availability::Away { reason: away.reason.clone() })
     }
 
     /// A connection that stood is replaced by another one.
@@ -177,7 +182,7 @@ impl Services {
             for (table, problem) in &problems {
                 match (now.away.get(table), shown.get(table)) {
                     (Some(_), Some(true)) | (None, Some(_)) => {}
-                    (Some(reason), _) => warn!(service = table, reason, "a service that leads calls can't be reached"),
+                    (Some(Away { reason, .. }), _) => warn!(service = table, reason, "a service that leads calls can't be reached"),
                     (None, None) => warn!(service = table, problem, "a service that leads calls gives no answers"),
                 }
                 health.raise(table, Impact::Degrades, format!("{problem}: {instead}"));
@@ -216,7 +221,7 @@ impl Facts {
     /// What is wrong with each, by its table.
     fn problems(&self) -> BTreeMap<&'static str, String> {
         let unanswering = self.unanswering.iter().map(|(table, reason)| (*table, format!("does not answer: {reason}")));
-        unanswering.chain(self.away.iter().map(|(table, reason)| (*table, format!("cannot be reached: {reason}")))).collect()
+        unanswering.chain(self.away.iter().map(|(table, away)| (*table, format!("cannot be reached: {}", away.reason)))).collect()
     }
 
     /// Whether the measure of it has changed.

@@ -187,7 +187,7 @@ struct Passing<S: Session> {
     was_ready: bool,
     /// What the service's speech is coded in.
     format: Option<AudioFormat>,
-    /// How much of what it said on its last connection can be heard (ms).
+    /// How much of what it said on its last connection can be heard (ms), as far as it takes to be an answer.
     said_ms: u64,
 }
 
@@ -253,10 +253,12 @@ impl<S: SpeechSession> Passing<S> {
             self.pending.push_back(Output::Availability(availability));
         }
         let output = self.output(news);
-        if let Some(Output::Audio { bytes, .. }) = &output {
-            let before = self.said_ms;
+        // Once it is an answer, nobody asks how long it is.
+        if self.said_ms < ANSWER_MS_LEAST
+            && let Some(Output::Audio { bytes, .. }) = &output
+        {
             self.said_ms += self.format.map_or(0, |format| audible_ms(bytes, format));
-            if before < ANSWER_MS_LEAST && self.said_ms >= ANSWER_MS_LEAST {
+            if self.said_ms >= ANSWER_MS_LEAST {
                 self.services.answers();
             }
         }
