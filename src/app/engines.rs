@@ -7,7 +7,7 @@ use recado_core::policy::Language;
 use serde::Serialize;
 
 use crate::config::{Config, Engine, Fallback, SecretError, Speech};
-use crate::outward::HttpServiceError;
+use crate::outward::ServiceSetupError;
 use crate::surface::speech::command::CommandEngine;
 use crate::surface::speech::espeak::EspeakNg;
 use crate::surface::speech::http::SpeechService;
@@ -21,7 +21,7 @@ use crate::surface::voice::Speaker;
 ///
 /// # Errors
 /// What of a service can't be used as it is configured.
-pub(super) fn engine(config: &Config) -> Result<Arc<dyn Synthesiser>, HttpServiceError> {
+pub(super) fn engine(config: &Config) -> Result<Arc<dyn Synthesiser>, ServiceSetupError> {
     let first = alone(config, config.speech.engine)?;
     Ok(if config.speech.stand_in() {
         let second = alone(config, Engine::EspeakNg)?;
@@ -32,7 +32,7 @@ pub(super) fn engine(config: &Config) -> Result<Arc<dyn Synthesiser>, HttpServic
 }
 
 /// An engine by itself.
-fn alone(config: &Config, engine: Engine) -> Result<Arc<dyn Synthesiser>, HttpServiceError> {
+fn alone(config: &Config, engine: Engine) -> Result<Arc<dyn Synthesiser>, ServiceSetupError> {
     let Speech { program, piper, command, .. } = &config.speech;
     Ok(match (engine, piper, command, &config.cloud.speech) {
         (Engine::Piper, Some(piper), ..) => Arc::new(Piper::new(piper, !config.speech.stand_in())),
@@ -132,7 +132,7 @@ pub(super) async fn ask(config: &Config) -> Vec<Answer> {
         match alone(&patient, engine) {
             Ok(asked) => problem = speak_a_word(&*asked, config).await.err().map(|error| error.to_string()),
             // It may be given to the box alone, as systemd gives it.
-            Err(error @ HttpServiceError::Key { error: SecretError::Missing { .. } | SecretError::Unreadable { .. }, .. }) => {
+            Err(error @ ServiceSetupError::Key { error: SecretError::Missing { .. } | SecretError::Unreadable { .. }, .. }) => {
                 unasked = Some(error.to_string());
             }
             Err(error) => problem = Some(error.to_string()),

@@ -20,7 +20,7 @@ use crate::cognition::models::cascade::CascadeError;
 use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{Schemas, ToolError, http_tools};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
-use crate::outward::HttpServiceError;
+use crate::outward::ServiceSetupError;
 use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
 /// A configuration that a box can start with.
@@ -76,7 +76,7 @@ pub enum CheckError {
         /// The configuration file.
         file: String,
         /// What is wrong.
-        error: HttpServiceError,
+        error: ServiceSetupError,
     },
     /// The services that are to lead calls together can't be used as they are configured: correct what is named.
     #[error("{file}: {error}")]

@@ -27,7 +27,7 @@ use crate::cognition::models::cascade::session as cascade_session;
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{gemini, live, realtime};
 use crate::config::{self, Config, LanguageService, Live, ModelKind, SILENT_MS_MOST, TranscriptionService, TurnDetection};
-use crate::outward::HttpServiceError;
+use crate::outward::ServiceSetupError;
 use crate::surface::media::resample::ResampleError;
 use crate::surface::speech::SpeechError;
 
@@ -44,7 +44,7 @@ pub enum CloudTestError {
     Endpoint(#[from] TransportError),
     /// A part of a cascade can't be used as it is configured: correct what is named.
     #[error(transparent)]
-    Part(#[from] HttpServiceError),
+    Part(#[from] ServiceSetupError),
     /// A session can't be set as it is configured: correct what is named.
     #[error(transparent)]
     Session(#[from] SpeechModelError),

@@ -7,6 +7,7 @@ use super::report::Fault;
 use crate::cognition::models::cascade::http::{Again, Fault as PartFault, Reach};
 use crate::cognition::models::transport::TransportError;
 use crate::config::GeminiCalls;
+use crate::outward::ServiceSetupError;
 
 /// What mends a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,19 +33,20 @@ pub(super) enum Remedy {
 pub(super) fn remedy(fault: &Fault) -> Remedy {
     match fault {
         Fault::Transport(error) => match error {
-            TransportError::Key { .. } | TransportError::Unauthorised { .. } => Remedy::Key,
+            TransportError::Setup(error) => match error {
+                ServiceSetupError::Key { .. } => Remedy::Key,
+                ServiceSetupError::AuthoritiesFile { .. } | ServiceSetupError::NoAuthorities { .. } => Remedy::Certificate,
+                ServiceSetupError::Url { .. } => Remedy::Address,
+                ServiceSetupError::Header { .. } | ServiceSetupError::Client { .. } => Remedy::Settings,
+            },
+            TransportError::Unauthorised { .. } => Remedy::Key,
             TransportError::NotFound { .. } => Remedy::Model,
             TransportError::RateLimited { .. } => Remedy::Limit,
             TransportError::Unreachable { .. } => Remedy::Network,
             TransportError::TooSlow { .. } | TransportError::Silent(_) | TransportError::Stuck(_) => Remedy::Time,
             TransportError::Untrusted(reason) if is_plain(reason) => Remedy::Plain,
-            TransportError::Untrusted(_) | TransportError::AuthoritiesFile { .. } | TransportError::NoAuthorities { .. } => {
-                Remedy::Certificate
-            }
-            TransportError::NoWebSocket { .. } | TransportError::Url { .. } | TransportError::Answered { status: 200..=299, .. } => {
-                Remedy::Address
-            }
-            TransportError::Header { .. } | TransportError::Tls(_) => Remedy::Settings,
+            TransportError::Untrusted(_) => Remedy::Certificate,
+            TransportError::NoWebSocket { .. } | TransportError::Answered { status: 200..=299, .. } => Remedy::Address,
             // Some say by their close what others say in an event.
             TransportError::Closed { reason, .. } | TransportError::Answered { detail: reason, .. } => {
                 of_words(reason).unwrap_or(Remedy::Service)

@@ -49,7 +49,7 @@ const SENTENCES: [(&str, &str); 64] = [
         "this box has no certificate authorities to check {} with{}: install the package `ca-certificates`, or set {}.ca_file",
         "esta central no tiene autoridades con las que comprobar {}{}: instale el paquete `ca-certificates` o ponga {}.ca_file",
     ),
-    ("no secure connection can be made: {}", "no se puede hacer ninguna conexión segura: {}"),
+    ("{}: no client can be made: {}", "{}: no se puede hacer ningún cliente: {}"),
     ("{} can't be reached: {}", "no se llega a {}: {}"),
     ("its name does not resolve", "nadie conoce su nombre"),
     ("its name has no address", "su nombre no tiene dirección"),
@@ -145,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::cognition::models::transport::TransportError;
+    use crate::outward::ServiceSetupError;
 
     #[test]
     fn a_reason_is_said_in_spanish_and_what_the_service_says_stays_its_own() {
@@ -164,10 +165,10 @@ mod tests {
     fn each_fault_of_a_connection_has_its_words() {
         let text = String::new;
         for error in [
-            TransportError::Url { table: "cloud.live", reason: text() },
-            TransportError::Header { table: "cloud.live", header: "x".into(), reason: text() },
-            TransportError::NoAuthorities { table: "cloud.live", detail: text() },
-            TransportError::Tls(text()),
+            ServiceSetupError::Url { table: "cloud.live", reason: text() }.into(),
+            ServiceSetupError::Header { table: "cloud.live", header: "x".into(), reason: "" }.into(),
+            ServiceSetupError::NoAuthorities { table: "cloud.live", scheme: "wss", detail: text() }.into(),
+            ServiceSetupError::Client { table: "cloud.live", reason: text() }.into(),
             TransportError::Unreachable { host: "h:1".into(), reason: text() },
             TransportError::TooSlow { host: "h:1".into(), ms: 1 },
             TransportError::Unauthorised { status: 401, detail: text() },

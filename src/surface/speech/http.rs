@@ -20,7 +20,7 @@ use super::process::SECONDS_MAX;
 use super::text::{has_words, sayable};
 use super::wav;
 use crate::config::{CloudSpeech, ResponseFormat, Secret, Voices};
-use crate::outward::{Connections, HttpService, HttpServiceError, quoted, retry_after_ms, status_words};
+use crate::outward::{Connections, HttpService, ServiceSetupError, quoted, retry_after_ms, status_words};
 
 /// The service of `[cloud.speech]`.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl SpeechService {
     ///
     /// # Errors
     /// What of the configuration can't be used.
-    pub fn new(service: &CloudSpeech) -> Result<Self, HttpServiceError> {
+    pub fn new(service: &CloudSpeech) -> Result<Self, ServiceSetupError> {
         // A connection that stands saves the next clause two or three ways to the service and back. That the first audio comes in time is waited
         // for, the connection included.
         let connections = Connections { connect_timeout: None, idle_kept: IDLE_CONNECTION_KEPT, idle_max: Some(REQUESTS_MAX) };

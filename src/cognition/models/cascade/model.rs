@@ -13,7 +13,7 @@ use crate::cognition::models::audio::caller_audio;
 use crate::cognition::models::port::{Availability, Capabilities, Model, ModelSession, Opening, OutputKind};
 use crate::cognition::tools::ToolError;
 use crate::config::{Config, LanguageService, SILENT_MS_MOST, TranscriptionService};
-use crate::outward::HttpServiceError;
+use crate::outward::ServiceSetupError;
 
 /// The services of `[cloud.transcription]` and `[cloud.language]`, which lead calls together.
 #[derive(Debug, Clone)]
@@ -39,7 +39,7 @@ pub enum CascadeError {
     NotConfigured(&'static str),
     /// What is configured can't be used: correct what is named.
     #[error(transparent)]
-    Endpoint(#[from] HttpServiceError),
+    Endpoint(#[from] ServiceSetupError),
     /// A tool can't be offered to the model: correct what is named.
     #[error(transparent)]
     Tool(#[from] ToolError),

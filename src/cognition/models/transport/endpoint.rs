@@ -12,9 +12,9 @@ use tokio_tungstenite::tungstenite::http::header::{self, HeaderMap, HeaderValue}
 
 use super::connection::ServerMessage;
 use super::error::TransportError;
-use crate::config::endpoint::{EndpointSettings, request_headers};
+use crate::config::endpoint::EndpointSettings;
 use crate::config::{Secret, SpeechModel};
-use crate::outward::{ClientFault, SystemAuthorities, USER_AGENT, host_and_port, quoted};
+use crate::outward::{ServiceSetupError, SystemAuthorities, USER_AGENT, host_and_port, key_and_headers, quoted};
 
 /// Where a service is. Read once; connected to as often as needed.
 #[derive(Clone)]
@@ -36,22 +36,20 @@ impl Endpoint {
     /// What is wrong with the address, a header, the key or the authorities.
     pub fn new<'a>(service: impl Into<SpeechModel<'a>>) -> Result<Self, TransportError> {
         let SpeechModel { endpoint, address, connect_timeout_ms, .. } = service.into();
-        let EndpointSettings { table, key_file, key_header, headers: further, ca_file, .. } = endpoint;
-        let bad_url = |reason: &str| TransportError::Url { table, reason: reason.to_owned() };
+        let EndpointSettings { table, ca_file, .. } = endpoint;
+        let bad_url = |reason: &str| ServiceSetupError::Url { table, reason: reason.to_owned() };
         let url = address.ok_or_else(|| bad_url("it is no URL"))?;
         if !matches!(url.scheme(), "ws" | "wss") || !url.has_host() {
-            return Err(bad_url("it must begin with `wss://` or `ws://` and name a host"));
+            return Err(bad_url("it must begin with `wss://` or `ws://` and name a host").into());
         }
         let tls = match url.scheme() {
             "wss" => {
-                let config = SystemAuthorities::load().tls(ca_file).map_err(|fault| TransportError::authorities(table, fault))?;
+                let config = SystemAuthorities::load().tls(ca_file).map_err(|fault| ServiceSetupError::of_client(table, "wss", fault))?;
                 Some(Arc::new(config))
             }
             _ => None,
         };
-        let key = key_file.map(Secret::read).transpose().map_err(|error| TransportError::Key { table, error })?;
-        let unusable = |(header, reason): (String, &str)| TransportError::Header { table, header, reason: reason.to_owned() };
-        let mut headers = request_headers(further, key_header, key.as_ref()).map_err(unusable)?;
+        let (key, mut headers) = key_and_headers(endpoint)?;
         headers.insert(header::USER_AGENT, HeaderValue::from_static(USER_AGENT));
         Ok(Self { table, url, connect_timeout: Duration::from_millis(connect_timeout_ms), tls, headers, key })
     }
@@ -69,7 +67,7 @@ impl Endpoint {
     }
 
     pub(super) fn unusable(&self, reason: String) -> TransportError {
-        TransportError::Url { table: self.table, reason }
+        ServiceSetupError::Url { table: self.table, reason }.into()
     }
 
     /// An event of the service, for whoever shows it: without the key, should the service repeat it in what it complains of.
@@ -90,17 +88,6 @@ impl Endpoint {
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Endpoint").field("host", &self.host()).finish_non_exhaustive()
-    }
-}
-
-impl TransportError {
-    /// What is wrong with the authorities that `table` names.
-    fn authorities(table: &'static str, fault: ClientFault) -> Self {
-        match fault {
-            ClientFault::File { path, reason } => Self::AuthoritiesFile { table, path, reason },
-            ClientFault::NoAuthorities { detail } => Self::NoAuthorities { table, detail },
-            ClientFault::Client(reason) => Self::Tls(reason),
-        }
     }
 }
 

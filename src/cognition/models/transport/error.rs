@@ -1,62 +1,15 @@
 //! Why there is no connection, or no longer.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::SecretError;
+use crate::outward::ServiceSetupError;
 
 /// Why there is no connection to the service, or no longer. None of these shows the key.
 #[derive(Debug, thiserror::Error)]
 pub enum TransportError {
-    /// The address can't be used: correct the table's `url`.
-    #[error("{table}.url can't be used: {reason}")]
-    Url {
-        /// The table of the configuration.
-        table: &'static str,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// A header can't be sent: correct or remove it.
-    #[error("{table}.headers: {header} can't be sent: {reason}")]
-    Header {
-        /// The table of the configuration.
-        table: &'static str,
-        /// The header's name. Its value may be a secret and is not repeated.
-        header: String,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The key can't be had: correct the table's `key_file`.
-    #[error("{table}.key_file: {error}")]
-    Key {
-        /// The table of the configuration.
-        table: &'static str,
-        /// Why.
-        error: SecretError,
-    },
-    /// The file with certificate authorities can't be used: correct it, or its path.
-    #[error("{table}.ca_file: {} {reason}", path.display())]
-    AuthoritiesFile {
-        /// The table of the configuration.
-        table: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// There is nobody to trust: install the authorities, or name a file of them.
-    #[error(
-        "this box has no certificate authorities to check `wss` with{detail}: install the package `ca-certificates`, or set {table}.ca_file"
-    )]
-    NoAuthorities {
-        /// The table of the configuration.
-        table: &'static str,
-        /// What was found instead.
-        detail: String,
-    },
-    /// TLS can't be set up.
-    #[error("no secure connection can be made: {0}")]
-    Tls(String),
+    /// The service can't be asked as it is configured: correct what is named.
+    #[error(transparent)]
+    Setup(#[from] ServiceSetupError),
     /// The host can't be found or reached: check the network, the address, and that the service runs.
     #[error("{host} can't be reached: {reason}")]
     Unreachable {
@@ -144,15 +97,7 @@ impl TransportError {
     /// Whether another connection may help.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Url { .. }
-            | Self::Header { .. }
-            | Self::Key { .. }
-            | Self::AuthoritiesFile { .. }
-            | Self::NoAuthorities { .. }
-            | Self::Tls(_)
-            | Self::Unauthorised { .. }
-            | Self::NotFound { .. }
-            | Self::NoWebSocket { .. } => false,
+            Self::Setup(_) | Self::Unauthorised { .. } | Self::NotFound { .. } | Self::NoWebSocket { .. } => false,
             // A clock that is wrong after a boot is right a little later.
             Self::Untrusted(_)
             | Self::Unreachable { .. }

@@ -11,7 +11,7 @@ use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
 use crate::cognition::models::cascade::wire::{AnswerEvent, Unusable};
 use crate::config::HttpPart;
-use crate::outward::{Connections, HttpService, HttpServiceError, host_and_port};
+use crate::outward::{Connections, HttpService, ServiceSetupError, host_and_port};
 
 /// Where a part is. Read once; asked as often as needed.
 #[derive(Debug, Clone)]
@@ -40,12 +40,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// What is wrong with the address, a header, the key or the authorities.
-    pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, HttpServiceError> {
+    pub fn new(part: &HttpPart<'_>, name: &str) -> Result<Self, ServiceSetupError> {
         let ms = Duration::from_millis;
         let connections =
             Connections { connect_timeout: Some(ms(part.connect_timeout_ms)), idle_kept: IDLE_CONNECTION_KEPT, idle_max: None };
         let service = HttpService::new(part.endpoint, part.address(name), connections)?;
-        let models = part.address("models").ok_or(HttpServiceError::Url { table: part.endpoint.table })?;
+        let models = part.address("models").ok_or_else(|| ServiceSetupError::no_http(part.endpoint.table))?;
         let timeouts = Timeouts { answer: ms(part.answer_timeout_ms), stall: ms(part.stall_timeout_ms), whole: ms(part.whole_timeout_ms) };
         Ok(Self { service, models, timeouts, doubt: Arc::default() })
     }

@@ -16,7 +16,7 @@ use super::fault::Fault;
 use crate::cognition::models::functions::FunctionTool;
 use crate::cognition::models::notes::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
-use crate::outward::HttpServiceError;
+use crate::outward::ServiceSetupError;
 use crate::text::{Left, Thoughts};
 
 /// What writes down what the caller says.
@@ -39,7 +39,7 @@ impl Transcription {
     ///
     /// # Errors
     /// What of its settings can't be used.
-    pub fn new(service: &TranscriptionService, language: policy::Language) -> Result<Self, HttpServiceError> {
+    pub fn new(service: &TranscriptionService, language: policy::Language) -> Result<Self, ServiceSetupError> {
         let endpoint = Endpoint::new(&service.part(), "audio/transcriptions")?;
         Ok(Self { endpoint, service: service.clone(), language: service.language.unwrap_or(language) })
     }
@@ -90,7 +90,7 @@ impl Language {
     ///
     /// # Errors
     /// What of its settings can't be used.
-    pub fn new(service: &LanguageService) -> Result<Self, HttpServiceError> {
+    pub fn new(service: &LanguageService) -> Result<Self, ServiceSetupError> {
         let name = match service.api {
             LanguageApi::ChatCompletions => "chat/completions",
             LanguageApi::Responses => "responses",
