@@ -7,8 +7,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use recado::g711::Codec;
 use recado::surface::listen::Profile;
-use recado::surface::media::{Codec, Coded, Command, Direction, MediaSession, Nanos, Plan, Remote};
+use recado::surface::media::{Coded, Command, Direction, MediaSession, Nanos, Plan, Remote};
 use recado_core::conversation::{AcousticEpoch, SegmentRef};
 use recado_core::ids::PlaybackId;
 use recado_voice::PlaybackCommand;

@@ -15,6 +15,7 @@ pub mod cognition;
 pub mod config;
 pub mod coordination;
 pub mod demo;
+pub mod g711;
 pub mod messages;
 mod outward;
 pub mod simulate;

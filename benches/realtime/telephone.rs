@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use recado::demo::Signalling;
-use recado::surface::media::Codec;
+use recado::g711::Codec;
 
 use super::clock::now_us;
 

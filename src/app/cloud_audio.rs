@@ -2,7 +2,7 @@
 
 use crate::cognition::models::AudioFormat;
 use crate::config::CloudAudio;
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 use crate::surface::media::resample::{ResampleError, Resampler};
 
 /// Brings what the caller says to a service's format, as it comes.

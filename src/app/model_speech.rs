@@ -4,7 +4,7 @@ use recado_core::ids::ResponseId;
 use tracing::warn;
 
 use crate::cognition::models::{AudioFormat, OutputKind};
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 use crate::surface::speech::pieces::{Pace, Piece, Pieces, Source};
 
 /// Where a model's speech stands.

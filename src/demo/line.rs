@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::ear::{Ear, voiced};
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 
 /// A line that is open.
 pub struct Line {

@@ -14,10 +14,11 @@ use recado_voice::Rendered;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
-use super::media::{CallCommands, CallEvents, CallMedia, Codec, Coded, Remote};
+use super::media::{CallCommands, CallEvents, CallMedia, Coded, Remote};
 use super::speech::level::is_near_silent;
 use super::speech::pieces::Piece;
 use super::speech::{SpeechAudio, SpeechError, Synthesis, Synthesiser, Utterance};
+use crate::g711::Codec;
 
 /// What every voice of the box speaks with.
 pub struct Speaker {

@@ -11,3 +11,11 @@ pub use clauses::{CLAUSE_CHARS_MAX, clauses};
 pub use sentences::{Break, Sentences};
 pub use spoken::spoken;
 pub use thoughts::{Left, Thoughts};
+
+/// A text as it may come: in parts of so many characters, again and again.
+#[cfg(test)]
+fn in_parts(text: &str, sizes: &[usize]) -> Vec<String> {
+    let mut chars = text.chars();
+    let parts = sizes.iter().cycle().map(|size| chars.by_ref().take(*size).collect());
+    parts.take_while(|part: &String| !part.is_empty()).collect()
+}

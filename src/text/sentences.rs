@@ -109,6 +109,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::text::in_parts;
 
     fn cut<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<String> {
         let mut sentences = Sentences::default();
@@ -180,15 +181,7 @@ mod tests {
         ) {
             let whole = cut([text.as_str()]);
             prop_assert_eq!(&whole.concat(), &text);
-            let chars: Vec<char> = text.chars().collect();
-            let (mut parts, mut at) = (Vec::new(), 0);
-            for size in sizes.iter().cycle() {
-                if at >= chars.len() {
-                    break;
-                }
-                parts.push(chars[at..(at + size).min(chars.len())].iter().collect::<String>());
-                at += size;
-            }
+            let parts = in_parts(&text, &sizes);
             prop_assert_eq!(cut(parts.iter().map(String::as_str)), whole);
         }
     }

@@ -91,6 +91,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::text::in_parts;
 
     fn said<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
         let mut thoughts = Thoughts::default();
@@ -145,15 +146,7 @@ mod tests {
             text in "(</?think(ing)?>|<|[a-zñ ./>]{1,9}|\n){0,24}",
             sizes in prop::collection::vec(1usize..9, 1..30),
         ) {
-            let chars: Vec<char> = text.chars().collect();
-            let (mut parts, mut at) = (Vec::new(), 0);
-            for size in sizes.iter().cycle() {
-                if at >= chars.len() {
-                    break;
-                }
-                parts.push(chars[at..(at + size).min(chars.len())].iter().collect::<String>());
-                at += size;
-            }
+            let parts = in_parts(&text, &sizes);
             let whole = said([text.as_str()]);
             prop_assert_eq!(said(parts.iter().map(String::as_str)), whole);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use recado::surface::media::Codec;
+use recado::g711::Codec;
 
 use crate::stage::patiently;
 

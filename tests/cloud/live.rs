@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD;
 use recado::app::LiveModel;
 use recado::cognition::models::{AudioFormat, Command, Model, OutputKind};
 use recado::demo::{Caller, Ear, patiently};
-use recado::surface::media::Codec;
+use recado::g711::Codec;
 use recado_core::ResponseId;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::ledger::DeliveryState;

@@ -12,7 +12,7 @@ use recado::cognition::models::{Command as Told, Model, ModelSession, Opening, O
 use recado::config::{Config, Depth, Sources};
 use recado::coordination::{History, Reader};
 use recado::demo::{BoxProcess, Caller, Ear, Manner, Tools, patiently};
-use recado::surface::media::Codec;
+use recado::g711::Codec;
 use recado::surface::media::resample::Resampler;
 use recado::surface::speech::espeak::EspeakNg;
 use recado::surface::speech::{Synthesiser, Utterance, wav};

@@ -8,7 +8,7 @@ use recado_core::time::Time;
 use super::listener::Listener;
 use super::profile::Profile;
 use super::voice::voice;
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 
 /// Plays samples as packets of 20 ms, with 40 ms in the jitter buffer, and 3 s of silence behind them. Returns the edges with
 /// the time at which each was known.

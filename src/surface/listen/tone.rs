@@ -58,8 +58,8 @@ const ENERGY_MIN: f32 = 160.0 * 1_000.0;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::g711::Codec;
     use crate::surface::listen::voice::voice;
-    use crate::surface::media::Codec;
 
     /// Sinusoids as they come through the telephone's codec.
     fn sinusoids(frequencies: &[f32]) -> Vec<i16> {

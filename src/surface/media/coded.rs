@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use recado_voice::Audio;
 
-use super::g711::Codec;
+use crate::g711::Codec;
 
 /// Telephone audio at 8 kHz in one of the two laws of G.711: an octet is a sample. Shared, not copied.
 #[derive(Debug, Clone, PartialEq, Eq)]

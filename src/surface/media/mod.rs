@@ -13,7 +13,6 @@ mod clock;
 mod coded;
 mod conceal;
 mod digits;
-mod g711;
 mod hearing;
 mod jitter;
 mod latch;
@@ -28,7 +27,6 @@ mod thread;
 
 pub use clock::Nanos;
 pub use coded::Coded;
-pub use g711::Codec;
 pub use hearing::{CallerFrame, Hearing};
 pub use jitter::{JitterCounts, Sound};
 pub use plan::{Command, Direction, MediaEvent, Plan, Remote};

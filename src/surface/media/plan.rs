@@ -7,7 +7,7 @@ use recado_core::conversation::{AcousticEdge, PlaybackEvent};
 use recado_core::time::Time;
 
 use super::coded::Coded;
-use super::g711::Codec;
+use crate::g711::Codec;
 use crate::surface::Network;
 use crate::surface::listen::Profile;
 

@@ -3,7 +3,7 @@
 use rtp_rs::{RtpPacketBuilder, Seq};
 
 use super::clock::FRAME_SAMPLES;
-use super::g711::Codec;
+use crate::g711::Codec;
 
 /// Writes the outgoing packets.
 ///

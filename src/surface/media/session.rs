@@ -12,13 +12,13 @@ use super::budget::Budget;
 use super::clock::{FRAME_MS, FRAME_SAMPLES, Nanos};
 use super::coded::Coded;
 use super::digits::Digits;
-use super::g711::Codec;
 use super::jitter::{JitterBuffer, JitterCounts, Placed, Sound};
 use super::latch::Latch;
 use super::plan::{Command, Direction, MediaEvent, Plan, Remote};
 use super::reception::{Order, Reception};
 use super::rtcp::{self, LastSenderReport, REPORT_OCTETS_MAX, Read, Report, Schedule, SenderInfo};
 use super::sender::Sender;
+use crate::g711::Codec;
 use crate::surface::listen::Listener;
 
 /// One call's media, sans-IO.

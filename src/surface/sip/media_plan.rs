@@ -2,7 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use crate::surface::media::{Codec, Direction};
+use crate::g711::Codec;
+use crate::surface::media::Direction;
 
 /// Where our media is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,8 @@ use sdp_types::Media;
 
 use super::media_plan::{CLOCK_RATE, LocalMedia, MediaPlan, PTIME_MS};
 use super::sdp::{self, Format, Stream};
-use crate::surface::media::{Codec, Direction};
+use crate::g711::Codec;
+use crate::surface::media::Direction;
 
 /// Why a description is not agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

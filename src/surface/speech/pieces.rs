@@ -4,8 +4,9 @@
 //! than people speak: of a piece that was cut, in doubt, less was heard.
 
 use super::level::is_near_silent;
+use crate::g711::Codec;
+use crate::surface::media::Coded;
 use crate::surface::media::resample::{ResampleError, Resampler};
-use crate::surface::media::{Codec, Coded};
 
 /// How a model's speech is coded.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::error::SpeechError;
 use crate::config::open_file;
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 use crate::surface::media::resample::{ResampleError, Resampler};
 
 /// Reads the prompt file at `path`. Blocks on the disk: call it at start or on a blocking thread.

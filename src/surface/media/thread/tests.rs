@@ -11,10 +11,10 @@ use recado_core::ids::PlaybackId;
 use recado_voice::PlaybackCommand;
 use rtp_rs::{RtpPacketBuilder, RtpReader, Seq};
 
+use crate::g711::Codec;
 use crate::surface::listen::Profile;
 use crate::surface::listen::voice::voice;
 use crate::surface::media::coded::Coded;
-use crate::surface::media::g711::Codec;
 use crate::surface::media::plan::{Command, Direction, MediaEvent, Plan, Remote};
 
 #[global_allocator]

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::CallHandle;
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 use crate::surface::sip::media_plan::MediaPlan;
 
 /// An output of the endpoint.

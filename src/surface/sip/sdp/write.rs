@@ -5,7 +5,8 @@ use std::net::IpAddr;
 use sdp_types::{AddrType, Attribute, Connection, Media, NetType, Origin, Session, Time};
 
 use super::{Stream, attribute};
-use crate::surface::media::{Codec, Direction};
+use crate::g711::Codec;
+use crate::surface::media::Direction;
 use crate::surface::sip::media_plan::{CLOCK_RATE, LocalMedia, PTIME_MS};
 
 /// A session at `local`, its version still 0.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::rig::{Caller, OFFER, Rig, answer, config, header, local_media, status, statuses};
-use crate::surface::media::Codec;
+use crate::g711::Codec;
 use crate::surface::sip::{Admission, Command, EndCause, Event, SipError};
 
 #[test]

@@ -1,7 +1,8 @@
 //! Offers and answers within a call.
 
 use super::rig::{Caller, OFFER, Rig, caller_address, header, sdp, status, statuses};
-use crate::surface::media::{Codec, Direction};
+use crate::g711::Codec;
+use crate::surface::media::Direction;
 use crate::surface::sip::{Command, EndCause, Event, LocalMedia};
 
 fn origin_version(message: &str) -> u64 {
