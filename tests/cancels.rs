@@ -313,6 +313,7 @@ impl Scene {
                 }
                 Effect::Dispatch(dispatch) => self.executor.dispatch(dispatch).expect("taken"),
                 Effect::Cancel(request) => self.executor.cancel(request).expect("taken"),
+                Effect::Inquire(inquiry) => self.executor.inquire(inquiry).expect("taken"),
                 Effect::HandOff(hand_off) => self.webhook.send(&hand_off).expect("taken"),
                 Effect::Tell { news: News::Accepted(acceptance), .. } => self.accepted = Some(acceptance.operation),
                 Effect::Tell { news: News::Offered(envelope), .. } => self.offered = Some(envelope.delivery),

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use recado_core::ledger::{
-    AttemptOutcome, CallbackAnswer, CancelOutcome, CommitId, Dispatch, Effect, Executed, Input, Ledger, News, RequestId,
+    AttemptOutcome, CallbackAnswer, CancelOutcome, CommitId, Dispatch, Effect, Executed, Input, InquiryOutcome, Ledger, News, RequestId,
 };
 use recado_core::{OperationId, SessionId};
 use tokio::sync::{mpsc, oneshot, watch as watch_channel};
@@ -259,6 +259,14 @@ impl Running {
                         self.again.push_back(*report);
                     }
                 }
+                Effect::Inquire(inquiry) => {
+                    // A box that stops asks again at the next start.
+                    let Some(executor) = &self.executor else { continue };
+                    debug!(operation_id = %inquiry.operation, tool = inquiry.tool, request = inquiry.request, "asked how it stands");
+                    if let Err(report) = executor.inquire(inquiry) {
+                        self.again.push_back(*report);
+                    }
+                }
                 Effect::HandOff(hand_off) => {
                     info!(delivery_id = %hand_off.delivery, batch_id = %hand_off.batch, "hand-off begun");
                     let sent = match &mut self.webhook {
@@ -302,6 +310,9 @@ fn trace_input(input: &Input) {
         Input::Attempted { operation, attempt, outcome } => match outcome {
             AttemptOutcome::Succeeded(_) => info!(operation_id = %operation, attempt, "attempt succeeded"),
             AttemptOutcome::Deferred => info!(operation_id = %operation, attempt, "attempt taken: the result comes by callback"),
+            // What the tool calls it may be an address with a secret in it.
+            AttemptOutcome::Taken { .. } => info!(operation_id = %operation, attempt, "attempt taken: its result is asked for"),
+            AttemptOutcome::Unreachable { reason, .. } => info!(operation_id = %operation, attempt, reason, "nothing has left: it waits"),
             AttemptOutcome::Failed { error, executed, retryable, .. } => {
                 info!(operation_id = %operation, attempt, error, ?executed, retryable, "attempt failed");
             }
@@ -317,6 +328,19 @@ fn trace_input(input: &Input) {
             CancelOutcome::TooLate { .. } => info!(operation_id = %operation, request, "too late to cancel"),
             CancelOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked to cancel it"),
         },
+        Input::Inquired { operation, request, outcome } => match outcome {
+            InquiryOutcome::Unanswered { error, retryable, .. } => {
+                info!(operation_id = %operation, request, error, retryable, "inquiry not answered");
+            }
+            InquiryOutcome::Running { .. } => debug!(operation_id = %operation, request, "it runs there"),
+            InquiryOutcome::Succeeded(_) => info!(operation_id = %operation, request, "the tool says that it succeeded"),
+            InquiryOutcome::Failed(error) => info!(operation_id = %operation, request, error, "the tool says that it failed"),
+            InquiryOutcome::NotExecuted => info!(operation_id = %operation, request, "the tool says that it never got it"),
+            InquiryOutcome::Cancelled => info!(operation_id = %operation, request, "the tool says that it was cancelled"),
+            InquiryOutcome::Forgotten => info!(operation_id = %operation, request, "the tool does not know it any more"),
+            InquiryOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked how it stands"),
+        },
+        Input::Reachable { tools } => info!(?tools, "these tools can be reached again"),
         Input::Callback { request, operation, .. } => info!(operation_id = %operation, request = request.0, "callback"),
         Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
         // Whether there is one to be taken back, the answer says.
@@ -339,7 +363,7 @@ fn trace_input(input: &Input) {
 fn reported(request: RequestId, operation: OperationId, report: Report) -> Input {
     match report {
         Report::Result(result) => Input::Callback { request, operation, result },
-        Report::Progress(progress) => Input::Progress { request, operation, progress },
+        Report::Progress(progress) => Input::Progress { request: Some(request), operation, progress },
         Report::Retracted => Input::Retract { request, operation },
     }
 }

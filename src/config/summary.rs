@@ -78,7 +78,13 @@ impl Display for Summary<'_> {
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
             }
-            writeln!(f, "  {}: POST {}, within {}{traits}", tool.name, origin(&tool.url), duration(tool.deadline_ms))
+            writeln!(
+                f,
+                "  {}: POST {}, within {}{traits}",
+                tool.name,
+                origin(tool.url.as_deref().unwrap_or_default()),
+                duration(tool.deadline_ms)
+            )
         })
     }
 }

@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use recado_core::policy::{
-    Audience, CanInterrupt, DuplicatePolicy, HAND_OFF_AFTER_MS, Localised, MAX_WAIT_MS, Priority, ProgressPolicy, Retry, RidePosition,
-    Sayings, ToolPolicy, UncertainPolicy, WhenUnheard,
+    Audience, CanInterrupt, DuplicatePolicy, HAND_OFF_AFTER_MS, INQUIRY_MS, Localised, MAX_WAIT_MS, Priority, ProgressPolicy, Retry,
+    RidePosition, Sayings, ToolPolicy, UncertainPolicy, WhenUnheard,
 };
 use serde::Deserialize;
 
@@ -22,8 +22,9 @@ pub struct Tool {
     /// JSON Schema of its arguments.
     #[serde(default = "any_object")]
     pub parameters: serde_json::Value,
-    /// Where attempts are POSTed: `http://` or `https://`.
-    pub url: String,
+    /// Where attempts are POSTed, for a tool behind HTTP: `http://` or `https://`.
+    #[serde(default)]
+    pub url: Option<String>,
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
@@ -123,6 +124,9 @@ pub struct Tool {
     /// Said when the cancel came too late; a template over `arguments` and `result`.
     #[serde(default)]
     pub say_too_late: Localised,
+    /// Said when it waits because the tool can't be reached; a template over `arguments`.
+    #[serde(default)]
+    pub say_waiting: Localised,
     /// Said on news of progress; a template over `arguments` and `progress`.
     #[serde(default)]
     pub say_progress: Localised,
@@ -136,6 +140,8 @@ impl Tool {
             idempotency_fields: self.idempotency_fields.clone(),
             duplicate: self.duplicate,
             cancellable: self.cancel_url.is_some(),
+            inquirable: false,
+            inquiry_ms: INQUIRY_MS,
             priority: self.priority,
             can_interrupt: self.can_interrupt,
             max_wait_ms: self.max_wait_ms,
@@ -161,6 +167,7 @@ impl Tool {
                 cancelled: self.say_cancelled.clone(),
                 compensated: self.say_compensated.clone(),
                 too_late: self.say_too_late.clone(),
+                waiting: self.say_waiting.clone(),
                 progress: self.say_progress.clone(),
             },
         }

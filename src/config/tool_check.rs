@@ -16,7 +16,10 @@ use super::tree::Path;
 impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
         self.check_name(checker, &place.join("name"));
-        self.check_url(checker, place, "url", &self.url);
+        match &self.url {
+            Some(url) => self.check_url(checker, place, "url", url),
+            None => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
+        }
         if let Some(url) = &self.cancel_url {
             self.check_url(checker, place, "cancel_url", url);
         }
@@ -185,7 +188,7 @@ impl Tool {
         required.map(|required| required.iter().filter_map(Json::as_str).collect()).unwrap_or_default()
     }
 
-    fn sayings(&self) -> [Saying<'_>; 9] {
+    fn sayings(&self) -> [Saying<'_>; 10] {
         [
             Saying { key: "say_accepted", text: &self.say_accepted, variables: &["arguments"] },
             Saying { key: "say_done", text: &self.say_done, variables: &["arguments", "result"] },
@@ -195,6 +198,7 @@ impl Tool {
             Saying { key: "say_cancelled", text: &self.say_cancelled, variables: &["arguments"] },
             Saying { key: "say_compensated", text: &self.say_compensated, variables: &["arguments"] },
             Saying { key: "say_too_late", text: &self.say_too_late, variables: &["arguments", "result"] },
+            Saying { key: "say_waiting", text: &self.say_waiting, variables: &["arguments"] },
             Saying { key: "say_progress", text: &self.say_progress, variables: &["arguments", "progress"] },
         ]
     }

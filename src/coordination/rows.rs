@@ -219,6 +219,8 @@ fn put_operation(connection: &Connection, record: &OperationRecord, sql: &str) -
         ":arguments": json(&record.arguments)?,
         ":state": word(&record.state)?,
         ":attempt": record.attempt,
+        ":unreached": record.unreached,
+        ":handle": record.handle,
         ":maybe_executed": record.maybe_executed,
         ":result": record.result.as_ref().map(json).transpose()?,
         ":error": record.error,
@@ -284,6 +286,8 @@ pub(super) fn operation(row: &Row) -> Result<OperationRecord, String> {
         arguments: from_json(&column::<String>(row, "arguments")?)?,
         state: from_word(&column::<String>(row, "state")?)?,
         attempt: column(row, "attempt")?,
+        unreached: column(row, "unreached")?,
+        handle: column(row, "handle")?,
         maybe_executed: column(row, "maybe_executed")?,
         result: column::<Option<String>>(row, "result")?.map(|text| from_json(&text)).transpose()?,
         error: column(row, "error")?,
@@ -410,14 +414,14 @@ pub(super) const WAITING: &str = "state NOT IN ('spoken', 'superseded', 'suppres
 const OVER: &str = "state IN ('spoken', 'superseded', 'suppressed', 'withdrawn', 'handed_off')";
 
 const CREATE_OPERATION: &str = "INSERT INTO operation (operation_id, intent_key, batch_id, ordinal, party_id, session_id, turn_id, tool, \
-    arguments, state, attempt, maybe_executed, result, error, contradiction, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, \
-    :intent_key, :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :maybe_executed, :result, \
+    arguments, state, attempt, unreached, handle, maybe_executed, result, error, contradiction, accepted_unix_ms, accepted_synchronised) VALUES (:operation_id, \
+    :intent_key, :batch_id, :ordinal, :party_id, :session_id, :turn_id, :tool, :arguments, :state, :attempt, :unreached, :handle, :maybe_executed, :result, \
     :error, :contradiction, :accepted_unix_ms, :accepted_synchronised)";
 
 // Rows are whole: what may not change is refused by a trigger, not left out here.
 const UPDATE_OPERATION: &str = "UPDATE operation SET intent_key = :intent_key, batch_id = :batch_id, ordinal = :ordinal, \
     party_id = :party_id, session_id = :session_id, turn_id = :turn_id, tool = :tool, arguments = :arguments, state = :state, \
-    attempt = :attempt, maybe_executed = :maybe_executed, result = :result, error = :error, contradiction = :contradiction, \
+    attempt = :attempt, unreached = :unreached, handle = :handle, maybe_executed = :maybe_executed, result = :result, error = :error, contradiction = :contradiction, \
     accepted_unix_ms = :accepted_unix_ms, accepted_synchronised = :accepted_synchronised WHERE operation_id = :operation_id";
 
 const CREATE_BATCH: &str = "INSERT INTO batch (batch_id, session_id, response_id, party_id, language, state) \

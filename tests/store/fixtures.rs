@@ -87,6 +87,8 @@ pub fn operation(number: u128, batch: u128) -> OperationRecord {
         arguments: json!({"day": "lunes", "people": 4, "at": 20.5}),
         state: OperationState::Accepted,
         attempt: 0,
+        unreached: 0,
+        handle: None,
         maybe_executed: false,
         result: None,
         error: None,

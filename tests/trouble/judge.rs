@@ -328,6 +328,8 @@ mod tests {
             arguments: json!({ "told": sentence }),
             state,
             attempt: 1,
+            unreached: 0,
+            handle: None,
             maybe_executed: false,
             result: None,
             error: None,

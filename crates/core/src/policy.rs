@@ -170,6 +170,9 @@ pub struct Sayings {
     /// When the cancel came too late.
     #[serde(default, rename = "say_too_late")]
     pub too_late: Localised,
+    /// When it waits because the tool's place can't be reached.
+    #[serde(default, rename = "say_waiting", skip_serializing_if = "Localised::is_empty")]
+    pub waiting: Localised,
     /// On news of progress: a template over `arguments` and `progress`.
     #[serde(default, rename = "say_progress")]
     pub progress: Localised,
@@ -205,6 +208,11 @@ pub struct ToolPolicy {
     pub duplicate: DuplicatePolicy,
     /// Whether the tool can be asked to cancel an operation that it has.
     pub cancellable: bool,
+    /// Whether the tool can be asked how an operation stands that it may have, by the operation's own key. One that it has given a
+    /// name of its own can be asked for in any case.
+    pub inquirable: bool,
+    /// The first wait between two inquiries (ms); doubles up to [`INQUIRY_MS_MAX`] where the tool does not say when to ask again.
+    pub inquiry_ms: u64,
     /// How soon its closing wants to be heard.
     pub priority: Priority,
     /// What an urgent closing may cut.
@@ -248,6 +256,8 @@ impl Default for ToolPolicy {
             idempotency_fields: Vec::new(),
             duplicate: DuplicatePolicy::Reuse,
             cancellable: false,
+            inquirable: false,
+            inquiry_ms: INQUIRY_MS,
             priority: Priority::Normal,
             can_interrupt: CanInterrupt::Agent,
             max_wait_ms: MAX_WAIT_MS,
@@ -268,6 +278,12 @@ impl Default for ToolPolicy {
         }
     }
 }
+
+/// The first wait between two inquiries, by default (ms).
+pub const INQUIRY_MS: u64 = 2_000;
+
+/// The longest wait between two inquiries about what runs, unless the tool asks for a longer one (ms).
+pub const INQUIRY_MS_MAX: u64 = 60_000;
 
 /// How long a closing waits for a window of its own, by default: a caller who talks on for longer asks for an answer anyway.
 pub const MAX_WAIT_MS: u64 = 10_000;

@@ -86,7 +86,8 @@ impl Real {
                     out.extend(self.news(call, news));
                 }
                 // No policy here hands anything off.
-                Effect::HandOff(_) | Effect::Measured(_) => {}
+                // No policy here hands anything off, or lets its tool be asked.
+                Effect::HandOff(_) | Effect::Inquire(_) | Effect::Measured(_) => {}
             }
         }
     }

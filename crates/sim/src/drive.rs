@@ -214,7 +214,7 @@ impl Rig {
 
     /// A tool says how far it is.
     pub fn progress(&mut self, operation: OperationId, progress: serde_json::Value) -> RequestId {
-        self.arrives_from_outside(operation, |request| ledger::Input::Progress { request, operation, progress })
+        self.arrives_from_outside(operation, |request| ledger::Input::Progress { request: Some(request), operation, progress })
     }
 
     /// Who gave a result takes it back.

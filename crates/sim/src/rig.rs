@@ -410,6 +410,11 @@ impl Rig {
                     let outcome = ledger::CancelOutcome::Unsupported;
                     self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome }));
                 }
+                ledger::Effect::Inquire(inquiry) => {
+                    let (operation, request) = (inquiry.operation, inquiry.request);
+                    let outcome = ledger::InquiryOutcome::Unsupported;
+                    self.queue.push_back(Todo::Ledger(ledger::Input::Inquired { operation, request, outcome }));
+                }
                 ledger::Effect::HandOff(hand_off) => self.hands_off(hand_off.delivery),
                 ledger::Effect::Answer { request, answer } => self.answers(request, answer),
                 ledger::Effect::Tell { session, news } => {

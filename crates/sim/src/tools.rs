@@ -198,7 +198,8 @@ impl Tools {
     pub fn reported(&mut self, operation: OperationId, attempt: u32, outcome: &AttemptOutcome, findings: &mut Findings) {
         let fate = match outcome {
             AttemptOutcome::Succeeded(_) => Fate::Done,
-            AttemptOutcome::Deferred => Fate::Open,
+            AttemptOutcome::Deferred | AttemptOutcome::Taken { .. } => Fate::Open,
+            AttemptOutcome::Unreachable { .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
         };

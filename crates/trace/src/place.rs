@@ -32,7 +32,7 @@ fn holds(parent: &str, name: &str, value: &Value) -> Holds {
         "progress" if parent == "Progress" => Holds::Data,
         // An attempt that failed has fields of ours, such as `executed`; a result that says so is a text of the tool.
         "Failed" | "failed" if value.is_object() => Holds::Known,
-        "arguments" | "digits" | "error" | "Failed" | "failed" => Holds::Data,
+        "arguments" | "digits" | "error" | "handle" | "Failed" | "failed" => Holds::Data,
         "policies" => Holds::Policies,
         _ if KNOWN.contains(&name) => Holds::Known,
         _ => Holds::Words,
@@ -75,9 +75,10 @@ pub(crate) fn change_data(value: &mut Value, change: &mut impl FnMut(&mut Value)
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 36] = [
+const KNOWN: [&str; 37] = [
     "",
     "tool",
+    "tools",
     "call_id",
     "name",
     "language",

@@ -25,7 +25,7 @@ fn whatever_a_tool_calls_its_fields_nothing_of_what_they_hold_is_left() {
             attempted(AttemptOutcome::Succeeded(data.clone())),
             callback(OperationResult::Succeeded(data.clone())),
             cancelled(CancelOutcome::TooLate { result: Some(data.clone()) }),
-            Input::Progress { request: RequestId(1), operation: OPERATION, progress: data.clone() },
+            Input::Progress { request: Some(RequestId(1)), operation: OPERATION, progress: data.clone() },
         ] {
             let again = told_again(&input);
             let text = serde_json::to_string(&again).unwrap();
@@ -181,6 +181,8 @@ fn record() -> OperationRecord {
         arguments: json!({}),
         state: OperationState::Succeeded,
         attempt: 1,
+        unreached: 0,
+        handle: None,
         maybe_executed: false,
         result: None,
         error: None,

@@ -17,11 +17,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recado_core::OperationId;
-use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
+use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::port::{Sent, ToolPort, cancel_failed, failed};
+use super::port::{Sent, ToolPort, cancel_failed, failed, unanswered};
 
 /// Runs the attempts of all tools.
 #[derive(Debug)]
@@ -30,6 +30,7 @@ pub struct Executor {
     queue: mpsc::UnboundedSender<(Order, Place)>,
     attempts: Arc<Semaphore>,
     cancels: Arc<Semaphore>,
+    inquiries: Arc<Semaphore>,
     phase: watch::Sender<Phase>,
     task: JoinHandle<()>,
 }
@@ -39,6 +40,7 @@ pub struct Executor {
 enum Order {
     Attempt(Dispatch),
     Cancel(CancelRequest),
+    Inquire(Inquiry),
 }
 
 /// One of the places for what the executor has taken: given back when its report has been taken.
@@ -73,6 +75,7 @@ impl Executor {
             queue,
             attempts: Arc::new(Semaphore::new(ATTEMPTS_MAX)),
             cancels: Arc::new(Semaphore::new(CANCELS_MAX)),
+            inquiries: Arc::new(Semaphore::new(INQUIRIES_MAX)),
             phase,
             task: tokio::spawn(work.run(orders)),
         }
@@ -88,6 +91,11 @@ impl Executor {
     /// leave cancels their places: when most hangs, most is cancelled.
     pub fn cancel(&self, request: CancelRequest) -> Result<(), Box<ledger::Input>> {
         self.take(Order::Cancel(request), &self.cancels, "too many cancels wait on this box already")
+    }
+
+    /// Hands over an inquiry, without waiting. One that can't be taken comes back as the report on it.
+    pub fn inquire(&self, inquiry: Inquiry) -> Result<(), Box<ledger::Input>> {
+        self.take(Order::Inquire(inquiry), &self.inquiries, "too many inquiries wait on this box already")
     }
 
     fn take(&self, order: Order, places: &Arc<Semaphore>, full: &str) -> Result<(), Box<ledger::Input>> {
@@ -116,7 +124,9 @@ impl Order {
     /// The report on what was not begun.
     fn refused(&self, error: &str) -> ledger::Input {
         match self {
-            Order::Attempt(dispatch) => report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, true)),
+            // It has not left, and costs nothing.
+            Order::Attempt(dispatch) => report(dispatch.operation, dispatch.attempt, unreachable(error)),
+            Order::Inquire(inquiry) => inquiry_report(inquiry, unanswered(error, true)),
             Order::Cancel(request) => cancel_report(request, cancel_failed(error, true)),
         }
     }
@@ -173,6 +183,7 @@ impl Work {
             match order {
                 Some((Order::Attempt(dispatch), place)) => self.waiting.push_back((dispatch, place)),
                 Some((Order::Cancel(request), place)) => self.cancel(request, place),
+                Some((Order::Inquire(inquiry), place)) => self.inquire(inquiry, place),
                 None => self.under_way.retain(|_, recall| !recall.is_closed()),
             }
         }
@@ -235,6 +246,20 @@ impl Work {
                 () = given_up(&mut phase) => cancel_failed(STOPPING, true),
             };
             send(&reports, cancel_report(&request, outcome)).await;
+            drop(place);
+        });
+    }
+
+    /// Asks the tool, beside its attempts: what it has is no attempt under way here.
+    fn inquire(&mut self, inquiry: Inquiry, place: Place) {
+        let port = self.tools.get(&inquiry.tool).map(|lane| lane.port.clone());
+        let (reports, mut phase) = (self.reports.clone(), self.phase.clone());
+        self.running.spawn(async move {
+            let outcome = tokio::select! {
+                outcome = ask_how_it_stands(port, inquiry.clone()) => outcome,
+                () = given_up(&mut phase) => unanswered(STOPPING, true),
+            };
+            send(&reports, inquiry_report(&inquiry, outcome)).await;
             drop(place);
         });
     }
@@ -316,6 +341,18 @@ async fn ask_to_cancel(recall: Option<mpsc::Sender<Recall>>, port: Option<Arc<dy
     }
 }
 
+async fn ask_how_it_stands(port: Option<Arc<dyn ToolPort>>, inquiry: Inquiry) -> InquiryOutcome {
+    let Some(port) = port else { return InquiryOutcome::Unsupported };
+    let operation = inquiry.operation;
+    match tokio::spawn(async move { port.inquire(inquiry).await }).await {
+        Ok(outcome) => outcome,
+        Err(_) => {
+            tracing::error!(%operation, "an inquiry panicked");
+            unanswered("a fault in the box's own software broke the inquiry off", false)
+        }
+    }
+}
+
 async fn given_up(phase: &mut watch::Receiver<Phase>) {
     if phase.wait_for(|phase| *phase == Phase::GivingUp).await.is_err() {
         // The executor was dropped without a stop: what is under way ends by itself.
@@ -324,8 +361,11 @@ async fn given_up(phase: &mut watch::Receiver<Phase>) {
 }
 
 async fn send(reports: &mpsc::Sender<ledger::Input>, report: ledger::Input) {
-    if let Err(mpsc::error::SendError(ledger::Input::Attempted { operation, .. } | ledger::Input::CancelAttempted { operation, .. })) =
-        reports.send(report).await
+    if let Err(mpsc::error::SendError(
+        ledger::Input::Attempted { operation, .. }
+        | ledger::Input::CancelAttempted { operation, .. }
+        | ledger::Input::Inquired { operation, .. },
+    )) = reports.send(report).await
     {
         tracing::error!(operation_id = %operation, "nobody takes reports on attempts any more");
     }
@@ -339,6 +379,14 @@ fn cancel_report(request: &CancelRequest, outcome: CancelOutcome) -> ledger::Inp
     ledger::Input::CancelAttempted { operation: request.operation, request: request.request, outcome }
 }
 
+fn inquiry_report(inquiry: &Inquiry, outcome: InquiryOutcome) -> ledger::Input {
+    ledger::Input::Inquired { operation: inquiry.operation, request: inquiry.request, outcome }
+}
+
+fn unreachable(reason: &str) -> AttemptOutcome {
+    AttemptOutcome::Unreachable { reason: reason.to_owned(), retry_after_ms: None }
+}
+
 const RECALLED: &str = "it was cancelled before it was sent";
 
 const STOPPING: &str = "the box is stopping";
@@ -349,6 +397,9 @@ const ATTEMPTS_MAX: usize = 1_024;
 
 /// Cancels on their way or under way: those of a few calls whose tools hang.
 const CANCELS_MAX: usize = 256;
+
+/// Inquiries on their way or under way: each operation has one at a time, and they are short.
+const INQUIRIES_MAX: usize = 256;
 
 /// After the last attempt has been given up, as long as the ledger may take for its last commits.
 const REPORTS_TAKEN_WITHIN: Duration = Duration::from_secs(5);

@@ -60,7 +60,7 @@ pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<
 
 impl HttpTool {
     pub(super) fn new(tool: &Tool, clients: &mut Clients, callback: Option<CallbackAddress>) -> Result<Self, ToolError> {
-        let url = address(tool, "url", &tool.url)?;
+        let url = address(tool, "url", tool.url.as_deref().unwrap_or_default())?;
         let cancel_url = tool.cancel_url.as_ref().map(|text| address(tool, "cancel_url", text)).transpose()?;
         let https = |url: &Url| url.scheme() == "https";
         let client = clients.client(tool, https(&url) || cancel_url.as_ref().is_some_and(https))?;

@@ -226,6 +226,7 @@ async fn a_tool_that_repeats_its_token_is_quoted_without_it() {
         tool: tool.name.clone(),
         arguments: json!({}),
         intent_key: IntentKey("k".into()),
+        handle: None,
     };
     let CancelOutcome::Failed { error, .. } = port.cancel(request).await else { panic!() };
     assert_eq!(error, "the tool answered the cancel with 403 Forbidden: who is Bearer ***?");
@@ -321,7 +322,7 @@ fn a_tool_that_can_not_be_used_shows_at_start_with_its_setting_and_no_secret() {
         }
     };
     for url in ["ftp://host/", "not an address", "http://user:s3cret@host/", "http://"] {
-        let error = refused(&|tool| tool.url = url.into());
+        let error = refused(&|tool| tool.url = Some(url.into()));
         assert!(matches!(error, ToolError::Url { .. }) && !error.to_string().contains("s3cret"), "{error}");
     }
     for (name, value) in [("Content-Length", "3"), ("Idempotency-Key", "a"), ("bad name", "a"), ("X-Key", "s3cret\n")] {

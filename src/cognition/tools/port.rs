@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
+use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 
 /// What carries out the attempts of one tool.
 pub trait ToolPort: Send + Sync {
@@ -20,6 +20,12 @@ pub trait ToolPort: Send + Sync {
     fn cancel(&self, _request: CancelRequest) -> CancelFuture {
         Box::pin(async { CancelOutcome::Unsupported })
     }
+
+    /// Asks the tool how an operation stands, once, within the tool's own time. It changes nothing there, and may be asked any number
+    /// of times, also after a restart.
+    fn inquire(&self, _inquiry: Inquiry) -> InquiryFuture {
+        Box::pin(async { InquiryOutcome::Unsupported })
+    }
 }
 
 /// An attempt under way.
@@ -27,6 +33,9 @@ pub type AttemptFuture = Pin<Box<dyn Future<Output = AttemptOutcome> + Send>>;
 
 /// A cancel request under way.
 pub type CancelFuture = Pin<Box<dyn Future<Output = CancelOutcome> + Send>>;
+
+/// An inquiry under way.
+pub type InquiryFuture = Pin<Box<dyn Future<Output = InquiryOutcome> + Send>>;
 
 /// Whether an attempt has left the box, or has ended before and never will: whichever comes first is so for good.
 #[derive(Debug, Clone, Default)]
@@ -57,6 +66,11 @@ const ENDED: u8 = 2;
 /// An attempt that failed.
 pub(super) fn failed(error: impl Into<String>, executed: Executed, retryable: bool) -> AttemptOutcome {
     AttemptOutcome::Failed { error: error.into(), executed, retryable, retry_after_ms: None }
+}
+
+/// An inquiry that was not answered.
+pub(super) fn unanswered(error: impl Into<String>, retryable: bool) -> InquiryOutcome {
+    InquiryOutcome::Unanswered { error: error.into(), retryable, retry_after_ms: None }
 }
 
 /// A cancel request that failed.

@@ -113,6 +113,8 @@ fn hand_off() -> HandOff {
         arguments: json!({ "people": 4 }),
         state: OperationState::Succeeded,
         attempt: 1,
+        unreached: 0,
+        handle: None,
         maybe_executed: false,
         result: Some(json!({ "table": 7 })),
         error: None,

@@ -68,8 +68,12 @@ pub fn columns_of(version: i64) -> Result<Columns> {
 /// More migrations than there will ever be.
 const VERSIONS_MAX: i64 = 10_000;
 
-const MIGRATIONS: &[&str] =
-    &[include_str!("0001_ledger.sql"), include_str!("0002_trouble.sql"), include_str!("0003_cancel_and_hand_off.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("0001_ledger.sql"),
+    include_str!("0002_trouble.sql"),
+    include_str!("0003_cancel_and_hand_off.sql"),
+    include_str!("0004_inquiries.sql"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ pub(super) struct Cancel {
     /// When the next one is due.
     again_at: Option<Time>,
     /// Nobody is left to be asked.
-    exhausted: bool,
+    pub(super) exhausted: bool,
     /// The tool says that it has taken effect; its result is still to come.
     too_late: bool,
 }
@@ -49,20 +49,23 @@ impl Operation {
             self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Cancelled }, now);
         } else if self.cut_off && fault(Fault::CancelForgottenAtRestart) {
             self.settle(OperationState::Unknown, now);
-        } else if now >= self.deadline || (!self.out && (self.cancel.exhausted || !takes_requests)) {
+        } else if now >= self.deadline || (!self.out && (self.cancel.exhausted || !takes_requests) && !self.may_be_told()) {
             self.settle(if self.cancel.too_late { OperationState::TooLate } else { OperationState::Unknown }, now);
         } else if !self.cancel.out && !self.cancel.exhausted && self.cancel.again_at.is_none_or(|at| now >= at) {
             self.cancel.asked = self.cancel.asked.saturating_add(1);
             self.cancel.out = true;
             self.cancel.again_at = None;
+        } else {
+            self.advance_inquiry(now);
         }
     }
 
     /// When time next changes an operation that is being cancelled.
     pub(super) fn cancel_due(&self) -> Time {
         let answers = self.cancel.out && (self.out || self.maybe());
+        let told = self.cancel.exhausted && (self.out || (self.maybe() && self.may_be_told()));
         match self.cancel.again_at {
-            _ if answers || (self.cancel.exhausted && self.out) => self.deadline,
+            _ if answers || told => self.inquiry_due().map_or(self.deadline, |at| at.min(self.deadline)),
             Some(at) if self.out || self.maybe() => at.min(self.deadline),
             _ => Time(0),
         }

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::batch::Batch;
 use super::claim::Claim;
 use super::delivery::Delivery;
-use super::effect::{CancelRequest, Dispatch, Effect, LedgerMeasure, Write};
+use super::effect::{CancelRequest, Dispatch, Effect, Inquiry, LedgerMeasure, Write};
 use super::input::CommitId;
 use super::operation::{backoff_ms, jitter_ms};
 use super::record::{DeliveryState, OperationRecord, OperationState, Route};
@@ -295,6 +295,17 @@ pub(super) fn follow_up(old: Option<&Batch>, new: &Batch, step: &Step, effects: 
         if operation.cancel.asked > before.map_or(0, |before| before.cancel.asked) {
             effects.push(cancel_request(record, operation.cancel.asked));
         }
+        if operation.inquiries.asked > before.map_or(0, |before| before.inquiries.asked) {
+            effects.push(Effect::Inquire(Inquiry {
+                operation: record.id,
+                request: operation.inquiries.asked,
+                attempt: record.attempt,
+                tool: record.tool.clone(),
+                arguments: record.arguments.clone(),
+                intent_key: record.intent_key.clone(),
+                handle: record.handle.clone(),
+            }));
+        }
         let ended = record.state.settled() && !before.is_some_and(|before| before.record.state.settled());
         if ended {
             effects.push(Effect::Measured(LedgerMeasure::OperationSettled));
@@ -345,6 +356,7 @@ fn cancel_request(record: &OperationRecord, request: u32) -> Effect {
         tool: record.tool.clone(),
         arguments: record.arguments.clone(),
         intent_key: record.intent_key.clone(),
+        handle: record.handle.clone(),
     })
 }
 

@@ -24,6 +24,8 @@ pub enum Effect {
     /// Recall this operation's attempt if it has not left the box; otherwise ask its tool to cancel it. That it is to be cancelled
     /// is durable (R6).
     Cancel(CancelRequest),
+    /// Ask this operation's tool how it stands. It reads and changes nothing, so it may be asked any number of times.
+    Inquire(Inquiry),
     /// Hand this delivery off to the other way. Its claim is durable: nobody speaks it meanwhile.
     HandOff(Box<HandOff>),
     /// Answer a callback.
@@ -105,6 +107,28 @@ pub struct CancelRequest {
     pub arguments: Value,
     /// The key of the attempts. A cancel request goes out under one that is derived from it.
     pub intent_key: IntentKey,
+    /// The tool's own name for it, where it has given one.
+    #[serde(default)]
+    pub handle: Option<String>,
+}
+
+/// One inquiry for an executor, which reports on it once ([`super::Input::Inquired`]).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Inquiry {
+    /// The operation.
+    pub operation: OperationId,
+    /// The inquiry, from 1; counted anew after a restart.
+    pub request: u32,
+    /// The last attempt that was committed.
+    pub attempt: u32,
+    /// The tool.
+    pub tool: String,
+    /// The arguments that the operation was asked with.
+    pub arguments: Value,
+    /// The key of the attempts.
+    pub intent_key: IntentKey,
+    /// The tool's own name for it, where it has given one.
+    pub handle: Option<String>,
 }
 
 /// A delivery for another way than a conversation. It may come more than once, under the same delivery: the receiver takes it once.

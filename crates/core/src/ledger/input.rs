@@ -85,10 +85,24 @@ pub enum Input {
         /// How it went.
         outcome: CancelOutcome,
     },
-    /// News of how far an operation is, from outside; its sender waits for an answer. Nothing of it is kept.
+    /// An executor reports on an inquiry.
+    Inquired {
+        /// The operation.
+        operation: OperationId,
+        /// The inquiry, as [`super::Inquiry::request`] counts.
+        request: u32,
+        /// What it came to.
+        outcome: InquiryOutcome,
+    },
+    /// What was out of reach for these tools can be reached again: what waits for it goes on at once.
+    Reachable {
+        /// The tools.
+        tools: Vec<String>,
+    },
+    /// News of how far an operation is, from outside or from its executor. Nothing of it is kept.
     Progress {
-        /// The request to answer.
-        request: RequestId,
+        /// The request to answer, where a sender waits for it.
+        request: Option<RequestId>,
         /// The operation that it names.
         operation: OperationId,
         /// What it says, for the tool's template.
@@ -174,6 +188,18 @@ pub enum AttemptOutcome {
     Succeeded(Value),
     /// The tool took it (202); the result comes by callback.
     Deferred,
+    /// The tool took it, and has it under a name of its own: its result is asked for with that, also after a restart.
+    Taken {
+        /// The tool's name for it: the identifier of a task, the URL of its status.
+        handle: String,
+    },
+    /// Nothing has left the box: where the tool is can't be reached. It counts as no attempt, and waits.
+    Unreachable {
+        /// Why, in words.
+        reason: String,
+        /// How long it is of no use to try again (ms), where that is known.
+        retry_after_ms: Option<u64>,
+    },
     /// It failed.
     Failed {
         /// Why, in words.
@@ -195,6 +221,38 @@ pub enum Executed {
     No,
     /// Nobody knows.
     Maybe,
+}
+
+/// What an inquiry came to: how an operation stands by its tool's own word.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InquiryOutcome {
+    /// It took effect.
+    Succeeded(Value),
+    /// It did not, and will not.
+    Failed(String),
+    /// The tool has it still.
+    Running {
+        /// When asking again makes sense (ms), where the tool says so.
+        again_ms: Option<u64>,
+    },
+    /// The tool has never got it, and would not carry out what comes of this attempt from now on.
+    NotExecuted,
+    /// The tool has ended it because it was asked to: nothing of it is in effect.
+    Cancelled,
+    /// The tool does not know it, or no more: nobody knows whether it took effect.
+    Forgotten,
+    /// There is nobody to ask.
+    Unsupported,
+    /// Nobody answered, or not in a way that says how it stands.
+    Unanswered {
+        /// Why, in words.
+        error: String,
+        /// Whether another inquiry may help.
+        retryable: bool,
+        /// How long the tool asks to be left alone (ms).
+        retry_after_ms: Option<u64>,
+    },
 }
 
 /// How a cancel request went.

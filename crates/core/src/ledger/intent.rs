@@ -408,6 +408,8 @@ mod tests {
             arguments: Value::Null,
             state: OperationState::Succeeded,
             attempt: 1,
+            unreached: 0,
+            handle: None,
             maybe_executed: false,
             result: Some(json!(1)),
             error: None,

@@ -1,6 +1,6 @@
 //! The machine: every input finds the batch that it is about, and what is durable is told.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::commit::{Lane, Part, Transaction, cancels_too_early, drop_unseen, follow_up, writes};
@@ -58,13 +58,22 @@ pub(super) struct World {
     pub boot: BootId,
     pub sayer: Sayer,
     pub sessions: BTreeMap<SessionId, Listener>,
+    /// Tools whose place can't be reached, as far as is known.
+    pub out_of_reach: BTreeSet<String>,
     policies: BTreeMap<String, ToolPolicy>,
     fallback: ToolPolicy,
 }
 
 impl World {
     pub fn new(boot: BootId, policies: BTreeMap<String, ToolPolicy>) -> Self {
-        Self { boot, sayer: Sayer::new(), sessions: BTreeMap::new(), policies, fallback: ToolPolicy::default() }
+        Self {
+            boot,
+            sayer: Sayer::new(),
+            sessions: BTreeMap::new(),
+            out_of_reach: BTreeSet::new(),
+            policies,
+            fallback: ToolPolicy::default(),
+        }
     }
 
     /// A tool that is configured.
@@ -156,6 +165,7 @@ impl Ledger {
             }
             Input::Cancel { session, tool } => self.cancel(session, tool.as_ref(), step, effects),
             Input::Attempted { operation, attempt, outcome } => {
+                self.is_within_reach(operation, &outcome, step, effects);
                 if let Some(&lane) = self.by_operation.get(&operation) {
                     self.put(lane, Work::Attempted { operation, attempt, outcome }, step, effects);
                 }
@@ -165,6 +175,12 @@ impl Ledger {
                     self.put(lane, Work::CancelAttempted { operation, request, outcome }, step, effects);
                 }
             }
+            Input::Inquired { operation, request, outcome } => {
+                if let Some(&lane) = self.by_operation.get(&operation) {
+                    self.put(lane, Work::Inquired { operation, request, outcome }, step, effects);
+                }
+            }
+            Input::Reachable { tools } => self.reachable(&tools, step, effects),
             Input::Progress { request, operation, progress } => self.progress(request, operation, &progress, step, effects),
             Input::Retract { request, operation } => match self.by_operation.get(&operation) {
                 Some(&lane) => self.put(lane, Work::Retract { request, operation }, step, effects),

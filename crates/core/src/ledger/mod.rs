@@ -17,11 +17,13 @@ mod due;
 mod effect;
 mod hand_off;
 mod input;
+mod inquiry;
 mod intent;
 mod machine;
 mod observe;
 mod operation;
 mod progress;
+mod reach;
 mod record;
 mod recover;
 mod replace;
@@ -34,11 +36,12 @@ mod work;
 
 pub use delivery::DOUBTS_MAX;
 pub use effect::{
-    CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, LedgerMeasure, News, SpokenClause, Write,
+    CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, Inquiry, LedgerMeasure, News, SpokenClause,
+    Write,
 };
 pub use input::{
-    Acceptance, AttemptOutcome, CancelOutcome, CommitId, Executed, HandOffOutcome, Input, OperationResult, Repeat, RepeatAnswer, RequestId,
-    Standing,
+    Acceptance, AttemptOutcome, CancelOutcome, CommitId, Executed, HandOffOutcome, Input, InquiryOutcome, OperationResult, Repeat,
+    RepeatAnswer, RequestId, Standing,
 };
 pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
 pub use machine::Ledger;

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::cancel::Cancel;
 use super::input::{AttemptOutcome, Executed, OperationResult};
+use super::inquiry::Inquiries;
 use super::intent::{record_digest, result_digest};
 use super::record::{Contradiction, OperationRecord, OperationState};
 use super::say::clean;
@@ -40,6 +41,10 @@ pub(super) struct Operation {
     pub replaced: bool,
     /// The cancel requests, while it is `Cancelling`.
     pub cancel: Cancel,
+    /// What its tool is asked of how it stands.
+    pub inquiries: Inquiries,
+    /// It waits because its tool's place can't be reached, and goes on as soon as it can be.
+    pub out_of_reach: bool,
 }
 
 /// What became of a result.
@@ -81,6 +86,8 @@ impl Operation {
             waits_for: None,
             replaced: false,
             cancel: Cancel::default(),
+            inquiries: Inquiries::default(),
+            out_of_reach: false,
         }
     }
 
@@ -95,8 +102,16 @@ impl Operation {
         self.record.attempt += 1;
         self.record.maybe_executed |= self.cut_off;
         self.record.state = OperationState::Running;
+        self.record.handle = None;
         self.retry_at = None;
         self.out = true;
+        self.out_of_reach = false;
+        self.stop_asking();
+    }
+
+    /// Attempts that count: those that have left the box, or may have.
+    pub fn spent(&self) -> u32 {
+        self.record.attempt.saturating_sub(self.record.unreached)
     }
 
     /// An executor's report. `None`: it changes nothing.
@@ -109,8 +124,43 @@ impl Operation {
                 }
                 Some(received)
             }
-            // The tool has it: nothing to be written, its callback or the deadline settles it.
-            AttemptOutcome::Deferred => None,
+            // The tool has it: its callback settles it, or what it says when it is asked, or the deadline.
+            AttemptOutcome::Deferred => {
+                let taken = attempt == self.record.attempt && self.out && !self.record.state.settled();
+                (taken && self.follow(policy, step.now)).then_some(Received::Recorded)
+            }
+            AttemptOutcome::Taken { handle } => {
+                let open = !self.record.state.settled() || self.record.state == OperationState::Unknown;
+                if attempt != self.record.attempt || !self.out || !open {
+                    return None;
+                }
+                if !handle.is_empty() && handle.chars().count() <= HANDLE_CHARS_MAX {
+                    self.record.handle = Some(handle.clone());
+                }
+                self.follow(policy, step.now).then_some(Received::Recorded)
+            }
+            AttemptOutcome::Unreachable { reason, retry_after_ms } => {
+                if attempt != self.record.attempt || !self.out {
+                    return None;
+                }
+                if self.record.state.settled() || self.record.state == OperationState::Cancelling {
+                    let outcome = AttemptOutcome::Failed {
+                        error: reason.clone(),
+                        executed: Executed::No,
+                        retryable: true,
+                        retry_after_ms: *retry_after_ms,
+                    };
+                    return self.report(attempt, &outcome, policy, step);
+                }
+                self.out = false;
+                self.out_of_reach = true;
+                self.record.unreached = self.record.unreached.saturating_add(1);
+                self.record.error = Some(clean(reason));
+                self.record.state = OperationState::RetryWait;
+                // Whatever its wait, it goes on when the place is back, and ends with its deadline.
+                self.retry_at = Some(step.now.plus(wait_ms(&policy.retry, self.record.unreached, *retry_after_ms, &mut step.ids)));
+                Some(Received::Recorded)
+            }
             AttemptOutcome::Failed { error, executed, retryable, retry_after_ms } => {
                 // The first word on an attempt is what counts.
                 if attempt != self.record.attempt || !std::mem::take(&mut self.out) {
@@ -127,16 +177,25 @@ impl Operation {
                     // The passing of time makes of it what it can.
                     return Some(Received::Recorded);
                 }
-                let again = *retryable && attempt < policy.retry.attempts_max && self.may_begin(policy);
-                let at = step.now.plus(wait_ms(&policy.retry, attempt, *retry_after_ms, &mut step.ids));
+                let again = *retryable && self.spent() < policy.retry.attempts_max && self.may_begin(policy);
+                let at = step.now.plus(wait_ms(&policy.retry, self.spent(), *retry_after_ms, &mut step.ids));
                 if again && at < self.deadline {
                     self.record.state = OperationState::RetryWait;
                     self.retry_at = Some(at);
+                } else if self.without_result() == OperationState::Unknown && self.follow(policy, step.now) {
+                    // In doubt, and its tool can be asked: it says how it stands.
                 } else {
                     self.settle(self.without_result(), step.now);
                 }
                 Some(Received::Recorded)
             }
+        }
+    }
+
+    /// Its tool's place can be reached again: what waits for that goes on at once.
+    pub fn reachable(&mut self, now: Time) {
+        if std::mem::take(&mut self.out_of_reach) && self.record.state == OperationState::RetryWait {
+            self.retry_at = Some(now);
         }
     }
 
@@ -185,6 +244,7 @@ impl Operation {
     /// What time makes of it: an attempt that is due, a deadline that has passed, a cancel that has nothing to wait for.
     pub fn advance(&mut self, policy: Option<&ToolPolicy>, now: Time) {
         match self.record.state {
+            OperationState::Unknown => self.advance_inquiry(now),
             state if state.settled() => {}
             OperationState::Cancelling => self.advance_cancel(policy, now),
             _ if now >= self.deadline => {
@@ -201,7 +261,7 @@ impl Operation {
                     self.settle(self.without_result(), now);
                 }
             },
-            _ => {}
+            _ => self.advance_inquiry(now),
         }
     }
 
@@ -217,19 +277,32 @@ impl Operation {
         };
         let wait = policy.map_or(0, |policy| policy.retry.backoff_ms);
         let retry_at = (record.state == OperationState::RetryWait).then(|| now.plus(wait));
-        Self { retry_at, cut_off, ..Self::new(record, deadline, None) }
+        let mut restored = Self { retry_at, cut_off, ..Self::new(record, deadline, None) };
+        if let Some(policy) = policy.filter(|_| matches!(restored.record.state, OperationState::Cancelling | OperationState::Unknown)) {
+            restored.follow_at_once(policy, now);
+        }
+        restored
     }
 
-    /// A restart: what ran is sent again under the same key where R2 allows it; otherwise nobody knows.
+    /// A restart: what the tool has a name for is asked for by it; what else ran is sent again under the same key where R2 allows it;
+    /// otherwise its tool is asked how it stands, where it can be, and nobody knows where it can't.
     pub fn recover(&mut self, policy: Option<&ToolPolicy>, now: Time) {
         if self.record.state != OperationState::Running || self.out {
             return;
         }
+        let (spent, deadline) = (self.spent(), self.deadline);
         let again = |policy: &&ToolPolicy| {
-            policy.idempotent && self.record.attempt < policy.retry.attempts_max.saturating_add(RESTART_ATTEMPTS_MAX) && now < self.deadline
+            policy.idempotent && spent < policy.retry.attempts_max.saturating_add(RESTART_ATTEMPTS_MAX) && now < deadline
         };
+        let named = self.record.handle.is_some() && now < self.deadline && !fault(Fault::HandleForgottenAtRestart);
+        if named && policy.is_some_and(|policy| self.follow_at_once(policy, now)) {
+            // The tool has it: its result is to come, as before.
+            self.out = true;
+            return;
+        }
         match policy.filter(again) {
             Some(policy) => self.begin(policy),
+            None if now < self.deadline && policy.is_some_and(|policy| self.follow_at_once(policy, now)) => {}
             None => {
                 self.record.error = Some(RESTART.to_owned());
                 self.settle(OperationState::Unknown, now);
@@ -240,10 +313,11 @@ impl Operation {
     /// When time next changes it.
     pub fn due(&self) -> Option<Time> {
         match self.record.state {
+            OperationState::Unknown => self.inquiry_due(),
             state if state.settled() => None,
             OperationState::Cancelling => Some(self.cancel_due()),
             OperationState::Accepted if self.retry_at.is_none() && self.waits_for.is_none() => Some(Time(0)),
-            _ => Some(self.retry_at.map_or(self.deadline, |at| at.min(self.deadline))),
+            _ => self.retry_at.into_iter().chain(self.inquiry_due()).chain([self.deadline]).min(),
         }
     }
 
@@ -269,6 +343,12 @@ impl Operation {
         self.retry_at = None;
         self.settled_at = Some(now);
         self.cancel = Cancel::default();
+        self.out_of_reach = false;
+        if state == OperationState::Unknown {
+            self.given_up(now);
+        } else {
+            self.stop_asking();
+        }
     }
 }
 
@@ -320,6 +400,9 @@ pub(super) fn jitter_ms(max_ms: u64, ids: &mut FreshIds) -> u64 {
     drawn % max_ms.saturating_add(1).max(1)
 }
 
+/// Longest name of a tool's own for what it has taken (characters).
+const HANDLE_CHARS_MAX: usize = 4_096;
+
 const DEADLINE: &str = "the deadline passed";
 const RESTART: &str = "the box restarted while it ran";
 const NO_TOOL: &str = "the tool is no longer configured";
@@ -353,6 +436,8 @@ mod tests {
             arguments: json!({}),
             state: OperationState::Running,
             attempt,
+            unreached: 0,
+            handle: None,
             maybe_executed: false,
             result: None,
             error: None,

@@ -35,6 +35,15 @@ struct Update {
     count: u32,
 }
 
+/// What an update is about.
+#[derive(Clone, Copy)]
+enum About<'a> {
+    /// How far it is, as its tool says.
+    Progress(&'a Value),
+    /// That it waits for its tool to be reached.
+    Waiting,
+}
+
 impl Updates {
     /// What its operations' end, or the caller's wish to have them cancelled, has overtaken is told no more.
     pub fn settle(&mut self, batch: &Batch, world: &World, effects: &mut Vec<Effect>) {
@@ -59,7 +68,7 @@ impl Ledger {
     /// A tool says how far it is.
     pub(super) fn progress(
         &mut self,
-        request: RequestId,
+        request: Option<RequestId>,
         operation: OperationId,
         progress: &Value,
         step: &mut Step,
@@ -74,20 +83,37 @@ impl Ledger {
             Some(_) => CallbackAnswer::Noted,
         };
         // Who wants it cancelled does not want to hear how far it is.
-        if answer == CallbackAnswer::Noted && !cancelling && self.updates.allow(operation, step.now) {
-            self.update(operation, progress, step, effects);
+        let kind = known.and_then(|record| match self.world.policy(&record.tool).progress {
+            ProgressPolicy::Off => None,
+            ProgressPolicy::Silent => Some(DeliveryKind::Silent),
+            ProgressPolicy::Say => Some(DeliveryKind::Progress),
+        });
+        if let Some(kind) = kind
+            && answer == CallbackAnswer::Noted
+            && !cancelling
+            && self.updates.allow(operation, step.now)
+        {
+            self.update(operation, kind, About::Progress(progress), step, effects);
         }
-        effects.push(Effect::Answer { request, answer });
+        effects.extend(request.map(|request| Effect::Answer { request, answer }));
     }
 
-    fn update(&mut self, id: OperationId, progress: &Value, step: &mut Step, effects: &mut Vec<Effect>) {
+    /// Its tool can't be reached, so that it waits: whoever may hear it is told, whatever is to be heard of its progress.
+    pub(super) fn tell_waiting(&mut self, operation: OperationId, step: &mut Step, effects: &mut Vec<Effect>) {
+        self.update(operation, DeliveryKind::Progress, About::Waiting, step, effects);
+    }
+
+    /// It waits no longer: that it does is told no more.
+    pub(super) fn no_longer_waits(&mut self, operation: OperationId, effects: &mut Vec<Effect>) {
+        if let Some(update) = self.updates.latest.remove(&operation) {
+            let there = update.to.into_iter().filter(|session| self.world.sessions.contains_key(session));
+            effects.extend(there.map(|session| withdrawn(session, update.delivery)));
+        }
+    }
+
+    fn update(&mut self, id: OperationId, kind: DeliveryKind, about: About<'_>, step: &mut Step, effects: &mut Vec<Effect>) {
         let Some(record) = self.operation(id).cloned() else { return };
         let policy = self.world.policy(&record.tool);
-        let kind = match policy.progress {
-            ProgressPolicy::Off => return,
-            ProgressPolicy::Silent => DeliveryKind::Silent,
-            ProgressPolicy::Say => DeliveryKind::Progress,
-        };
         let envelope = DeliveryEnvelope {
             delivery: DeliveryId(step.ids.draw()),
             sequence: self.next_sequence,
@@ -123,7 +149,10 @@ impl Ledger {
         }
         for session in &to {
             let Some(listener) = sessions.get(session) else { continue };
-            let text = self.world.sayer.progress(policy, &record, progress, listener.language);
+            let text = match about {
+                About::Progress(progress) => self.world.sayer.progress(policy, &record, progress, listener.language),
+                About::Waiting => self.world.sayer.waiting(policy, &record, listener.language),
+            };
             effects.push(Effect::Tell { session: *session, news: News::Update { envelope: envelope.clone(), text } });
         }
         self.updates.latest.insert(id, Update { delivery: envelope.delivery, to, at: step.now, count });

@@ -143,6 +143,12 @@ pub struct OperationRecord {
     pub state: OperationState,
     /// The last attempt that was committed, from 1; 0 before the first.
     pub attempt: u32,
+    /// Those of them that provably never left the box because the tool's place could not be reached: they cost it nothing.
+    #[serde(default)]
+    pub unreached: u32,
+    /// The tool's own name for what it has taken: with it, its result is asked for, also after a restart.
+    #[serde(default)]
+    pub handle: Option<String>,
     /// Whether an attempt that is over, by a report or by a restart, may have executed: then only an idempotent tool is tried
     /// again (R2), and without a result it ends as `Unknown`, never as `Failed`. Once true it stays so.
     pub maybe_executed: bool,

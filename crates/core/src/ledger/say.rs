@@ -36,6 +36,12 @@ impl Sayer {
         said.text(language).unwrap_or_default().to_owned()
     }
 
+    /// What the caller hears when an operation has been accepted, or goes on waiting, while its tool can't be reached.
+    pub fn waiting(&self, policy: &ToolPolicy, record: &OperationRecord, language: Language) -> String {
+        let said = self.localised(&policy.say.waiting, record, &[], phrase(Phrase::Waiting, None));
+        said.text(language).unwrap_or_default().to_owned()
+    }
+
     /// What the caller hears when the same thing had been asked before.
     pub fn repeated(&self, standing: Standing, answer: RepeatAnswer, language: Language) -> String {
         let which = match (answer, standing) {
@@ -228,6 +234,7 @@ pub(super) fn clean(text: &str) -> String {
 #[derive(Debug, Clone, Copy)]
 enum Phrase {
     Accepted,
+    Waiting,
     AlreadyRunning,
     ResultWaits,
     AlreadyTold,
@@ -255,6 +262,10 @@ enum Phrase {
 fn phrase(which: Phrase, name: Option<&str>) -> Localised {
     let (es, en) = match which {
         Phrase::Accepted => ("De acuerdo, me pongo con ello.", "All right, I'm on it."),
+        Phrase::Waiting => (
+            "Queda anotado. Ahora mismo no puedo conectar con el servicio; lo haré en cuanto pueda y te aviso.",
+            "I've noted it. I can't reach the service just now; I'll do it as soon as I can and let you know.",
+        ),
         Phrase::AlreadyRunning => ("Ya estoy con ello.", "I'm already on it."),
         Phrase::ResultWaits => {
             ("Ya está en marcha; enseguida te cuento cómo ha ido.", "That's under way already; I'll tell you how it went in a moment.")
@@ -408,6 +419,8 @@ mod tests {
             arguments: json!({"subject": "<router> & co"}),
             state,
             attempt: 1,
+            unreached: 0,
+            handle: None,
             maybe_executed: false,
             result,
             error: Some("HTTP 500".into()),

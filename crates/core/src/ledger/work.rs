@@ -6,7 +6,9 @@ use serde_json::Value;
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::effect::{CallbackAnswer, Effect, LedgerMeasure, News};
 use super::hand_off::{hand_off, message};
-use super::input::{Acceptance, AttemptOutcome, CancelOutcome, HandOffOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing};
+use super::input::{
+    Acceptance, AttemptOutcome, CancelOutcome, HandOffOutcome, InquiryOutcome, OperationResult, Repeat, RepeatAnswer, RequestId, Standing,
+};
 use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
@@ -49,6 +51,10 @@ pub(super) enum Work {
     CancelAttempted { operation: OperationId, request: u32, outcome: CancelOutcome },
     /// An executor's report.
     Attempted { operation: OperationId, attempt: u32, outcome: AttemptOutcome },
+    /// An executor's report on an inquiry.
+    Inquired { operation: OperationId, request: u32, outcome: InquiryOutcome },
+    /// The place of an operation's tool can be reached again.
+    Reachable { operation: OperationId },
     /// A result whose sender waits.
     Callback { request: RequestId, operation: OperationId, result: OperationResult },
     /// A result is taken back; its sender waits.
@@ -120,6 +126,8 @@ impl Work {
             Work::Attempted { operation: id, .. }
             | Work::Callback { operation: id, .. }
             | Work::CancelAttempted { operation: id, .. }
+            | Work::Inquired { operation: id, .. }
+            | Work::Reachable { operation: id }
             | Work::Replace { operation: id } => operation.record.id == *id,
             Work::Cancel { .. } | Work::Recover => true,
             _ => false,
@@ -147,7 +155,9 @@ impl Work {
             | Work::HandOffAttempted { delivery, .. }
             | Work::Suppress { delivery } => About::Delivery(*delivery),
             Work::Lost { .. } | Work::Obsolete { .. } | Work::Retract { .. } => About::Deliveries,
-            Work::Attempted { operation, .. } | Work::CancelAttempted { operation, .. } => About::Operation(*operation),
+            Work::Attempted { operation, .. } | Work::CancelAttempted { operation, .. } | Work::Inquired { operation, .. } => {
+                About::Operation(*operation)
+            }
             _ => About::Else,
         }
     }
@@ -218,6 +228,20 @@ impl Work {
                 }
                 if matches!(received, Some(Received::Repeated | Received::Conflict | Received::Contradicted)) {
                     then.push(Effect::Measured(LedgerMeasure::RepeatedResult));
+                }
+            }
+            Work::Inquired { operation, request, outcome } => {
+                let received = batch.operation(*operation).and_then(|found| {
+                    let policy = world.policy(&found.record.tool);
+                    found.inquired(*request, outcome, policy, step)
+                });
+                if received.is_some_and(Received::is_news) {
+                    batch.correct(*operation, world, step, sequence);
+                }
+            }
+            Work::Reachable { operation } => {
+                if let Some(found) = batch.operation(*operation) {
+                    found.reachable(step.now);
                 }
             }
             Work::Callback { request, operation, result } => {
@@ -395,6 +419,8 @@ fn accept(
         arguments: ask.call.arguments.clone(),
         state: OperationState::Accepted,
         attempt: 0,
+        unreached: 0,
+        handle: None,
         maybe_executed: false,
         result: None::<Value>,
         error: None,
@@ -413,7 +439,10 @@ fn accept(
         operation: operation.record.id,
         batch: id,
         repeat: None,
-        say: world.sayer.accepted(policy, &operation.record, ask.language),
+        say: match world.out_of_reach.contains(&ask.call.tool) {
+            true => world.sayer.waiting(policy, &operation.record, ask.language),
+            false => world.sayer.accepted(policy, &operation.record, ask.language),
+        },
     };
     then.push(Effect::Tell { session: ask.session, news: News::Accepted(acceptance) });
     batch.operations.push(operation);

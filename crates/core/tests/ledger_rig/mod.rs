@@ -33,6 +33,8 @@ pub struct Rig {
     pub commits: usize,
     pub dispatched: Vec<Dispatch>,
     pub cancels: Vec<CancelRequest>,
+    /// What tools are asked of how operations stand.
+    pub inquiries: Vec<Inquiry>,
     pub hand_offs: Vec<HandOff>,
     /// Requests that take a result back.
     pub retractions: BTreeSet<RequestId>,
@@ -85,6 +87,7 @@ impl Rig {
             commits: 0,
             dispatched: Vec::new(),
             cancels: Vec::new(),
+            inquiries: Vec::new(),
             hand_offs: Vec::new(),
             retractions: BTreeSet::new(),
             answers: Vec::new(),
@@ -123,6 +126,7 @@ impl Rig {
                 }
                 Effect::Dispatch(dispatch) => self.dispatched.push(dispatch),
                 Effect::Cancel(request) => self.cancels.push(request),
+                Effect::Inquire(inquiry) => self.inquiries.push(inquiry),
                 Effect::HandOff(hand_off) => self.hand_offs.push(*hand_off),
                 Effect::Answer { request, answer } => self.answers.push((request, answer)),
                 Effect::Tell { session, news } => self.news.push((session, news)),
@@ -220,6 +224,12 @@ impl Rig {
             Effect::Cancel(request) => {
                 let row = &self.store.operations[&request.operation];
                 assert_eq!(row.state, OperationState::Cancelling, "R6: asked to be cancelled before that was durable");
+            }
+            Effect::Inquire(inquiry) => {
+                let row = &self.store.operations[&inquiry.operation];
+                assert_eq!(row.attempt, inquiry.attempt, "asked about an attempt that is not on record");
+                let open = matches!(row.state, OperationState::Running | OperationState::Cancelling | OperationState::Unknown);
+                assert!(open, "asked how it stands, and that is on record: {row:?}");
             }
             Effect::HandOff(hand_off) => {
                 let row = &self.store.deliveries[&hand_off.delivery];
@@ -347,7 +357,7 @@ impl Rig {
     pub fn progress(&mut self, operation: OperationId, progress: Value) -> RequestId {
         self.requests += 1;
         let request = RequestId(self.requests);
-        self.give(Input::Progress { request, operation, progress });
+        self.give(Input::Progress { request: Some(request), operation, progress });
         request
     }
 

@@ -160,6 +160,8 @@ mod tests {
             arguments: json!({}),
             state,
             attempt: 1,
+            unreached: 0,
+            handle: None,
             maybe_executed: false,
             result: matches!(state, OperationState::Succeeded | OperationState::TooLate).then(|| json!({ "value": "ya" })),
             error: None,

@@ -248,6 +248,7 @@ fn cancel(tool: &str, operation: u128) -> CancelRequest {
         tool: tool.to_owned(),
         arguments: json!({}),
         intent_key: IntentKey("key".to_owned()),
+        handle: None,
     }
 }
 
