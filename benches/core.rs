@@ -74,8 +74,12 @@ impl Bare {
                     outcome: AttemptOutcome::Succeeded(serde_json::json!({ "at": "nine" })),
                 }),
                 ledger::Effect::Tell { news, .. } => self.conversation(Input::News(news)),
-                // Nothing is cancelled and nothing handed off here.
-                ledger::Effect::Answer { .. } | ledger::Effect::Measured(_) | ledger::Effect::Cancel(_) | ledger::Effect::HandOff(_) => {}
+                // Nothing is cancelled, asked about or handed off here.
+                ledger::Effect::Answer { .. }
+                | ledger::Effect::Measured(_)
+                | ledger::Effect::Cancel(_)
+                | ledger::Effect::Inquire(_)
+                | ledger::Effect::HandOff(_) => {}
             }
         }
     }

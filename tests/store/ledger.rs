@@ -8,8 +8,8 @@ use recado::coordination::{Answer, CommitError, Keep, Options, Recovered, Store}
 use recado_core::conversation::input::{Evidence, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    AttemptOutcome, CallbackAnswer, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, Ledger, News,
-    OperationResult, RequestId, Route,
+    AttemptOutcome, CallbackAnswer, CancelOutcome, ClauseEvidence, ClauseVerdict, Effect, Executed, HandOffOutcome, Input, InquiryOutcome,
+    Ledger, News, OperationResult, RequestId, Route,
 };
 use recado_core::policy::{DuplicatePolicy, Language, ToolPolicy, WhenUnheard};
 use recado_core::time::{Step, Time, Wall};
@@ -22,7 +22,7 @@ proptest! {
 
     #[test]
     fn whatever_happens_the_store_refuses_nothing_that_the_ledger_asks_for(
-        happenings in prop::collection::vec((0..16u8, 0..4u8, 0..4u8), 40..160),
+        happenings in prop::collection::vec((0..16u8, 0..4u8, 0..6u8), 40..160),
     ) {
         let directory = tempfile::tempdir().expect("a directory");
         let path = path_in(directory.path());
@@ -196,6 +196,11 @@ impl Scene {
                     let (operation, request) = (request.operation, request.request);
                     self.give(Input::CancelAttempted { operation, request, outcome: cancelled(request) });
                 }
+                Effect::Inquire(inquiry) => {
+                    let (operation, request) = (inquiry.operation, inquiry.request);
+                    let outcome = InquiryOutcome::Succeeded(json!({ "of": inquiry.handle }));
+                    self.give(Input::Inquired { operation, request, outcome });
+                }
                 Effect::HandOff(hand_off) => {
                     let outcome = if self.now.is_multiple_of(2) {
                         HandOffOutcome::Acknowledged
@@ -221,6 +226,8 @@ fn outcome(how: u8) -> AttemptOutcome {
         0 => AttemptOutcome::Succeeded(json!({ "total": 12.1 * 3.0 })),
         1 => AttemptOutcome::Deferred,
         2 => failed(Executed::No, true),
+        3 => AttemptOutcome::Taken { handle: "task 7".to_owned() },
+        4 => AttemptOutcome::Unreachable { reason: "no route".to_owned(), retry_after_ms: None },
         _ => failed(Executed::Maybe, false),
     }
 }
