@@ -177,6 +177,20 @@ pub enum Action {
         /// Whether it answers the same request once more.
         again: bool,
     },
+    /// A tool answers how an operation stands.
+    InquiryAnswer {
+        /// Which of the inquiries that are out.
+        which: u8,
+        /// What it says.
+        how: InquiryAnswered,
+        /// Whether it answers the same inquiry once more.
+        again: bool,
+    },
+    /// A tool that could not be reached is within reach again.
+    Reachable {
+        /// The tool.
+        tool: u8,
+    },
     /// The other way answers a hand-off.
     HandOffAnswer {
         /// Which of those that are out.
@@ -313,6 +327,10 @@ pub enum Answered {
     Done,
     /// The tool has it; the result comes by callback.
     Deferred,
+    /// The tool has it, under a name of its own.
+    Taken,
+    /// It has not left the box, for its tool can't be reached.
+    Unreachable,
     /// It provably did not happen; trying again may help.
     NotDone,
     /// Nobody knows whether it happened. It did.
@@ -339,6 +357,24 @@ pub enum CancelAnswered {
     Failed,
     /// It failed for good.
     Refused,
+}
+
+/// What a tool says of how an operation stands. What it says is the truth.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InquiryAnswered {
+    /// How it ended: what it still has, it has done.
+    Ended,
+    /// It still has it.
+    Running,
+    /// It does not know it any more.
+    Forgotten,
+    /// Nobody answered in time: another inquiry may help.
+    Unanswered,
+    /// It failed for good.
+    Refused,
+    /// There is nobody to ask.
+    Unsupported,
 }
 
 /// What becomes of a hand-off.

@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, VecDeque};
 use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Identity, Input, ModelEvent, Purpose, ToolCall};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
-    self, AttemptOutcome, CancelOutcome, CancelRequest, DeliveryState, Executed, HandOffOutcome, OperationResult, RequestId,
+    self, AttemptOutcome, CancelOutcome, CancelRequest, DeliveryState, Executed, HandOffOutcome, Inquiry, InquiryOutcome, OperationResult,
+    RequestId,
 };
 use recado_core::policy::{Language, Localised, ToolPolicy};
 use recado_trace::subject::ConversationStart;
 use serde_json::json;
 
-use crate::action::{CancelAnswered, HandOffAnswered};
+use crate::action::{CancelAnswered, HandOffAnswered, InquiryAnswered};
 use crate::call::Call;
 use crate::journal::Journal;
 use crate::rig::{Rig, Todo};
@@ -241,6 +242,22 @@ impl Rig {
         self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome: outcome.clone() }));
         self.drain();
         outcome
+    }
+
+    /// A tool answers how an operation stands: truthfully.
+    pub fn answer_inquiry(&mut self, inquiry: &Inquiry, how: InquiryAnswered) -> InquiryOutcome {
+        self.findings.now = self.now;
+        let outcome = self.tools.asked_how_it_stands(inquiry.operation, how, &mut self.findings);
+        let (operation, request) = (inquiry.operation, inquiry.request);
+        self.queue.push_back(Todo::Ledger(ledger::Input::Inquired { operation, request, outcome: outcome.clone() }));
+        self.drain();
+        outcome
+    }
+
+    /// What could not be reached is within reach again.
+    pub fn reachable(&mut self, tools: Vec<String>) {
+        self.queue.push_back(Todo::Ledger(ledger::Input::Reachable { tools }));
+        self.drain();
     }
 
     /// The other way answers a hand-off.

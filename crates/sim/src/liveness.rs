@@ -9,7 +9,7 @@ use recado_core::ledger::{AttemptOutcome, BatchRecord, BatchState, DOUBTS_MAX, D
 use recado_core::policy::{Audience, Language};
 use serde_json::json;
 
-use crate::action::{CancelAnswered, HandOffAnswered};
+use crate::action::{CancelAnswered, HandOffAnswered, InquiryAnswered};
 
 use crate::violation::Invariant;
 use crate::world::World;
@@ -76,6 +76,9 @@ impl World {
         }
         while !self.rig.cancels.is_empty() {
             self.answer_cancel(0, CancelAnswered::Undone, false);
+        }
+        while !self.rig.inquiries.is_empty() {
+            self.answer_inquiry(0, InquiryAnswered::Ended, false);
         }
         while !self.rig.hand_offs.is_empty() {
             self.answer_hand_off(0, HandOffAnswered::Acknowledged);

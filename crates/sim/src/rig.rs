@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use recado_core::conversation::{Effect, Evidence, Input, Mark, PlaybackEvent, PlaybackState, Purpose, Settings};
 use recado_core::ids::{BatchId, BootId, DeliveryId, OperationId};
 use recado_core::ledger::{
-    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Ledger, News, RequestId, Route, Snapshot,
+    self, CallbackAnswer, CancelRequest, DeliveryRecord, DeliveryState, Dispatch, Inquiry, Ledger, News, RequestId, Route, Snapshot,
 };
 use recado_core::policy::ToolPolicy;
 use recado_core::time::{Step, Time, Wall};
@@ -67,6 +67,8 @@ pub struct Rig {
     pub by_hand: bool,
     /// Cancel requests that nobody has answered: the latest of each operation.
     pub cancels: Vec<CancelRequest>,
+    /// Inquiries that nobody has answered, where they are answered by hand.
+    pub inquiries: Vec<Inquiry>,
     /// Hand-offs that nobody has answered.
     pub hand_offs: Vec<DeliveryId>,
     /// The ledger's trace.
@@ -121,6 +123,7 @@ impl Rig {
             best: Evidence::Received,
             by_hand: false,
             cancels: Vec::new(),
+            inquiries: Vec::new(),
             hand_offs: Vec::new(),
             journal: None,
             requests: 0,
@@ -180,6 +183,7 @@ impl Rig {
         self.queue.clear();
         self.dispatched.clear();
         self.cancels.clear();
+        self.inquiries.clear();
         // Who was not answered asks again.
         self.requested.retain(|request, _| self.answers.contains_key(request));
         // What has left the box may be received all the same, and the box will send it again.
@@ -352,8 +356,8 @@ impl Rig {
         if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
             self.watch.told.thrown_away(call, *segment);
         }
-        if let Input::News(News::Update { envelope, .. }) = &input {
-            self.watch.told.has_news(envelope);
+        if let Input::News(News::Update { envelope, text }) = &input {
+            self.watch.told.has_news(envelope, text);
         }
         let due = call.due.is_some_and(|due| due <= now);
         let may = match call.watch.input(&input, &mut self.findings) {
@@ -411,6 +415,11 @@ impl Rig {
                     self.queue.push_back(Todo::Ledger(ledger::Input::CancelAttempted { operation, request, outcome }));
                 }
                 ledger::Effect::Inquire(inquiry) => {
+                    self.inquiries.retain(|before| before.operation != inquiry.operation);
+                    if self.by_hand {
+                        self.inquiries.push(inquiry);
+                        continue;
+                    }
                     let (operation, request) = (inquiry.operation, inquiry.request);
                     let outcome = ledger::InquiryOutcome::Unsupported;
                     self.queue.push_back(Todo::Ledger(ledger::Input::Inquired { operation, request, outcome }));
@@ -481,7 +490,7 @@ impl Rig {
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));
                 }
                 Effect::Speak { purpose: Purpose::Progress { delivery, .. }, .. } => {
-                    self.watch.told.says_news(&self.store, *delivery, &self.policies, &mut self.findings);
+                    self.watch.told.says_news(&self.store, *delivery, &self.policies, &self.tools, &mut self.findings);
                 }
                 Effect::Cancelling(cancellation) => {
                     let durable = cancellation.cancelling.iter().all(|operation| self.watch.commits.was_cancelling(*operation));

@@ -7,7 +7,7 @@
 use recado_core::timers::{Timer, Timers};
 use serde::{Deserialize, Serialize};
 
-use crate::action::{Action, Answered, CancelAnswered, Event, HandOffAnswered};
+use crate::action::{Action, Answered, CancelAnswered, Event, HandOffAnswered, InquiryAnswered};
 use crate::random::Random;
 use crate::voice::Line;
 use crate::world::TOOLS;
@@ -153,7 +153,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 45] = [
+const KINDS: [Kind; 49] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -226,6 +226,10 @@ const KINDS: [Kind; 45] = [
     (2, |random, _| Action::FalseMark { call: call(random), sent: random.chance(75) }),
     (5, |random, _| Action::Remove { age_ms: random.pick(&[0, 0, 2_000, 20_000, 3_600_000]) }),
     (4, |random, _| Action::Chime { call: call(random) }),
+    (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Taken, again: random.chance(20) }),
+    (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Unreachable, again: random.chance(20) }),
+    (2, |random, tools| Action::Reachable { tool: tool(random, tools) }),
+    (8, |random, _| Action::InquiryAnswer { which: random.byte(0, 255), how: inquiry_answered(random), again: random.chance(15) }),
 ];
 
 /// How likely each kind of thing is in this script: some never happen, others all the time.
@@ -272,4 +276,10 @@ fn some_tools(random: &mut Random, tools: &[u8]) -> Vec<u8> {
 fn cancel_answered(random: &mut Random) -> CancelAnswered {
     use CancelAnswered::{Failed, Recalled, Refused, TooLate, TooLateWithResult, Undone, Unsupported};
     random.pick(&[Undone, Undone, Undone, TooLate, TooLateWithResult, Recalled, Unsupported, Failed, Refused])
+}
+
+/// Mostly the truth about how it stands.
+fn inquiry_answered(random: &mut Random) -> InquiryAnswered {
+    use InquiryAnswered::{Ended, Forgotten, Refused, Running, Unanswered, Unsupported};
+    random.pick(&[Ended, Ended, Ended, Running, Running, Unanswered, Forgotten, Refused, Unsupported])
 }

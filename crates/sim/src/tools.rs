@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use recado_core::ids::{IntentKey, OperationId, PartyId, TurnId};
 use recado_core::ledger::{
-    self, AttemptOutcome, BatchState, CancelOutcome, Dispatch, Executed, OperationRecord, OperationResult, OperationState, RequestId,
+    self, AttemptOutcome, BatchState, CancelOutcome, Dispatch, Executed, InquiryOutcome, OperationRecord, OperationResult, OperationState,
+    RequestId,
 };
 use recado_core::policy::{DuplicatePolicy, ToolPolicy};
 use serde_json::json;
 
-use crate::action::CancelAnswered;
+use crate::action::{CancelAnswered, InquiryAnswered};
 use crate::store::MemoryStore;
 use crate::violation::{Findings, Invariant};
 
@@ -24,6 +25,8 @@ pub struct Tools {
     confirmed: BTreeSet<(TurnId, String, String)>,
     /// What senders of results have said that wait, or waited, for their answer.
     said: BTreeMap<RequestId, OperationResult>,
+    /// Operations of which an attempt could not be sent, for their tool was out of reach.
+    unreached: BTreeSet<OperationId>,
     /// Results that were taken back, and when (ms).
     pub retracted: BTreeMap<RequestId, (OperationId, u64)>,
 }
@@ -41,6 +44,8 @@ struct Sent {
     attempts: BTreeMap<u32, Fate>,
     /// Whether the tool has said, once and for all, that it did not happen.
     refused: bool,
+    /// Whether it has said, when it was asked, that it never got what has been sent so far.
+    never_got: bool,
     /// Whether it has undone it.
     undone: bool,
     /// Whether it has said that it happened, be it true or not: without its word nobody knows.
@@ -96,6 +101,7 @@ impl Tools {
             idempotent,
             attempts: BTreeMap::new(),
             refused: false,
+            never_got: false,
             undone: false,
             claims_it: false,
             refusal_unconfirmed: false,
@@ -105,6 +111,8 @@ impl Tools {
         findings.check(!ruled_out, Invariant::I16, || {
             format!("R2: attempt {attempt} of {operation}, which is not idempotent, after {:?}", sent.attempts)
         });
+        // That was said of the attempts before.
+        sent.never_got = false;
         let twice = sent.attempts.insert(*attempt, Fate::Open);
         findings.check(twice.is_none(), Invariant::I16, || format!("R2: attempt {attempt} of {operation} is sent twice"));
     }
@@ -194,6 +202,32 @@ impl Tools {
         }
     }
 
+    /// A tool is asked how an operation stands: what it says is the truth.
+    pub fn asked_how_it_stands(&mut self, operation: OperationId, how: InquiryAnswered, findings: &mut Findings) -> InquiryOutcome {
+        let unanswered = |retryable| InquiryOutcome::Unanswered { error: "no".into(), retryable, retry_after_ms: None };
+        let Some(sent) = self.sent.get_mut(&operation) else { return InquiryOutcome::Forgotten };
+        let (open, happened) = (sent.open(), sent.happened());
+        match how {
+            InquiryAnswered::Unanswered => unanswered(true),
+            InquiryAnswered::Refused => unanswered(false),
+            InquiryAnswered::Unsupported => InquiryOutcome::Unsupported,
+            InquiryAnswered::Forgotten => InquiryOutcome::Forgotten,
+            InquiryAnswered::Running if open.is_some() => InquiryOutcome::Running { again_ms: None },
+            _ if sent.undone => InquiryOutcome::Forgotten,
+            _ if happened || open.is_some() => {
+                if let Some(attempt) = open.filter(|_| !happened) {
+                    self.ends(operation, attempt, Fate::Done, findings);
+                }
+                self.claimed(operation);
+                InquiryOutcome::Succeeded(json!({ "value": "a las nueve" }))
+            }
+            _ => {
+                sent.never_got = true;
+                InquiryOutcome::NotExecuted
+            }
+        }
+    }
+
     /// An executor reports. Only its first word on an attempt is the truth; that it happened is believed also when it comes later.
     pub fn reported(&mut self, operation: OperationId, attempt: u32, outcome: &AttemptOutcome, findings: &mut Findings) {
         let fate = match outcome {
@@ -203,10 +237,18 @@ impl Tools {
             AttemptOutcome::Failed { executed: Executed::No, .. } => Fate::NotDone,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => Fate::Maybe,
         };
+        if matches!(outcome, AttemptOutcome::Unreachable { .. }) {
+            self.unreached.insert(operation);
+        }
         if let Some(sent) = self.sent.get_mut(&operation) {
             sent.claims_it |= fate == Fate::Done;
         }
         self.ends(operation, attempt, fate, findings);
+    }
+
+    /// Whether an attempt at an operation could not be sent, for its tool was out of reach.
+    pub fn was_out_of_reach(&self, operation: OperationId) -> bool {
+        self.unreached.contains(&operation)
     }
 
     /// A tool sends its result: of what it still has, if it has anything.
@@ -279,7 +321,7 @@ impl Tools {
     /// What is known of it may not be on record yet where the store is `unwell`; until then nobody knows.
     pub fn settles(&self, record: &OperationRecord, unwell: bool, findings: &mut Findings) {
         let sent = self.sent.get(&record.id);
-        let refused = sent.is_some_and(|sent| sent.refused);
+        let refused = sent.is_some_and(|sent| sent.refused || sent.never_got);
         let fate = |attempt: u32| sent.and_then(|sent| sent.attempts.get(&attempt).copied());
         let none_happened = (1..=record.attempt).all(|attempt| fate(attempt) == Some(Fate::NotDone));
         // What could not be put on record is to be sent again.

@@ -4,22 +4,24 @@ use std::collections::BTreeMap;
 
 use recado_core::conversation::{Content, Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall};
 use recado_core::ids::{OperationId, PlaybackId, ResponseId};
-use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, OperationResult};
+use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, InquiryOutcome, OperationResult};
 use recado_core::policy::{
     Audience, CanInterrupt, DuplicatePolicy, Priority, ProgressPolicy, RidePosition, ToolPolicy, UncertainPolicy, WhenUnheard,
 };
 use recado_core::time::Time;
 use serde_json::json;
 
-use crate::action::{Action, Answered, CancelAnswered, HandOffAnswered};
+use crate::action::{Action, Answered, CancelAnswered, HandOffAnswered, InquiryAnswered};
 use crate::drive::policies;
 use crate::rig::Rig;
 use crate::script::Parameters;
 use crate::violation::Findings;
 
 /// The tools, by their place.
-pub const TOOLS: [&str; 14] =
-    ["mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido", "vuelo", "aviso", "envio", "regalo", "bono", "saldo"];
+pub const TOOLS: [&str; 16] = [
+    "mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido", "vuelo", "aviso", "envio", "regalo", "bono", "saldo", "tramite",
+    "consulta",
+];
 
 /// The parties, by their place; any other is not known.
 const PARTIES: [&str; 2] = ["ana", "bea"];
@@ -38,7 +40,7 @@ fn tools() -> BTreeMap<String, ToolPolicy> {
 /// What is odd about a tool.
 type Manner = (&'static str, fn(&mut ToolPolicy));
 
-const MANNERS: [Manner; 14] = [
+const MANNERS: [Manner; 16] = [
     ("taxi", |policy| (policy.ride, policy.topic) = (RidePosition::Last, Some("cita".into()))),
     ("pago", |policy| policy.priority = Priority::Urgent),
     ("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller)),
@@ -59,6 +61,8 @@ const MANNERS: [Manner; 14] = [
         (policy.audience, policy.topic) = (Audience::VerifiedParty, Some("saldo".into()));
         policy.version_field = Some("version".into());
     }),
+    ("tramite", |policy| (policy.idempotent, policy.inquirable, policy.cancellable) = (false, true, true)),
+    ("consulta", |policy| (policy.inquirable, policy.inquiry_ms) = (true, 500)),
 ];
 
 /// A box and what is around it.
@@ -135,6 +139,8 @@ impl World {
             Action::Report { which, how, again } => self.report(which, how, again),
             Action::Callback { which, done, value } => self.callback(which, done, value),
             Action::CancelAnswer { which, how, again } => self.answer_cancel(which, how, again),
+            Action::InquiryAnswer { which, how, again } => self.answer_inquiry(which, how, again),
+            Action::Reachable { tool } => self.rig.reachable(vec![name_of(tool).to_owned()]),
             Action::HandOffAnswer { which, how } => self.answer_hand_off(which, how),
             Action::Progress { which } => {
                 // Of one of the latest: what is over has no progress.
@@ -359,6 +365,7 @@ impl World {
         // Every other round of it, so that some wait for longer.
         if now % 500 < SLICE {
             self.answer_cancel(0, CancelAnswered::Undone, false);
+            self.answer_inquiry(0, InquiryAnswered::Ended, false);
             self.answer_hand_off(0, HandOffAnswered::Acknowledged);
         }
     }
@@ -390,6 +397,18 @@ impl World {
         }
     }
 
+    pub(crate) fn answer_inquiry(&mut self, which: u8, how: InquiryAnswered, again: bool) {
+        if self.rig.inquiries.is_empty() {
+            return;
+        }
+        let at = usize::from(which) % self.rig.inquiries.len();
+        let inquiry = if again { self.rig.inquiries[at].clone() } else { self.rig.inquiries.remove(at) };
+        let outcome = self.rig.answer_inquiry(&inquiry, how);
+        if matches!(outcome, InquiryOutcome::Succeeded(_)) {
+            self.out.retain(|(operation, ..)| *operation != inquiry.operation);
+        }
+    }
+
     pub(crate) fn answer_hand_off(&mut self, which: u8, how: HandOffAnswered) {
         if !self.rig.hand_offs.is_empty() {
             let at = usize::from(which) % self.rig.hand_offs.len();
@@ -407,6 +426,8 @@ impl World {
         let outcome = match how {
             Answered::Done => AttemptOutcome::Succeeded(self.result(0)),
             Answered::Deferred => AttemptOutcome::Deferred,
+            Answered::Taken => AttemptOutcome::Taken { handle: format!("task {attempt}") },
+            Answered::Unreachable => AttemptOutcome::Unreachable { reason: "no route".into(), retry_after_ms: None },
             Answered::NotDone => failed(Executed::No, true),
             Answered::Maybe => failed(Executed::Maybe, true),
             Answered::Refused => failed(Executed::No, false),

@@ -14,6 +14,7 @@ use super::{Moment, may_be_told};
 use crate::call::Call;
 use crate::edges::Machine;
 use crate::store::MemoryStore;
+use crate::tools::Tools;
 use crate::violation::{Findings, Invariant};
 use crate::voice::{FRAME, Released};
 
@@ -45,7 +46,7 @@ pub struct Told {
     /// Operations that have ever been on record as not known.
     pub(super) unknown: BTreeSet<OperationId>,
     /// Of what kind each piece of news is, and which operations it is about.
-    news: BTreeMap<DeliveryId, (DeliveryKind, Vec<OperationId>)>,
+    news: BTreeMap<DeliveryId, (DeliveryEnvelope, String)>,
 }
 
 #[derive(Debug)]
@@ -95,16 +96,21 @@ impl Told {
     }
 
     /// A conversation has news of how far operations are.
-    pub fn has_news(&mut self, envelope: &DeliveryEnvelope) {
-        self.news.insert(envelope.delivery, (envelope.kind, envelope.operations.clone()));
+    pub fn has_news(&mut self, envelope: &DeliveryEnvelope, text: &str) {
+        self.news.insert(envelope.delivery, (envelope.clone(), text.to_owned()));
     }
 
-    /// News is given to the voice: its tool's policy must have it said, and no delivery of kind `silent` is.
-    pub fn says_news(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, findings: &mut Findings) {
-        let (kind, operations) = self.news.get(&delivery).cloned().unwrap_or((DeliveryKind::Silent, Vec::new()));
+    /// News is given to the voice: its tool's policy must have it said, and no delivery of kind `silent` is. That an operation waits for
+    /// its tool to be within reach is said whatever the policy, where that is so.
+    pub fn says_news(&self, store: &MemoryStore, delivery: DeliveryId, policies: &Policies, tools: &Tools, findings: &mut Findings) {
+        let news = self.news.get(&delivery);
         let policy = |operation: &OperationId| policies.get(&store.operation_ever(*operation)?.tool);
-        let said = operations.iter().filter_map(policy).all(|policy| policy.progress == ProgressPolicy::Say);
-        findings.check(said && kind == DeliveryKind::Progress, Invariant::Silent, || format!("news of {operations:?} is said: {kind:?}"));
+        let right = news.is_some_and(|(envelope, text)| {
+            let waits = text.starts_with(WAITS) && envelope.operations.iter().all(|operation| tools.was_out_of_reach(*operation));
+            let wanted = envelope.operations.iter().filter_map(policy).all(|policy| policy.progress == ProgressPolicy::Say);
+            envelope.kind == DeliveryKind::Progress && (waits || wanted)
+        });
+        findings.check(right, Invariant::Silent, || format!("this news is said: {news:?}"));
     }
 
     /// Another way has received a delivery; `acknowledged` says whether the box will know.
@@ -167,6 +173,10 @@ impl Told {
             let sounded = Sounded { session: call.session, segment, heard: !call.voicemail && call.voice.hears(segment) };
             self.clauses.entry((delivery, clause)).or_default().push(sounded);
             self.whole(record, clause, findings);
+            if call.voicemail {
+                // On its way when the machine was heard of: nobody heard it, and nothing is credited.
+                self.doubted.insert(delivery);
+            }
         }
     }
 
@@ -237,3 +247,6 @@ impl Told {
         }
     }
 }
+
+/// How the box says that an operation waits for its tool to be within reach.
+const WAITS: &str = "Queda anotado.";
