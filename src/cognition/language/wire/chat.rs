@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable};
 use super::tokens::Tokens;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::json::or_default;
-use crate::cognition::models::notes::Role;
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
+use crate::cognition::models::or_default;
 use crate::config::LanguageService;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`.
@@ -241,7 +241,7 @@ const GOOD_ENDS: [&str; 5] = ["stop", "tool_calls", "function_call", "eos", "eos
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::cascade::wire::MadeCall;
+    use crate::cognition::language::wire::MadeCall;
 
     fn service(more: &str) -> LanguageService {
         toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\n{more}")).unwrap()

@@ -9,9 +9,9 @@ use super::chat::{Fault, InputDetails};
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable, text};
 use super::tokens::Tokens;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::json::or_default;
-use crate::cognition::models::notes::Role;
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
+use crate::cognition::models::or_default;
 use crate::config::LanguageService;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`. Nothing is kept at the service.
@@ -241,7 +241,7 @@ impl From<ResponsesUsage> for Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::cascade::wire::MadeCall;
+    use crate::cognition::language::wire::MadeCall;
 
     fn service(more: &str) -> LanguageService {
         toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\napi = 'responses'\n{more}")).unwrap()

@@ -13,8 +13,8 @@ use super::super::wire::{
 use super::endpoint::Endpoint;
 use super::exchange::{Exchange, Piece};
 use super::fault::Fault;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::notes::Role;
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
 use crate::config::{LanguageApi, LanguageService, TranscriptionService};
 use crate::outward::ServiceSetupError;
 use crate::text::{Left, Thoughts};
