@@ -40,7 +40,7 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
-pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
+pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use token::{BoxSecret, CallbackToken};
 pub use webhook::{Webhook, not_handed_off};

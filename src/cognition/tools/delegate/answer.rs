@@ -99,3 +99,50 @@ impl Progress {
 
 /// Nobody makes anything of more.
 const BETWEEN: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> AnswerEvent {
+        AnswerEvent::Text(text.to_owned())
+    }
+
+    #[test]
+    fn an_answer_is_what_came_after_the_thoughts_and_is_spoken_without_marks() {
+        let mut writing = Writing::default();
+        assert!(writing.take(text("First, hail is weather. Then")), "a sentence is whole");
+        writing.take(AnswerEvent::Usage(Tokens { input: 3, cached: 1, output: 2 }));
+        writing.take(AnswerEvent::WasThought);
+        assert_eq!((writing.characters, &writing.sentence), (0, &None));
+        assert!(!writing.take(text("# Yes, it **is")));
+        assert!(writing.take(text("**. See [clause 4](https://example.com). \n")));
+        assert_eq!(writing.sentence.as_deref(), Some("Yes, it is. "));
+        writing.take(AnswerEvent::Usage(Tokens { input: 4, cached: 0, output: 1 }));
+        let calls = vec![AskedCall { name: "a".to_owned(), arguments: "{}".to_owned() }];
+        writing.take(AnswerEvent::Ended { calls: calls.clone() });
+        let answer = writing.end();
+        assert_eq!(answer.spoken(), "Yes, it is. See clause 4.");
+        assert_eq!((answer.calls, answer.tokens), (calls, Tokens { input: 7, cached: 1, output: 3 }));
+    }
+
+    #[test]
+    fn how_far_it_is_is_told_seldom_and_only_where_there_is_room() {
+        let (reports, mut told) = mpsc::channel(2);
+        let mut progress = Progress::new(OperationId(7), Some(reports));
+        let (mut writing, now) = (Writing::default(), Instant::now());
+        progress.tell(&writing, now);
+        assert!(told.try_recv().is_err(), "there is nothing to tell");
+        writing.take(text("It is covered, it seems. And "));
+        for (ms, room) in [(0, true), (999, false), (1_000, true), (2_000, false), (3_000, false)] {
+            let before = told.len();
+            progress.tell(&writing, now + Duration::from_millis(ms));
+            assert_eq!(told.len() - before, usize::from(room), "{ms}");
+        }
+        let Ok(Input::Progress { request: None, operation, progress: said }) = told.try_recv() else { panic!("it is told") };
+        assert_eq!((operation, said), (OperationId(7), json!({ "characters": 29, "text": "It is covered, it seems." })));
+        told.try_recv().unwrap();
+        progress.tell(&writing, now + Duration::from_millis(4_000));
+        assert!(told.try_recv().is_ok(), "what had no room is dropped, and not what comes later");
+    }
+}

@@ -194,7 +194,7 @@ fn outcome(fault: Fault, executed: Executed) -> AttemptOutcome {
         // Whom the box does not trust may be trusted a little later: after a restart its clock may be in the past.
         (Reach::Unreachable, _) => (reason, true),
         (Reach::Refuses, Again::Never) => {
-            (format!("{reason}: correct the key, the url or the model in the tool's [tools.delegate]"), false)
+            (format!("{reason}: look at the key, its credit, the url and the model in the tool's [tools.delegate]"), false)
         }
         (_, Again::Never) => (reason, false),
         (_, Again::Soon | Again::After(_)) => (reason, true),
