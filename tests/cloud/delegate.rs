@@ -8,10 +8,11 @@ use std::time::Duration;
 use recado::cognition::tools::{AttemptFuture, Executor, InquiryFuture, Sent, Slot, ToolPort, delegates, http_tools};
 use recado::config::Tool;
 use recado::coordination::{Options, Store};
+use recado::demo::{Caller, patiently};
 use recado_core::conversation::input::ToolCall;
 use recado_core::ledger::{
-    AttemptOutcome, ClaimRecord, Dispatch, Effect, Executed, Input, Inquiry, InquiryOutcome, Ledger, News, OperationState, Route, Snapshot,
-    SpokenClause,
+    AttemptOutcome, ClaimRecord, DeliveryState, Dispatch, Effect, Executed, Input, Inquiry, InquiryOutcome, Ledger, News, OperationState,
+    Route, Snapshot, SpokenClause,
 };
 use recado_core::policy::Language;
 use recado_core::{BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
@@ -21,6 +22,7 @@ use tokio::sync::mpsc;
 
 use super::cascade_counterparts::{Counterpart, client};
 use super::http_service::{Conduct, End, HttpService, Received, chat};
+use super::stage::{ACCEPTED, Stage, hears_to_the_end, speaks, speech, spoken, states};
 use super::validator::{self, Tap};
 
 #[tokio::test]
@@ -144,6 +146,46 @@ async fn what_was_cut_off_by_a_restart_is_asked_again_and_its_answer_told() {
     let mut scene = scene.restarts(&[expert(&service, "")]);
     scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
     assert_eq!(service.seen.asked().len(), 2);
+}
+
+/// The real binary, a telephone over real SIP and RTP, a cascade that leads the call, and a larger model that looks something up.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_caller_hears_what_a_larger_model_has_found_out_once() {
+    if !speaks() {
+        return;
+    }
+    let service = HttpService::start_with(|request| match String::from_utf8_lossy(&request.body) {
+        _ if request.path == "/contract" => Conduct::json(200, &json!({ "clause": 4 })),
+        _ if request.transcribes() => Conduct::wrote("Is hail covered?"),
+        told if told.contains("\"model\":\"large\"") && told.contains("clause") => Conduct::says("Hail is covered by **clause four**."),
+        told if told.contains("\"model\":\"large\"") => Conduct::events(&chat("", &[("contract", r#"{"car":"1"}"#)])),
+        told if told.contains("Greet the caller") => Conduct::says("Good morning. What can I do for you?"),
+        told if told.contains("expert_was_asked") => Conduct::says("Anything else?"),
+        _ => Conduct::events(&chat("", &[("expert", r#"{"question":"expert_was_asked"}"#)])),
+    })
+    .await;
+    let address = service.address;
+    let tools = format!(
+        "[[tools]]\nname = 'expert'\nsay_accepted.en = '{ACCEPTED}'\nsay_done.en = '{{{{ result.answer }}}}'\n\
+         [tools.delegate]\nurl = 'http://{address}/v1'\nmodel = 'large'\nquestion = 'question'\ntools = ['contract']\n\
+         [tools.parameters]\ntype = 'object'\nproperties.question = {{ type = 'string' }}\n\
+         [[tools]]\nname = 'contract'\nurl = 'http://{address}/contract'\nidempotent = true\n"
+    );
+    let stage = Stage::with_model(&service.settings("", ""), &tools).await;
+    let boxed = stage.box_runs().await;
+    let caller = Caller::dial(boxed.sip, "600123456").await.unwrap();
+    hears_to_the_end(&caller).await;
+    caller.line.say(&speech("interruption"));
+    patiently("the caller to have said it", caller.line.has_said()).await.unwrap();
+    boxed.log.seen("the closing to be settled", |line| line["message"] == "delivery settled").await.unwrap();
+    let (_, ear) = caller.hang_up().await.unwrap();
+    for words in [ACCEPTED, "Hail is covered by clause four."] {
+        assert_eq!(ear.find(&spoken(words).await).len(), 1, "{words}");
+    }
+    boxed.log.seen("the call to be settled", |line| line["message"] == "call settled").await.unwrap();
+    assert_eq!(states(&stage.history()), [DeliveryState::Spoken]);
+    let requests = service.seen.requests();
+    assert_eq!(requests.iter().filter(|request| request.path == "/contract").count(), 1);
 }
 
 /// What comes of one attempt, by what the service does.
