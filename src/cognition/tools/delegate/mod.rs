@@ -1,7 +1,7 @@
 //! A tool that is a larger model: a hard question goes to it over the OpenAI interface, and its answer is the operation's result.
 //!
 //! Asking is not acting: until the model calls a tool of its own, an attempt has done nothing that could have to be undone. So it counts as *sent*
-//! ([`Sent`](super::Sent)) only from its first such call on. Before that it is recalled by giving it up, which drops its connection; it fails as what
+//! ([`Sent`]) only from its first such call on. Before that it is recalled by giving it up, which drops its connection; it fails as what
 //! provably did not execute; and a box that stops gives it up in the same way. Afterwards nobody knows, and since all that it may use is idempotent,
 //! it may be attempted again: each call goes out under a key that follows from the operation's, the tool and the arguments, so that its effect is
 //! there once, however often the model makes it.

@@ -102,8 +102,8 @@ impl OwnTools {
 fn call(of: &Dispatch, tool: &str, arguments: Value) -> Dispatch {
     let digest = Sha256::digest(canonical(&arguments));
     let intent_key = IntentKey(format!("{}|{tool}|{}", of.intent_key.0, hex(&digest)));
-    let [operation @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = Sha256::digest(&intent_key.0).0;
-    Dispatch { operation: OperationId(u128::from_be_bytes(operation)), attempt: of.attempt, tool: tool.to_owned(), arguments, intent_key }
+    let identifier = Sha256::digest(&intent_key.0).iter().take(16).fold(0, |number, byte| number << 8 | u128::from(*byte));
+    Dispatch { operation: OperationId(identifier), attempt: of.attempt, tool: tool.to_owned(), arguments, intent_key }
 }
 
 /// Why a call has no result.
