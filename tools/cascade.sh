@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by ./dev: services that others have written, for the cascade to be tried against (tests/cloud/cascade_counterparts.rs).
+# Sourced by ./dev: services that others have written, for the cascade to be tried against (tests/cloud/cascade_counterparts.rs and delegate.rs).
 
 cascade_test() {
     build_tools
@@ -13,7 +13,7 @@ cascade_test() {
     RECADO_AIMOCK_PROGRAM=$(realpath -s "$aimock/node_modules/.bin/llmock")
     export RECADO_AIMOCK_PROGRAM
     install_whisper
-    cargo test --locked --test cloud cascade_counterparts -- --nocapture --test-threads 1
+    cargo test --locked --test cloud -- cascade_counterparts delegate::llmock --nocapture --test-threads 1
 }
 
 # Breaks its answers on demand, and judges the client. 84 MB, half a minute.

@@ -4,5 +4,6 @@
 //! Nothing of `surface` may be reached from this room, and nothing of `coordination`: neither model nor tool knows what
 //! is durable, and neither decides whether something is tried again.
 
+pub mod language;
 pub mod models;
 pub mod tools;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::http_part::cascade_part_table;
+use super::tree::Path;
 
 cascade_part_table! {
     /// A service with the OpenAI interface for language models (`POST …/chat/completions` or `POST …/responses`): OpenAI's, another one's, or one
@@ -25,6 +26,19 @@ cascade_part_table! {
     }
 }
 
+/// What a language model is asked for, whichever table says so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LanguageModel {
+    /// The model, by the service's name for it.
+    pub model: String,
+    /// Which of the service's interfaces is used.
+    pub api: LanguageApi,
+    /// How long an answer may be (tokens); the service's own limit where none is given.
+    pub tokens_max: Option<u64>,
+    /// How freely it chooses its words (0 to 2); the service's own where none is given.
+    pub temperature: Option<f64>,
+}
+
 /// An interface of a language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -39,7 +53,19 @@ pub enum LanguageApi {
 impl LanguageService {
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         self.part().check(checker, KEY_FILE);
-        let place = self.endpoint().place();
+        self.language_model().check(checker, &self.endpoint().place());
+    }
+
+    /// What it is asked for.
+    pub fn language_model(&self) -> LanguageModel {
+        let Self { model, api, tokens_max, temperature, .. } = self;
+        LanguageModel { model: model.clone(), api: *api, tokens_max: *tokens_max, temperature: *temperature }
+    }
+}
+
+impl LanguageModel {
+    /// Checks what the table at `place` says of it.
+    pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path) {
         if let Some(tokens) = self.tokens_max {
             checker.within(&place.join("tokens_max"), tokens, TOKENS_LEAST..=TOKENS_MOST);
         }

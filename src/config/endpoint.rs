@@ -138,7 +138,11 @@ impl EndpointSettings<'_> {
 
     /// Checks the table, of a service of this kind.
     pub(super) fn check(&self, checker: &mut Checker<'_>, kind: &Kind) {
-        let place = &self.place();
+        self.check_at(checker, &self.place(), kind);
+    }
+
+    /// The same for a table that stands at `place`.
+    pub(super) fn check_at(&self, checker: &mut Checker<'_>, place: &Path, kind: &Kind) {
         self.check_url(checker, &place.join("url"), kind);
         check_name(checker, place, "model", self.model);
         let Kind { key_file: example, .. } = kind;
@@ -152,7 +156,7 @@ impl EndpointSettings<'_> {
         if let Some(file) = self.ca_file {
             checker.file_exists(&place.join("ca_file"), file);
         }
-        known_services::check(checker, self, kind);
+        known_services::check(checker, self, place, kind);
     }
 
     /// The address of what a service behind HTTP calls `name`: under its own, unless that is the one of `name` already; none where that is none.

@@ -4,6 +4,7 @@ use reqwest::Url;
 
 use super::check::Checker;
 use super::endpoint::{EndpointSettings, KeyHeader, Kind};
+use super::tree::Path;
 
 /// A service that takes nobody without a key.
 struct Known {
@@ -13,10 +14,10 @@ struct Known {
     takes: &'static [KeyHeader],
 }
 
-/// Checks the table of a service of this kind against what is known of it.
-pub(super) fn check(checker: &mut Checker<'_>, settings: &EndpointSettings<'_>, kind: &Kind) {
+/// Checks the table at `place`, of a service of this kind, against what is known of it.
+pub(super) fn check(checker: &mut Checker<'_>, settings: &EndpointSettings<'_>, place: &Path, kind: &Kind) {
     let Ok(url) = Url::parse(settings.url) else { return };
-    let (place, host) = (settings.place(), url.host_str().unwrap_or_default());
+    let host = url.host_str().unwrap_or_default();
     let Some(known) = KNOWN.iter().find(|known| known.is(host)) else { return };
     if settings.key_file.is_none() {
         let instead = format!("key_file = {:?}, a file that holds it", kind.key_file);

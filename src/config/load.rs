@@ -44,7 +44,9 @@ impl Config {
         let Decoded { config, broken, mut mistyped } = decode(&mut tree, &mut problems);
         let config = config.map(|mut config| {
             config.resolve(sources);
-            config.check(&mut Checker::new(&tree, &broken, &mut mistyped, &mut problems, depth));
+            let mut checker = Checker::new(&tree, &broken, &mut mistyped, &mut problems, depth);
+            config.default_by_kind(&checker);
+            config.check(&mut checker);
             config
         });
         problems.extend(mistyped.into_values().map(|mistyped| mistyped.problem));

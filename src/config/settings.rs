@@ -79,6 +79,7 @@ impl Config {
         for tool in &mut self.tools {
             tool.ca_file = tool.ca_file.as_ref().map(|file| base.join(file));
             tool.bearer_file = tool.bearer_file.as_ref().map(credential);
+            tool.resolve_delegate(base, credential);
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));
@@ -109,6 +110,13 @@ impl Config {
         }
         if let Some(language) = &mut self.cloud.language {
             language.resolve(base, credential);
+        }
+    }
+
+    /// Gives what is not written, and depends on something else that is, its default.
+    pub(super) fn default_by_kind(&mut self, checker: &Checker<'_>) {
+        for (tool, place) in self.tools.iter_mut().zip(&checker.tools()) {
+            tool.default_by_kind(checker, place);
         }
     }
 
@@ -165,6 +173,7 @@ impl Config {
         }
         for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
             tool.check(checker, place, self.this_box.language);
+            tool.check_delegate(checker, place, &self.tools);
             if tool.when_unheard == WhenUnheard::Webhook && self.hand_off.is_none() {
                 let instead = "a table [hand_off] with url and secret_file, or when_unheard = \"wait\"";
                 checker.error(&place.join("when_unheard"), "there is no webhook to hand its results off to", instead);

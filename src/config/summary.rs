@@ -78,13 +78,11 @@ impl Display for Summary<'_> {
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
             }
-            writeln!(
-                f,
-                "  {}: POST {}, within {}{traits}",
-                tool.name,
-                origin(tool.url.as_deref().unwrap_or_default()),
-                duration(tool.deadline_ms)
-            )
+            let does = match &tool.delegate {
+                Some(delegate) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),
+                None => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
+            };
+            writeln!(f, "  {}: {does}, within {}{traits}", tool.name, duration(tool.deadline_ms))
         })
     }
 }

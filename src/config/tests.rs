@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::*;
 
+mod delegate;
 mod engines;
 mod gemini;
 mod slips;

@@ -10,6 +10,8 @@ use recado_core::policy::{
 };
 use serde::Deserialize;
 
+use super::DelegateService;
+
 /// One `[[tools]]` table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -22,6 +24,9 @@ pub struct Tool {
     /// JSON Schema of its arguments.
     #[serde(default = "any_object")]
     pub parameters: serde_json::Value,
+    /// The larger model that it is, asked over HTTP; none where it is no such tool.
+    #[serde(default)]
+    pub delegate: Option<DelegateService>,
     /// Where attempts are POSTed, for a tool behind HTTP: `http://` or `https://`.
     #[serde(default)]
     pub url: Option<String>,
@@ -139,7 +144,8 @@ impl Tool {
             idempotent: self.idempotent,
             idempotency_fields: self.idempotency_fields.clone(),
             duplicate: self.duplicate,
-            cancellable: self.cancel_url.is_some(),
+            // A question to a model that can do nothing is cancelled by giving it up.
+            cancellable: self.cancel_url.is_some() || self.delegate.as_ref().is_some_and(|delegate| delegate.tools.is_empty()),
             inquirable: false,
             inquiry_ms: INQUIRY_MS,
             priority: self.priority,

@@ -18,6 +18,7 @@ impl Tool {
         self.check_name(checker, &place.join("name"));
         match &self.url {
             Some(url) => self.check_url(checker, place, "url", url),
+            None if self.delegate.is_some() => {}
             None => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
         }
         if let Some(url) = &self.cancel_url {
@@ -178,7 +179,8 @@ impl Tool {
         }
     }
 
-    fn properties(&self) -> Vec<&str> {
+    /// The names of its arguments.
+    pub(super) fn properties(&self) -> Vec<&str> {
         let properties = self.parameters.get("properties").and_then(Json::as_object);
         properties.map(|properties| properties.keys().map(String::as_str).collect()).unwrap_or_default()
     }
@@ -239,41 +241,46 @@ impl Saying<'_> {
             let what = format!("{} characters are more than {TEXT_CHARS_MAX}, a minute of speech", text.chars().count());
             checker.error(path, what, format!("a shorter {setting}"));
         }
-        let environment = template_environment();
-        let template = match environment.template_from_str(text) {
-            Ok(template) => template,
-            Err(error) => {
-                let what = format!("this template can't be read: {}", template::reason(&error));
-                return checker.error(path, what, format!("{setting} = \"… {{{{ arguments.name }}}} …\""));
-            }
-        };
-        for fault in template::faults(&environment, &template, self.variables) {
-            checker.error(path, fault.what, fault.instead);
+        check_template(checker, path, &setting, text, self.variables, properties);
+    }
+}
+
+/// Checks the template `text` of a `setting`, which may use these variables; `properties` are those of `arguments`.
+pub(super) fn check_template(checker: &mut Checker<'_>, path: &Path, setting: &str, text: &str, variables: &[&str], properties: &[&str]) {
+    let environment = template_environment();
+    let template = match environment.template_from_str(text) {
+        Ok(template) => template,
+        Err(error) => {
+            let what = format!("this template can't be read: {}", template::reason(&error));
+            return checker.error(path, what, format!("{setting} = \"… {{{{ arguments.name }}}} …\""));
         }
-        let globals: Vec<_> = environment.globals().map(|(name, _)| name.to_owned()).collect();
-        let called = template::called(&template);
-        let mut used: Vec<_> = template.undeclared_variables(true).into_iter().filter(|name| !called.contains(name)).collect();
-        used.sort();
-        for name in used {
-            let mut keys = name.split('.');
-            let variable = keys.next().unwrap_or_default();
-            if !self.variables.contains(&variable) && !globals.iter().any(|global| global == variable) {
-                let instead = match nearest(variable, self.variables) {
-                    Some(near) => format!("{{{{ {} }}}}", name.replacen(variable, near, 1)),
-                    None if properties.contains(&variable) => format!("{{{{ arguments.{variable} }}}}"),
-                    None => format!("{} and what is in it", self.variables.join(", ")),
-                };
-                checker.error(path, format!("there is no `{variable}` to be said here"), instead);
-            } else if variable == "error" && name != variable {
-                checker.error(path, "`error` is a text and has no fields", "{{ error }}");
-            } else if let ("arguments", Some(field)) = (variable, keys.next())
-                && !properties.is_empty()
-                && !properties.contains(&field)
-            {
-                let instead = nearest(field, properties)
-                    .map_or_else(|| format!("one of {}", properties.join(", ")), |near| format!("{{{{ arguments.{near} }}}}"));
-                checker.error(path, format!("`arguments.{field}` is not among the properties in parameters"), instead);
-            }
+    };
+    for fault in template::faults(&environment, &template, variables) {
+        checker.error(path, fault.what, fault.instead);
+    }
+    let globals: Vec<_> = environment.globals().map(|(name, _)| name.to_owned()).collect();
+    let called = template::called(&template);
+    let mut used: Vec<_> = template.undeclared_variables(true).into_iter().filter(|name| !called.contains(name)).collect();
+    used.sort();
+    for name in used {
+        let mut keys = name.split('.');
+        let variable = keys.next().unwrap_or_default();
+        if !variables.contains(&variable) && !globals.iter().any(|global| global == variable) {
+            let instead = match nearest(variable, variables) {
+                Some(near) => format!("{{{{ {} }}}}", name.replacen(variable, near, 1)),
+                None if properties.contains(&variable) => format!("{{{{ arguments.{variable} }}}}"),
+                None => format!("{} and what is in it", variables.join(", ")),
+            };
+            checker.error(path, format!("there is no `{variable}` to be said here"), instead);
+        } else if variable == "error" && name != variable {
+            checker.error(path, "`error` is a text and has no fields", "{{ error }}");
+        } else if let ("arguments", Some(field)) = (variable, keys.next())
+            && !properties.is_empty()
+            && !properties.contains(&field)
+        {
+            let instead = nearest(field, properties)
+                .map_or_else(|| format!("one of {}", properties.join(", ")), |near| format!("{{{{ arguments.{near} }}}}"));
+            checker.error(path, format!("`arguments.{field}` is not among the properties in parameters"), instead);
         }
     }
 }

@@ -60,7 +60,7 @@ impl Drop for Counterpart {
 }
 
 /// The test's own client.
-fn client() -> Client {
+pub fn client() -> Client {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = tls.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();

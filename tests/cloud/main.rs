@@ -12,6 +12,7 @@ mod cascade_counterparts;
 mod command;
 mod conflicts;
 mod counterpart;
+mod delegate;
 mod gemini;
 mod gemini_command;
 mod gemini_counterpart;

@@ -11,9 +11,9 @@ use super::kind::Kind;
 use super::remedy::remedy_of_part;
 use super::report::{Unknown, Verdict};
 use super::{spanish, words};
-use crate::cognition::models::cascade::http::{Endpoint, Fault, Language, Transcription};
+use crate::cognition::language::http::{Endpoint, Fault, Language, Transcription};
+use crate::cognition::language::wire::{AnswerEvent, AskedCall, Line, MadeCall, Tokens};
 use crate::cognition::models::cascade::session::Setup;
-use crate::cognition::models::cascade::wire::{AnswerEvent, AskedCall, Line, MadeCall, Tokens};
 use crate::cognition::models::{Role, call_output};
 
 /// What came of a cascade that was tried.

@@ -22,7 +22,7 @@ pub use self::report::TalkReport;
 use self::report::{Step, Verdict};
 use self::talk::{Manner, Talk};
 use super::speech_model::SpeechModelError;
-use crate::cognition::models::cascade::http::{Language, Transcription};
+use crate::cognition::language::http::{Language, Transcription};
 use crate::cognition::models::cascade::session as cascade_session;
 use crate::cognition::models::transport::{Endpoint, TransportError};
 use crate::cognition::models::{gemini, live, realtime};

@@ -4,7 +4,7 @@ use recado_core::policy::Language;
 
 use super::kind::Kind;
 use super::report::Fault;
-use crate::cognition::models::cascade::http::{Again, Fault as PartFault, Reach};
+use crate::cognition::language::http::{Again, Fault as PartFault, Reach};
 use crate::cognition::models::transport::TransportError;
 use crate::config::GeminiCalls;
 use crate::outward::ServiceSetupError;

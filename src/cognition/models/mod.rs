@@ -36,6 +36,7 @@ pub use audible::audible_ms;
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;
 pub use instructions::instructions;
+pub(in crate::cognition) use json::or_default;
 pub use message::{Keeping, Message, Messages, NotKept};
 pub use notes::{Role, output as call_output};
 pub use port::{

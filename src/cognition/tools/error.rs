@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::config::SecretError;
+use crate::outward::ServiceSetupError;
 
 /// Why a tool can't be used as it is configured. All of these show at start, none in a call.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +79,22 @@ pub enum ToolError {
         tool: String,
         /// Why.
         reason: String,
+    },
+    /// The service of a larger model can't be used as it is configured: correct the setting.
+    #[error("tool `{tool}`: {error}")]
+    Delegate {
+        /// The tool.
+        tool: String,
+        /// What is wrong.
+        error: ServiceSetupError,
+    },
+    /// A larger model is to use a tool that it can't: there must be one of that name, it must be idempotent, and no larger model itself.
+    #[error("tool `{tool}`: delegate.tools: `{used}` is no tool that it could use")]
+    NotUsable {
+        /// The tool.
+        tool: String,
+        /// What it is to use.
+        used: String,
     },
     /// The webhook can't be used as it is configured: correct the setting.
     #[error("hand_off.{setting}: {reason}")]

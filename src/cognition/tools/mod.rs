@@ -8,10 +8,12 @@
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, and asks to cancel one.
+//! * [`delegates`] have it answered by a larger model.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
 mod callbacks;
+mod delegate;
 mod error;
 mod executor;
 mod http;
@@ -33,11 +35,12 @@ mod tls_faults;
 mod webhook_faults;
 
 pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
+pub use delegate::delegates;
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
-pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
+pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use token::{BoxSecret, CallbackToken};
 pub use webhook::{Webhook, not_handed_off};

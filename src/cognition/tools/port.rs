@@ -53,6 +53,11 @@ impl Sent {
         if self.decide(ENDED) == SENT { Executed::Maybe } else { Executed::No }
     }
 
+    /// Whether it has left.
+    pub(super) fn is_marked(&self) -> bool {
+        self.0.load(Ordering::Acquire) == SENT
+    }
+
     /// What it is, from now on.
     fn decide(&self, wanted: u8) -> u8 {
         self.0.compare_exchange(WAITING, wanted, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| wanted)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tracing::{Instrument, Span};
 
-use super::http::{Language, Transcription};
 use super::session::{Part, Setup};
 use super::task::{Parts, Task};
+use crate::cognition::language::http::{Language, Transcription};
 use crate::cognition::models::Usage;
 use crate::cognition::models::audio::caller_audio;
 use crate::cognition::models::port::{Availability, Capabilities, Model, ModelSession, Opening, OutputKind};

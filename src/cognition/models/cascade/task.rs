@@ -11,10 +11,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, sleep_until};
 use tracing::{Instrument, Span, info, warn};
 
-use super::http::{Endpoint, Fault, Language, Transcription};
 use super::model::Observer;
 use super::session::{Action, Input, JobId, Part, Session, Setup, Totals};
-use super::wire::{AnswerEvent, Line};
+use crate::cognition::language::http::{Endpoint, Fault, Language, Transcription};
+use crate::cognition::language::wire::{AnswerEvent, Line};
 use crate::cognition::models::audio::CallerAudio;
 use crate::cognition::models::port::{Availability, Command, Output};
 

@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use recado_core::Time;
 
 use super::{JobId, Part, Session};
-use crate::cognition::models::cascade::http::Fault;
-use crate::cognition::models::cascade::wire::{AnswerEvent, AskedCall};
+use crate::cognition::language::http::Fault;
+use crate::cognition::language::wire::{AnswerEvent, AskedCall};
 use crate::text::{Break, Sentences, spoken};
 
 /// What comes of a request.

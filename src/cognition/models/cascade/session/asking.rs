@@ -8,7 +8,7 @@ use super::answer::{Answer, End};
 use super::history::Tail;
 use super::writing::Writing;
 use super::{Action, Part, Session};
-use crate::cognition::models::cascade::http::{Again, Fault, Reach};
+use crate::cognition::language::http::{Again, Fault, Reach};
 use crate::cognition::models::notes::{self, Role};
 use crate::cognition::models::transport::Backoff;
 

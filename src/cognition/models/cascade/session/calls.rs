@@ -8,7 +8,7 @@ use recado_core::{OperationId, ResponseId};
 
 use super::history::Note;
 use super::{Line, Session};
-use crate::cognition::models::cascade::wire::{AskedCall, MadeCall};
+use crate::cognition::language::wire::{AskedCall, MadeCall};
 use crate::cognition::models::notes::{self, Role};
 
 #[derive(Debug, Default)]

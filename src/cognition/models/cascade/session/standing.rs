@@ -6,7 +6,7 @@ use recado_core::Time;
 
 use super::asking::Retry;
 use super::{Action, Part, Session};
-use crate::cognition::models::cascade::http::{Again, Fault, Reach};
+use crate::cognition::language::http::{Again, Fault, Reach};
 use crate::cognition::models::port::Availability;
 use crate::cognition::models::transport::Backoff;
 

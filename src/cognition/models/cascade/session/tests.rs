@@ -8,7 +8,7 @@ use recado_core::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, Time
 use serde_json::json;
 
 use super::*;
-use crate::cognition::models::cascade::wire::{AskedCall, Tokens};
+use crate::cognition::language::wire::{AskedCall, Tokens};
 
 /// A session and its services.
 struct Stage {
@@ -98,7 +98,7 @@ impl Stage {
     }
 }
 
-use crate::cognition::models::cascade::http::{Again, Reach};
+use crate::cognition::language::http::{Again, Reach};
 
 fn tokens(input: u64) -> Tokens {
     Tokens { input, ..Tokens::default() }

@@ -6,8 +6,8 @@ use recado_core::Time;
 
 use super::asking::{Retries, Retry, Turn};
 use super::{Action, JobId, Part, Session};
-use crate::cognition::models::cascade::http::Fault;
-use crate::cognition::models::cascade::wire::{Tokens, Transcript};
+use crate::cognition::language::http::Fault;
+use crate::cognition::language::wire::{Tokens, Transcript};
 
 /// A turn that is being written down, or is.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! The conversation, as every interface tells it in its own way.
 
-use crate::cognition::models::notes::Role;
+use crate::cognition::models::Role;
 
 /// A line of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,13 +9,13 @@ use super::chat::{Fault, InputDetails};
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable, text};
 use super::tokens::Tokens;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::json::or_default;
-use crate::cognition::models::notes::Role;
-use crate::config::LanguageService;
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
+use crate::cognition::models::or_default;
+use crate::config::LanguageModel;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`. Nothing is kept at the service.
-pub fn responses_request(service: &LanguageService, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
+pub fn responses_request(model: &LanguageModel, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
     let mut input = Vec::new();
     for line in lines {
         match line {
@@ -35,7 +35,7 @@ pub fn responses_request(service: &LanguageService, instructions: &str, function
         // The interface asks for something that is to be answered.
         input.push(json!({ "type": "message", "role": Role::System, "content": "" }));
     }
-    let mut request = json!({ "model": service.model, "instructions": instructions, "input": input, "stream": true, "store": false });
+    let mut request = json!({ "model": model.model, "instructions": instructions, "input": input, "stream": true, "store": false });
     if !functions.is_empty() {
         let described = functions.iter().map(|function| {
             let FunctionTool { name, description, parameters } = function;
@@ -44,10 +44,10 @@ pub fn responses_request(service: &LanguageService, instructions: &str, function
         });
         request["tools"] = described.collect();
     }
-    if let Some(tokens) = service.tokens_max {
+    if let Some(tokens) = model.tokens_max {
         request["max_output_tokens"] = json!(tokens);
     }
-    if let Some(temperature) = service.temperature {
+    if let Some(temperature) = model.temperature {
         request["temperature"] = json!(temperature);
     }
     request
@@ -241,10 +241,13 @@ impl From<ResponsesUsage> for Tokens {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::cascade::wire::MadeCall;
+    use crate::cognition::language::wire::MadeCall;
+    use crate::config::LanguageService;
 
-    fn service(more: &str) -> LanguageService {
-        toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\napi = 'responses'\n{more}")).unwrap()
+    fn model(more: &str) -> LanguageModel {
+        let service: LanguageService =
+            toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\napi = 'responses'\n{more}")).unwrap();
+        service.language_model()
     }
 
     fn read(reader: &mut ResponsesReader, event: Value) -> Vec<AnswerEvent> {
@@ -260,7 +263,7 @@ mod tests {
         let made = MadeCall { call_id: "call_1".into(), name: "order".into(), arguments: "{no".into(), output: "wrong".into() };
         let lines = [Line::message(Role::User, "Hola"), Line::Calls(vec![made]), Line::message(Role::Assistant, "Diga")];
         let functions = [FunctionTool { name: "order".into(), description: "Orders".into(), parameters: json!({ "type": "object" }) }];
-        let request = responses_request(&service("tokens_max = 99\ntemperature = 0.5"), "Be brief.", &functions, &lines);
+        let request = responses_request(&model("tokens_max = 99\ntemperature = 0.5"), "Be brief.", &functions, &lines);
         let input = json!([
             { "type": "message", "role": "user", "content": "Hola" },
             { "type": "function_call", "call_id": "call_1", "name": "order", "arguments": "{\"unreadable\":\"{no\"}" },

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::reader::{ServiceFault, Unusable};
 use super::tokens::Tokens;
-use crate::cognition::models::json::or_default;
+use crate::cognition::models::or_default;
 
 /// What was written down.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout};
 use super::doubt::{Doubt, Proof};
 use super::exchange::look;
 use super::fault::{Again, Fault, Reach};
-use crate::cognition::models::cascade::wire::{AnswerEvent, Unusable};
+use crate::cognition::language::wire::{AnswerEvent, Unusable};
 use crate::config::HttpPart;
 use crate::outward::{Connections, HttpService, ServiceSetupError, host_and_port};
 

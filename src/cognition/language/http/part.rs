@@ -13,9 +13,9 @@ use super::super::wire::{
 use super::endpoint::Endpoint;
 use super::exchange::{Exchange, Piece};
 use super::fault::Fault;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::notes::Role;
-use crate::config::{LanguageApi, LanguageService, TranscriptionService};
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
+use crate::config::{HttpPart, LanguageApi, LanguageModel, LanguageService, TranscriptionService};
 use crate::outward::ServiceSetupError;
 use crate::text::{Left, Thoughts};
 
@@ -31,7 +31,7 @@ pub struct Transcription {
 #[derive(Debug)]
 pub struct Language {
     endpoint: Endpoint,
-    service: LanguageService,
+    model: LanguageModel,
 }
 
 impl Transcription {
@@ -91,11 +91,19 @@ impl Language {
     /// # Errors
     /// What of its settings can't be used.
     pub fn new(service: &LanguageService) -> Result<Self, ServiceSetupError> {
-        let name = match service.api {
+        Self::of(&service.part(), service.language_model())
+    }
+
+    /// This model, of the service that is reached so.
+    ///
+    /// # Errors
+    /// What of the settings can't be used.
+    pub fn of(part: &HttpPart<'_>, model: LanguageModel) -> Result<Self, ServiceSetupError> {
+        let name = match model.api {
             LanguageApi::ChatCompletions => "chat/completions",
             LanguageApi::Responses => "responses",
         };
-        Ok(Self { endpoint: Endpoint::new(&service.part(), name)?, service: service.clone() })
+        Ok(Self { endpoint: Endpoint::new(part, name)?, model })
     }
 
     /// Where it is.
@@ -147,12 +155,12 @@ impl Language {
         says: &mpsc::Sender<T>,
         event: impl Fn(AnswerEvent) -> T,
     ) -> Result<(), Fault> {
-        let (body, mut reader) = match self.service.api {
+        let (body, mut reader) = match self.model.api {
             LanguageApi::ChatCompletions => {
-                (chat_request(&self.service, instructions, functions, lines), Reader::Chat(ChatReader::default()))
+                (chat_request(&self.model, instructions, functions, lines), Reader::Chat(ChatReader::default()))
             }
             LanguageApi::Responses => {
-                (responses_request(&self.service, instructions, functions, lines), Reader::Responses(ResponsesReader::default()))
+                (responses_request(&self.model, instructions, functions, lines), Reader::Responses(ResponsesReader::default()))
             }
         };
         let request = self.endpoint.service.post().header(ACCEPT, "text/event-stream").json(&body);

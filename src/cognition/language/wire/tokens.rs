@@ -1,6 +1,6 @@
 //! What services count.
 
-use crate::cognition::models::usage::Usage;
+use crate::cognition::models::Usage;
 
 /// Tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

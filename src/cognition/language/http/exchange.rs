@@ -10,7 +10,7 @@ use super::super::wire::{Sse, looks_like_events};
 use super::endpoint::{Endpoint, Timeouts};
 use super::fault::{Again, Fault, Reach};
 use crate::cognition::tools::{Body, read};
-use crate::outward::retry_after_ms;
+use crate::outward::{distrust, retry_after_ms};
 
 /// An answer that comes.
 pub(super) struct Exchange<'a> {
@@ -146,7 +146,12 @@ async fn send(endpoint: &Endpoint, request: RequestBuilder, first_by: Instant) -
         Ok(Err(error)) => {
             let fault = Fault::failing(endpoint.service.transport_fault(&error, "the service"));
             // A connection that was kept may have been closed meanwhile: that says nothing of the next one.
-            Err(if error.is_connect() { Fault { reach: Reach::Unreachable, ..fault } } else { fault })
+            Err(match error.is_connect() {
+                // Whoever is not trusted now is not within moments either.
+                true if distrust(&error, "the service").is_some() => Fault { reach: Reach::Unreachable, again: Again::Never, ..fault },
+                true => Fault { reach: Reach::Unreachable, ..fault },
+                false => fault,
+            })
         }
         Err(_) => Err(too_slow("did not answer", answer.min(whole))),
     }

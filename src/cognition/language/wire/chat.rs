@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use super::line::Line;
 use super::reader::{ANSWER_BYTES_MAX, AnswerEvent, AskedCall, CALLS_MAX, CUT_BY_FILTER, CUT_BY_LENGTH, ServiceFault, Unusable};
 use super::tokens::Tokens;
-use crate::cognition::models::functions::FunctionTool;
-use crate::cognition::models::json::or_default;
-use crate::cognition::models::notes::Role;
-use crate::config::LanguageService;
+use crate::cognition::models::FunctionTool;
+use crate::cognition::models::Role;
+use crate::cognition::models::or_default;
+use crate::config::LanguageModel;
 
 /// What asks for an answer to `lines`, of a model that is told `instructions` and offered `functions`.
-pub fn chat_request(service: &LanguageService, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
+pub fn chat_request(model: &LanguageModel, instructions: &str, functions: &[FunctionTool], lines: &[Line]) -> Value {
     let mut messages = vec![json!({ "role": "system", "content": instructions })];
     for line in lines {
         match line {
@@ -30,7 +30,7 @@ pub fn chat_request(service: &LanguageService, instructions: &str, functions: &[
         }
     }
     let mut request = json!({
-        "model": service.model,
+        "model": model.model,
         "messages": messages,
         "stream": true,
         "stream_options": { "include_usage": true },
@@ -42,10 +42,10 @@ pub fn chat_request(service: &LanguageService, instructions: &str, functions: &[
         });
         request["tools"] = described.collect();
     }
-    if let Some(tokens) = service.tokens_max {
+    if let Some(tokens) = model.tokens_max {
         request["max_completion_tokens"] = json!(tokens);
     }
-    if let Some(temperature) = service.temperature {
+    if let Some(temperature) = model.temperature {
         request["temperature"] = json!(temperature);
     }
     request
@@ -241,10 +241,12 @@ const GOOD_ENDS: [&str; 5] = ["stop", "tool_calls", "function_call", "eos", "eos
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cognition::models::cascade::wire::MadeCall;
+    use crate::cognition::language::wire::MadeCall;
+    use crate::config::LanguageService;
 
-    fn service(more: &str) -> LanguageService {
-        toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\n{more}")).unwrap()
+    fn model(more: &str) -> LanguageModel {
+        let service: LanguageService = toml::from_str(&format!("url = 'http://127.0.0.1/v1'\nmodel = 'm'\n{more}")).unwrap();
+        service.language_model()
     }
 
     fn delta(delta: Value) -> Value {
@@ -282,7 +284,7 @@ mod tests {
         };
         let lines = [Line::message(Role::User, "Hola"), Line::Calls(vec![made("call_1", "{\"a\":1}"), made("call_2", "")])];
         let functions = [FunctionTool { name: "order".into(), description: "Orders".into(), parameters: json!({ "type": "object" }) }];
-        let request = chat_request(&service("tokens_max = 99\ntemperature = 0.5"), "Be brief.", &functions, &lines);
+        let request = chat_request(&model("tokens_max = 99\ntemperature = 0.5"), "Be brief.", &functions, &lines);
         let function = |arguments: &str| json!({ "name": "order", "arguments": arguments });
         let expected = json!({
             "model": "m", "stream": true, "stream_options": { "include_usage": true }, "max_completion_tokens": 99, "temperature": 0.5,
@@ -299,7 +301,7 @@ mod tests {
             "tools": [{ "type": "function", "function": { "name": "order", "description": "Orders", "parameters": { "type": "object" } } }],
         });
         assert_eq!(request, expected);
-        let bare = chat_request(&service(""), "Be brief.", &[], &[]);
+        let bare = chat_request(&model(""), "Be brief.", &[], &[]);
         assert!(["tools", "temperature", "max_completion_tokens"].iter().all(|key| bare.get(key).is_none()), "{bare}");
     }
 
