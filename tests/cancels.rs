@@ -224,7 +224,7 @@ impl Scene {
         let settings = HandOff { url: format!("{}/unheard", service.base), secret_file, ca_file: None, timeout_ms: 5_000 };
         let webhook = Webhook::new(&settings, sender.clone()).expect("a webhook");
         let callbacks = CallbackAddress::new("http://127.0.0.1:9", BoxSecret::new([1; 32])).expect("an address");
-        let slots = http_tools(&tools, Some(&callbacks)).expect("tools");
+        let slots = http_tools(&tools, Some(&callbacks), Some(&sender)).expect("tools");
         let executor = Executor::start(slots, NonZeroUsize::new(8).expect("8 is not zero"), sender);
         let begun = tokio::time::Instant::now();
         let mut scene = Self {

@@ -125,7 +125,7 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
     let file = sources.file.display().to_string();
     prepare(&config, &file, &HealthState::new(Instant::now()))?;
     let unusable = |error| CheckError::Tool { file: file.clone(), error };
-    let slots = http_tools(&config.tools, None).map_err(unusable)?;
+    let slots = http_tools(&config.tools, None, None).map_err(unusable)?;
     delegates(&config.tools, config.this_box.language, &slots, None).map_err(unusable)?;
     Ok(Checked { summary: config.summary().to_string(), warnings })
 }

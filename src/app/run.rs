@@ -28,7 +28,7 @@ use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, ToolError, Webhook};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, Signers, ToolError, Webhook};
 use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
@@ -131,8 +131,10 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
-    let mut slots = tools::http_tools(&config.tools, Some(&address))?;
-    slots.extend(tools::delegates(&config.tools, config.this_box.language, &tools::http_tools(&config.tools, None)?, Some(&reports))?);
+    let mut slots = tools::http_tools(&config.tools, Some(&address), Some(&reports))?;
+    let of_models = tools::http_tools(&config.tools, None, None)?;
+    slots.extend(tools::delegates(&config.tools, config.this_box.language, &of_models, Some(&reports))?);
+    let signers = Signers::of(&config.tools)?;
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
     let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);
@@ -226,7 +228,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         pulse: calls_pulse.clone(),
     };
     let mut calls = tokio::spawn(switchboard.run(calls_stop));
-    let routes = admin::router(health.clone(), measures.clone()).merge(tools::router(secret, callback_queue, ANSWER_WITHIN));
+    let routes = admin::router(health.clone(), measures.clone()).merge(tools::router(secret, signers, callback_queue, ANSWER_WITHIN, wall));
     let (stop_http, http_stops) = oneshot::channel::<()>();
     let http_server = tokio::spawn(admin::serve(http, routes, async move {
         let _ = http_stops.await;

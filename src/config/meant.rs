@@ -20,7 +20,7 @@ pub(super) fn setting<'w>(written: &str, settings: &[&'w str]) -> Option<&'w str
 
 /// Whether a setting names the file of a credential.
 pub(super) fn is_credential_file(setting: &str) -> bool {
-    ["key_file", "bearer_file", "secret_file"].contains(&setting)
+    ["key_file", "bearer_file", "secret_file", "sign_secret_file"].contains(&setting)
 }
 
 /// What people call a credential, without hyphens and underscores.

@@ -108,8 +108,21 @@ pub(super) fn may_hold_secret<'k>(keys: impl IntoIterator<Item = &'k str>) -> bo
 }
 
 /// What the names of such settings contain, without hyphens and underscores. A key often stands in the path or the query of a URL.
-const HINTS: [&str; 12] =
-    ["secret", "token", "password", "passwd", "passphrase", "credential", "bearer", "authorization", "cookie", "key", "headers", "url"];
+const HINTS: [&str; 13] = [
+    "secret",
+    "token",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "bearer",
+    "authorization",
+    "cookie",
+    "key",
+    "headers",
+    "url",
+    "proxy",
+];
 
 /// Services give longer ones.
 const KEY_BYTES_MIN: usize = 8;

@@ -80,6 +80,7 @@ impl Config {
             tool.ca_file = tool.ca_file.as_ref().map(|file| base.join(file));
             tool.bearer_file = tool.bearer_file.as_ref().map(credential);
             tool.resolve_delegate(base, credential);
+            tool.sign_secret_file = tool.sign_secret_file.as_ref().map(credential);
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));

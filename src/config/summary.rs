@@ -72,11 +72,23 @@ impl Display for Summary<'_> {
             if tool.cancel_url.is_some() {
                 traits.push_str(", can be cancelled");
             }
+            if tool.compensate_url.is_some() {
+                traits.push_str(", can be undone");
+            }
+            if tool.status_url.is_some() {
+                traits.push_str(", says how it stands");
+            }
             if tool.priority == Priority::Urgent {
                 traits.push_str(", urgent");
             }
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
+            }
+            if tool.sign_secret_file.is_some() {
+                traits.push_str(", signed");
+            }
+            if let Some(proxy) = &tool.proxy {
+                write!(traits, ", through {}", origin(proxy))?;
             }
             let does = match &tool.delegate {
                 Some(delegate) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),

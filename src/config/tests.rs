@@ -1177,16 +1177,31 @@ fn the_annotated_default_says_the_defaults() {
     assert_eq!((table.can_interrupt, table.uncertain), (order.can_interrupt, order.uncertain));
     assert_eq!((table.duplicate, table.max_wait_ms, table.audience), (order.duplicate, order.max_wait_ms, order.audience));
     assert_eq!((table.progress, table.when_unheard), (order.progress, order.when_unheard));
+    assert_eq!(table.status_after_ms, order.status_after_ms);
 }
 
 #[test]
 fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     let everything = everything();
-    for key in ["recordings", "advertised", "retract_ms", "bearer_file", "topic", "cancel_url", "secret_file", "key_file"] {
+    for key in [
+        "recordings",
+        "advertised",
+        "retract_ms",
+        "bearer_file",
+        "topic",
+        "cancel_url",
+        "secret_file",
+        "key_file",
+        "compensate_url",
+        "status_url",
+        "sign_secret_file",
+        "proxy",
+    ] {
         assert!(everything.contains(&format!("\n{key} = ")), "{key}");
     }
     let room = Room::with(&everything);
     room.write("crm-token", "t");
+    room.write("crm-secret", "whsec_c2VjcmV0LW9mLWJvdGgtc2lkZXM=");
     room.write("crm-ca.pem", "");
     room.write("hand-off-secret", "s");
     room.write("realtime-key", "k");

@@ -33,12 +33,27 @@ pub struct Tool {
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
+    /// Where it is asked to undo an operation: where a cancel comes too late, or in place of one where there is no `cancel_url`.
+    #[serde(default)]
+    pub compensate_url: Option<String>,
+    /// Where it is asked how an operation stands, with `{operation_id}` or `{idempotency_key}` in it.
+    #[serde(default)]
+    pub status_url: Option<String>,
+    /// The first wait before it is asked how an operation stands (ms); doubles where the tool does not say when to ask again.
+    #[serde(default = "status_after_ms")]
+    pub status_after_ms: u64,
     /// Headers sent with each attempt.
     #[serde(default)]
     pub headers: BTreeMap<String, String>,
     /// A file whose content is sent as a bearer token; never logged.
     #[serde(default)]
     pub bearer_file: Option<PathBuf>,
+    /// A file with the secret that signs what it is sent, as Standard Webhooks, and that may sign what it reports; never logged.
+    #[serde(default)]
+    pub sign_secret_file: Option<PathBuf>,
+    /// The HTTP proxy that it is reached through; none, whatever the environment says, where there is none here.
+    #[serde(default)]
+    pub proxy: Option<String>,
     /// A file with further certificate authorities (PEM) to trust for this URL.
     #[serde(default)]
     pub ca_file: Option<PathBuf>,
@@ -145,9 +160,11 @@ impl Tool {
             idempotency_fields: self.idempotency_fields.clone(),
             duplicate: self.duplicate,
             // A question to a model that can do nothing is cancelled by giving it up.
-            cancellable: self.cancel_url.is_some() || self.delegate.as_ref().is_some_and(|delegate| delegate.tools.is_empty()),
-            inquirable: false,
-            inquiry_ms: INQUIRY_MS,
+            cancellable: self.cancel_url.is_some()
+                || self.compensate_url.is_some()
+                || self.delegate.as_ref().is_some_and(|delegate| delegate.tools.is_empty()),
+            inquirable: self.status_url.is_some(),
+            inquiry_ms: self.status_after_ms,
             priority: self.priority,
             can_interrupt: self.can_interrupt,
             max_wait_ms: self.max_wait_ms,
@@ -186,6 +203,10 @@ fn any_object() -> serde_json::Value {
 
 fn timeout_ms() -> u64 {
     10_000
+}
+
+fn status_after_ms() -> u64 {
+    INQUIRY_MS
 }
 
 fn concurrency() -> NonZeroUsize {

@@ -1,7 +1,7 @@
 //! What must be true of a `[[tools]]` table.
 
 use recado_core::ledger::template_environment;
-use recado_core::policy::{Audience, DuplicatePolicy, Language, Localised, ProgressPolicy, WhenUnheard};
+use recado_core::policy::{Audience, DuplicatePolicy, INQUIRY_MS_MAX, Language, Localised, ProgressPolicy, WhenUnheard};
 use reqwest::Url;
 use serde_json::Value as Json;
 
@@ -24,6 +24,7 @@ impl Tool {
         if let Some(url) = &self.cancel_url {
             self.check_url(checker, place, "cancel_url", url);
         }
+        self.check_endpoints(checker, place);
         let credential = "bearer_file = \"crm-token\", a file that holds the token";
         headers::check(checker, &place.join("headers"), &self.headers, &OWN_HEADERS, credential);
         self.check_limits(checker, place);
@@ -34,6 +35,10 @@ impl Tool {
         if let Some(file) = &self.bearer_file {
             let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token";
             checker.holds_credential(&place.join("bearer_file"), file, instead);
+        }
+        if let Some(file) = &self.sign_secret_file {
+            let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret";
+            checker.holds_credential(&place.join("sign_secret_file"), file, instead);
         }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
@@ -74,6 +79,47 @@ impl Tool {
         }
         if url.scheme() == "http" && self.ca_file.is_some() {
             checker.warning(&place.join("ca_file"), "an http:// URL uses no certificates", "an https:// URL, or no ca_file");
+        }
+    }
+
+    /// What else it may be asked, and through what.
+    fn check_endpoints(&self, checker: &mut Checker<'_>, place: &Path) {
+        if let Some(url) = &self.compensate_url {
+            self.check_url(checker, place, "compensate_url", url);
+        }
+        if let Some(url) = &self.status_url {
+            self.check_url(checker, place, "status_url", url);
+            self.check_status_url(checker, &place.join("status_url"), url);
+        }
+        checker.within(&place.join("status_after_ms"), self.status_after_ms, STATUS_AFTER_MS_LEAST..=INQUIRY_MS_MAX);
+        let Some(proxy) = &self.proxy else { return };
+        let path = place.join("proxy");
+        let instead = "proxy = \"http://proxy.example:3128\"";
+        match Url::parse(proxy) {
+            Ok(url) if url.password().is_some() || !url.username().is_empty() => {
+                checker.error(&path, "a URL is logged, and this one holds a credential", "a proxy that lets this box in without one");
+            }
+            Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() && url.port() != Some(0) => {
+                if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+                    checker.error(&path, "a proxy is a scheme, a host and a port", instead);
+                }
+            }
+            _ => checker.error(&path, NO_URL, instead),
+        }
+    }
+
+    fn check_status_url(&self, checker: &mut Checker<'_>, path: &Path, text: &str) {
+        let instead = "status_url = \"https://crm.example/recado/tickets/{operation_id}\"";
+        // Of what is written, only where its host ends is looked at: the rest may be replaced.
+        let authority_end = text.find("://").map_or(0, |at| text[at + 3..].find(['/', '?', '#']).map_or(text.len(), |end| at + 3 + end));
+        if text[..authority_end].contains(['{', '}']) {
+            checker.error(path, "whom to ask is not replaced, only what stands behind the host", instead);
+        }
+        let rest = STATUS_PLACES.iter().fold(text.to_owned(), |rest, place| rest.replace(place, ""));
+        if rest == text {
+            checker.error(path, "it does not say which operation is asked about: {operation_id} or {idempotency_key} is missing", instead);
+        } else if rest.contains(['{', '}']) {
+            checker.error(path, "only {operation_id} and {idempotency_key} are replaced in it", instead);
         }
     }
 
@@ -310,4 +356,18 @@ const CONCURRENCY_MOST: u64 = 64;
 /// A minute of speech: nobody listens longer to a result.
 const TEXT_CHARS_MAX: usize = 900;
 /// Headers that attempts carry anyway: they say what the request is, or how it is framed.
-pub const OWN_HEADERS: [&str; 6] = ["idempotency-key", "content-type", "content-length", "transfer-encoding", "host", "connection"];
+pub const OWN_HEADERS: [&str; 9] = [
+    "idempotency-key",
+    "content-type",
+    "content-length",
+    "transfer-encoding",
+    "host",
+    "connection",
+    "webhook-id",
+    "webhook-timestamp",
+    "webhook-signature",
+];
+/// What is replaced in a `status_url`.
+pub const STATUS_PLACES: [&str; 2] = ["{operation_id}", "{idempotency_key}"];
+/// No tool is asked more often how an operation stands.
+const STATUS_AFTER_MS_LEAST: u64 = 250;

@@ -137,11 +137,16 @@ impl Tool {
             ("headers", !self.headers.is_empty()),
             ("bearer_file", self.bearer_file.is_some()),
             ("ca_file", self.ca_file.is_some()),
+            ("compensate_url", self.compensate_url.is_some()),
+            ("status_url", self.status_url.is_some()),
+            ("sign_secret_file", self.sign_secret_file.is_some()),
+            ("proxy", self.proxy.is_some()),
         ];
         for (key, _) in written.into_iter().filter(|(_, written)| *written) {
             let instead = match key {
                 "cancel_url" => "no cancel_url: a question that has changed nothing is cancelled by giving it up",
                 "bearer_file" => "key_file in [tools.delegate], or no [tools.delegate]",
+                "compensate_url" | "status_url" | "sign_secret_file" | "proxy" => "nothing: leave it out",
                 _ => "the same in [tools.delegate], or no [tools.delegate]",
             };
             checker.error(&place.join(key), "this tool is a larger model, whose service is named in [tools.delegate]", instead);

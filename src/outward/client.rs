@@ -23,28 +23,39 @@ pub(crate) struct Connections {
 pub(crate) fn client_for(url: &Url, ca_file: Option<&Path>, connections: Connections) -> Result<Client, ClientFault> {
     match url.scheme() {
         "https" => SystemAuthorities::load().client(ca_file, connections),
-        _ => plain_client(connections),
+        _ => plain_client(None, connections),
     }
 }
 
-/// A client for HTTP without TLS. Without authorities, nothing can be reached by `https`, and nothing is.
-pub(crate) fn plain_client(connections: Connections) -> Result<Client, ClientFault> {
-    build(tls(RootCertStore::empty()).map_err(ClientFault::Client)?, connections)
+/// A client for HTTP without TLS, through a proxy where there is one. Without authorities, nothing can be reached by `https`, and nothing is.
+pub(crate) fn plain_client(proxy: Option<&Url>, connections: Connections) -> Result<Client, ClientFault> {
+    build(tls(RootCertStore::empty()).map_err(ClientFault::Client)?, connections, proxy)
 }
 
 impl SystemAuthorities {
     /// A client that trusts these, and those in `ca_file`.
     pub(crate) fn client(&self, ca_file: Option<&Path>, connections: Connections) -> Result<Client, ClientFault> {
-        build(self.tls(ca_file)?, connections)
+        build(self.tls(ca_file)?, connections, None)
+    }
+
+    /// The same through a proxy.
+    pub(crate) fn client_through(
+        &self,
+        proxy: Option<&Url>,
+        ca_file: Option<&Path>,
+        connections: Connections,
+    ) -> Result<Client, ClientFault> {
+        build(self.tls(ca_file)?, connections, proxy)
     }
 }
 
-fn build(tls: ClientConfig, connections: Connections) -> Result<Client, ClientFault> {
+fn build(tls: ClientConfig, connections: Connections, proxy: Option<&Url>) -> Result<Client, ClientFault> {
     let mut builder = Client::builder()
         .tls_backend_preconfigured(tls)
         // Where else something is asked, and whether once more, is for whoever asks to say.
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
+        // The environment's is never used: what a box asks, and through whom, stands in its configuration.
         .no_proxy()
         .referer(false)
         .pool_idle_timeout(connections.idle_kept)
@@ -54,6 +65,9 @@ fn build(tls: ClientConfig, connections: Connections) -> Result<Client, ClientFa
     }
     if let Some(idle_max) = connections.idle_max {
         builder = builder.pool_max_idle_per_host(idle_max);
+    }
+    if let Some(proxy) = proxy {
+        builder = builder.proxy(reqwest::Proxy::all(proxy.clone()).map_err(|error| ClientFault::Client(error.to_string()))?);
     }
     builder.build().map_err(|error| ClientFault::Client(error.to_string()))
 }

@@ -12,4 +12,4 @@ pub(crate) use service::HttpService;
 pub use setup::ServiceSetupError;
 pub(crate) use setup::key_and_headers;
 pub(crate) use trust::{ClientFault, SystemAuthorities, distrust};
-pub(crate) use words::{bounded_text, host_and_port, quoted, reason_given, retry_after_ms, status_words, transport_fault};
+pub(crate) use words::{bounded_text, host_and_port, out_of_reach, quoted, reason_given, retry_after_ms, status_words, transport_fault};

@@ -28,6 +28,25 @@ pub(crate) fn transport_fault(error: &reqwest::Error, whom: &str, url: &Url) -> 
     format!("the connection to {whom} broke: {cause}")
 }
 
+/// Whether nobody could be reached: the name did not resolve, there is no way to the host, or it does not answer to a connection. One
+/// that refuses a connection is there, and so is one that is not trusted.
+pub(crate) fn out_of_reach(error: &reqwest::Error) -> bool {
+    error.is_dns() || (error.is_connect() && (error.is_timeout() || no_way_there(error)))
+}
+
+fn no_way_there(error: &(dyn std::error::Error + 'static)) -> bool {
+    use std::io::ErrorKind as K;
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if let Some(K::NetworkUnreachable | K::HostUnreachable | K::NetworkDown | K::AddrNotAvailable | K::TimedOut) = kind {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// The host of a URL and its port, for people.
 pub(crate) fn host_and_port(url: &Url) -> String {
     format!("{}:{}", url.host_str().unwrap_or_default(), url.port_or_known_default().unwrap_or_default())
@@ -118,6 +137,25 @@ mod tests {
             assert_eq!(retry_after_ms(&headers(&[(RETRY_AFTER, nonsense)]), boot_in_the_past), None, "{nonsense}");
         }
         assert_eq!(retry_after_ms(&HeaderMap::new(), boot_in_the_past), None);
+    }
+
+    #[test]
+    fn a_host_without_a_way_to_it_is_told_apart_from_one_that_refuses() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("connect")]
+        struct Outer(#[source] std::io::Error);
+        for (errno, so) in [
+            (libc::ENETUNREACH, true),
+            (libc::EHOSTUNREACH, true),
+            (libc::ENETDOWN, true),
+            (libc::EADDRNOTAVAIL, true),
+            (libc::ETIMEDOUT, true),
+            (libc::ECONNREFUSED, false),
+            (libc::ECONNRESET, false),
+            (libc::EACCES, false),
+        ] {
+            assert_eq!(no_way_there(&Outer(std::io::Error::from_raw_os_error(errno))), so, "{errno}");
+        }
     }
 
     #[test]

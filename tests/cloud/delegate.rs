@@ -408,7 +408,7 @@ fn port(tools: &[Tool], others: &[(&str, Arc<dyn ToolPort>)]) -> Arc<dyn ToolPor
 fn slots(tools: &[Tool], others: &[(&str, Arc<dyn ToolPort>)], reports: Option<&mpsc::Sender<Input>>) -> BTreeMap<String, Slot> {
     // Already installed by another test: the same one.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut own = http_tools(tools, None).unwrap();
+    let mut own = http_tools(tools, None, None).unwrap();
     for (name, port) in others {
         own.insert((*name).to_owned(), Slot { port: port.clone(), concurrency: NonZeroUsize::MIN });
     }

@@ -3,15 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use recado_core::OperationId;
 use recado_core::ledger::{CallbackAnswer, OperationResult, RequestId};
+use recado_core::{OperationId, Wall};
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
-use super::callbacks::{Callback, CallbackAddress, Report, router};
+use super::callbacks::{Callback, CallbackAddress, Report, Signers, router};
 use super::token::BoxSecret;
 
 #[tokio::test]
@@ -237,7 +237,7 @@ impl Desk {
         let (sender, callbacks) = mpsc::channel(queue);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let app = router(secret.clone(), sender, answer_within);
+        let app = router(secret.clone(), Signers::default(), sender, answer_within, Wall::default);
         tokio::spawn(async move { axum::serve(listener, app).await });
         Self { address, secret, callbacks }
     }

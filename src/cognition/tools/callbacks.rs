@@ -2,7 +2,13 @@
 //!
 //! A sender proves itself with the token that came with its attempt; without it, nothing is read and nothing is told,
 //! not even whether the operation exists. A 2xx is given only on the ledger's word that the result is durable (R3).
+//!
+//! A tool with a secret may sign what it reports instead ([`super::signature`]). The address that it was given then says whose operation this
+//! is, and proves it: one tool can't sign for another one's, and of a stranger nothing is read. What was signed more than five minutes ago, or
+//! that much ahead, is refused where this box knows the time; and what was taken is answered again and goes nowhere ([`super::replays`]).
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,15 +21,18 @@ use axum::http::header::{AUTHORIZATION, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderMap, HeaderValue, Request, StatusCode};
 use axum::response::{IntoResponse, Json, Response};
 use axum::routing::post;
-use recado_core::OperationId;
 use recado_core::ledger::{CallbackAnswer, OperationResult, RequestId};
+use recado_core::{OperationId, Wall};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::ToolError;
+use super::replays::{Replays, Seen};
 use super::reply::{RESULT_BYTES_MAX, result_object};
+use super::signature::Signer;
 use super::token::{BoxSecret, CallbackToken};
+use crate::config::Tool;
 use crate::outward::bounded_text;
 
 /// A result from outside, whose sender waits for the ledger's answer.
@@ -55,6 +64,8 @@ pub enum Report {
 pub struct CallbackAddress {
     base: Arc<str>,
     secret: BoxSecret,
+    /// The tool that may sign what it reports.
+    signer: Option<Arc<str>>,
 }
 
 impl CallbackAddress {
@@ -66,12 +77,22 @@ impl CallbackAddress {
         if !matches!(url.scheme(), "http" | "https") || url.query().is_some() || url.fragment().is_some() {
             return Err(unusable("it must be like `http://192.0.2.7:8080`".to_owned()));
         }
-        Ok(Self { base: base.trim_end_matches('/').into(), secret })
+        Ok(Self { base: base.trim_end_matches('/').into(), secret, signer: None })
+    }
+
+    /// The same for a tool that may sign what it reports.
+    pub(super) fn signed_by(self, tool: &str) -> Self {
+        Self { signer: Some(tool.into()), ..self }
     }
 
     /// Where the result of `operation` is to be posted.
     pub(super) fn url(&self, operation: OperationId) -> String {
-        format!("{}/v1/operations/{operation}/result", self.base)
+        let plain = format!("{}/v1/operations/{operation}/result", self.base);
+        match &self.signer {
+            // Names and tokens hold no character that has a meaning in a URL.
+            Some(tool) => format!("{plain}/{tool}/{}", self.secret.binding(&operation.to_string(), tool).expose()),
+            None => plain,
+        }
     }
 
     /// What must be presented there.
@@ -80,20 +101,30 @@ impl CallbackAddress {
     }
 }
 
-/// The route for results. What comes is sent to `callbacks`; the sender waits for the answer for at most `answer_within`.
-pub fn router(secret: BoxSecret, callbacks: mpsc::Sender<Callback>, answer_within: Duration) -> Router {
-    let desk = Arc::new(Desk { secret, callbacks, answer_within, requests: AtomicU64::new(0) });
-    Router::new().route("/v1/operations/{operation_id}/result", post(take)).with_state(desk)
+/// The route for results. What comes is sent to `callbacks`; the sender waits for the answer for at most `answer_within`. `signers` are the tools that
+/// may sign what they report, and `wall` tells the time that their signatures are held against.
+pub fn router(
+    secret: BoxSecret,
+    signers: Signers,
+    callbacks: mpsc::Sender<Callback>,
+    answer_within: Duration,
+    wall: fn() -> Wall,
+) -> Router {
+    let desk = Arc::new(Desk { secret, signers, taken: Replays::default(), callbacks, answer_within, wall, requests: AtomicU64::new(0) });
+    Router::new().route(PLAIN, post(take_plain)).route(SIGNED, post(take_signed)).with_state(desk)
 }
 
 /// The same route on a box that can record nothing: everybody is asked to come again.
 pub fn refusing_router() -> Router {
     let refuse = || async { later("the store can't be opened: send it again") };
-    Router::new().route("/v1/operations/{operation_id}/result", post(refuse))
+    Router::new().route(PLAIN, post(refuse)).route(SIGNED, post(refuse))
 }
 
 struct Desk {
     secret: BoxSecret,
+    signers: Signers,
+    taken: Replays,
+    wall: fn() -> Wall,
     callbacks: mpsc::Sender<Callback>,
     answer_within: Duration,
     requests: AtomicU64,
@@ -120,15 +151,58 @@ enum Status {
     Retracted,
 }
 
-async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathRejection>, request: Request<Body>) -> Response {
-    // A name that can't even be decoded is like any other that no token was issued for.
-    let name = name.map(|Path(name)| name).unwrap_or_default();
-    let admitted = bearer(request.headers()).is_some_and(|token| desk.secret.admits(&name, token));
+/// The tools that may sign what they report, and how each does.
+#[derive(Clone, Default)]
+pub struct Signers(Arc<BTreeMap<String, Signer>>);
+
+impl Signers {
+    /// Those among `tools` that have a secret. Reads their files.
+    pub fn of(tools: &[Tool]) -> Result<Self, ToolError> {
+        let signs = |tool: &Tool| tool.sign_secret_file.clone().map(|file| (tool.name.clone(), file));
+        let read = |(tool, file): (String, PathBuf)| match Signer::read(&file) {
+            Ok(signer) => Ok((tool, signer)),
+            Err(reason) => Err(ToolError::SignSecret { tool, reason }),
+        };
+        Ok(Self(Arc::new(tools.iter().filter_map(signs).map(read).collect::<Result<_, _>>()?)))
+    }
+}
+
+/// What an address says: the operation; and whose it is with the proof of that, where that tool may sign what it reports. A name that can't even be
+/// decoded is like any other that no token was issued for.
+#[derive(Default)]
+struct Address {
+    operation: String,
+    of_tool: Option<(String, String)>,
+}
+
+/// Who reports.
+enum Sender<'d> {
+    /// Holds the operation's token.
+    Bearer,
+    /// Will have to show that it knows its tool's secret.
+    Signs(&'d str, &'d Signer),
+}
+
+async fn take_plain(State(desk): State<Arc<Desk>>, named: Result<Path<String>, PathRejection>, request: Request<Body>) -> Response {
+    let operation = named.map(|Path(operation)| operation).unwrap_or_default();
+    take(&desk, Address { operation, of_tool: None }, request).await
+}
+
+async fn take_signed(
+    State(desk): State<Arc<Desk>>,
+    named: Result<Path<(String, String, String)>, PathRejection>,
+    request: Request<Body>,
+) -> Response {
+    let address = named.map(|Path((operation, tool, proof))| Address { operation, of_tool: Some((tool, proof)) }).unwrap_or_default();
+    take(&desk, address, request).await
+}
+
+async fn take(desk: &Desk, address: Address, request: Request<Body>) -> Response {
     // A name that is no identifier never had a token: to who asks, it is the same as any other.
-    let (true, Ok(operation)) = (admitted, name.parse::<OperationId>()) else {
-        let challenge = [(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
-        return (challenge, refuse(StatusCode::UNAUTHORIZED, "the token is missing or wrong")).into_response();
+    let (Some(sender), Ok(operation)) = (desk.sender(&address, request.headers()), address.operation.parse::<OperationId>()) else {
+        return stranger("the token is missing or wrong");
     };
+    let headers = request.headers().clone();
     let body = match tokio::time::timeout(BODY_WITHIN, to_bytes(request.into_body(), RESULT_BYTES_MAX)).await {
         Ok(Ok(body)) => body,
         Ok(Err(error)) if too_large(&error) => {
@@ -137,14 +211,42 @@ async fn take(State(desk): State<Arc<Desk>>, name: Result<Path<String>, PathReje
         Ok(Err(_)) => return refuse(StatusCode::BAD_REQUEST, "the body broke off"),
         Err(_) => return refuse(StatusCode::REQUEST_TIMEOUT, "the body did not come in time"),
     };
-    let report = match parse(&body) {
-        Ok(report) => report,
-        Err(reason) => return refuse(StatusCode::BAD_REQUEST, &reason),
-    };
-    desk.hand_over(operation, report).await
+    let Sender::Signs(tool, signer) = sender else { return desk.report(operation, &body).await };
+    let Some(signed) = signer.check(&headers, &body) else { return stranger("the signature is missing or wrong") };
+    let now = (desk.wall)();
+    if now.synchronised && signed.timestamp.abs_diff(now.unix_ms.div_euclid(1_000)) > SIGNED_WITHIN_S {
+        return stranger("it was signed at another time: the clocks of this box and of the tool must agree to within five minutes");
+    }
+    match desk.taken.seen(tool, signed.id, operation, &body) {
+        Seen::Never => {}
+        Seen::Before => return (StatusCode::OK, Json(json!({ "status": "recorded" }))).into_response(),
+        Seen::AsAnother => return refuse(StatusCode::BAD_REQUEST, "this webhook-id has named another message: each has one of its own"),
+    }
+    let answer = desk.report(operation, &body).await;
+    if answer.status().is_success() {
+        desk.taken.remember(tool, signed.id, operation, &body);
+    }
+    answer
 }
 
 impl Desk {
+    /// Who it may be that reports on this operation, before anything of the report is read.
+    fn sender(&self, address: &Address, headers: &HeaderMap) -> Option<Sender<'_>> {
+        if let Some(token) = bearer(headers) {
+            return self.secret.admits(&address.operation, token).then_some(Sender::Bearer);
+        }
+        let (tool, proof) = address.of_tool.as_ref()?;
+        let (tool, signer) = self.signers.0.get_key_value(tool)?;
+        self.secret.binds(&address.operation, tool, proof).then_some(Sender::Signs(tool, signer))
+    }
+
+    async fn report(&self, operation: OperationId, body: &[u8]) -> Response {
+        match parse(body) {
+            Ok(report) => self.hand_over(operation, report).await,
+            Err(reason) => refuse(StatusCode::BAD_REQUEST, &reason),
+        }
+    }
+
     async fn hand_over(&self, operation: OperationId, report: Report) -> Response {
         let request = RequestId(self.requests.fetch_add(1, Ordering::Relaxed));
         let (answer, answered) = oneshot::channel();
@@ -208,6 +310,11 @@ fn too_large(error: &axum::Error) -> bool {
     false
 }
 
+fn stranger(reason: &str) -> Response {
+    let challenge = [(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))];
+    (challenge, refuse(StatusCode::UNAUTHORIZED, reason)).into_response()
+}
+
 fn refuse(status: StatusCode, reason: &str) -> Response {
     (status, Json(json!({ "error": reason }))).into_response()
 }
@@ -217,8 +324,17 @@ fn later(reason: &str) -> Response {
     (retry, refuse(StatusCode::SERVICE_UNAVAILABLE, reason)).into_response()
 }
 
+/// Where results are posted.
+const PLAIN: &str = "/v1/operations/{operation_id}/result";
+
+/// Where a tool posts them that may sign them: the tool, and the proof that the operation is its own.
+const SIGNED: &str = "/v1/operations/{operation_id}/result/{tool}/{proof}";
+
 /// After this long a queue that was full has usually been worked off (s).
 const RETRY_AFTER_S: u32 = 2;
 
 /// A megabyte over a slow mobile link; longer holds a connection for nothing.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
+
+/// How far a signature's time may be from the present (s): what Standard Webhooks' own libraries allow.
+const SIGNED_WITHIN_S: u64 = 300;

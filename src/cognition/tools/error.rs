@@ -22,7 +22,7 @@ pub enum ToolError {
         /// What is wrong with it.
         reason: String,
     },
-    /// An address can't be used: correct `url` or `cancel_url`.
+    /// An address can't be used: correct the setting that holds it.
     #[error("tool `{tool}`: `{setting}` can't be used: {reason}")]
     Url {
         /// The tool.
@@ -49,6 +49,14 @@ pub enum ToolError {
         tool: String,
         /// Why.
         error: SecretError,
+    },
+    /// The secret that signs can't be had: correct its `sign_secret_file`.
+    #[error("tool `{tool}`: `sign_secret_file`: {reason}")]
+    SignSecret {
+        /// The tool.
+        tool: String,
+        /// Why.
+        reason: String,
     },
     /// A file that the tool needs can't be used: correct the path, its permissions or its content.
     #[error("tool `{tool}`: `{setting}` {}: {reason}", path.display())]

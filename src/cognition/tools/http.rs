@@ -2,9 +2,9 @@
 //!
 //! The request is `POST` with JSON `{operation_id, attempt, tool, arguments, callback: {url, token}}` and an
 //! `Idempotency-Key` that is the same for every attempt at the same intent. The answer is judged by [`super::reply`].
+//! Each message to a tool with a secret is signed ([`super::signature`]): an attempt as `{operation_id}_attempt_{attempt}`, which leaves once.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,46 +12,53 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};
-use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed};
+use recado_core::ledger::{self, AttemptOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 use recado_core::{IntentKey, OperationId};
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
-use reqwest::{Client, Response, Url};
+use reqwest::header::{HeaderMap, LOCATION};
+use reqwest::{Method, Response, Url};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
+use super::asking::Asking;
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
 use super::executor::Slot;
-use super::http_cancel::CancelEndpoint;
-use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort, failed};
+use super::http_cancel::Ending;
+use super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, failed, unanswered};
 use super::reply::{RESULT_BYTES_MAX, Verdict, judge, result_object};
+use super::status::{StatusUrl, Whose, ask_how_it_stands, same_origin, status_url_named};
 use super::tls::Clients;
 use super::token::hex;
-use crate::config::{OWN_HEADERS, Secret, SecretError, Tool};
-use crate::outward::{SystemAuthorities, bounded_text, reason_given, retry_after_ms, status_words, transport_fault};
+use crate::config::Tool;
+use crate::outward::{SystemAuthorities, bounded_text, out_of_reach, retry_after_ms, status_words, transport_fault};
 
 /// A tool behind an HTTP address.
 pub struct HttpTool {
+    asking: Asking,
     url: Url,
-    client: Client,
-    headers: HeaderMap,
-    /// What it is sent, and may repeat.
-    token: Option<Secret>,
-    timeout: Duration,
     callback: Option<CallbackAddress>,
-    cancel_url: Option<Url>,
+    ending: Ending,
+    status: Option<StatusUrl>,
+    /// Takes news of progress that come with an answer.
+    reports: Option<mpsc::Sender<ledger::Input>>,
 }
 
 /// Those of `tools` that are behind HTTP, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities.
 ///
-/// Without a `callback` address, no tool may answer that its result comes later.
-pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<BTreeMap<String, Slot>, ToolError> {
+/// Without a `callback` address, and without a URL of its status, no tool may answer that its result comes later. News of progress that a tool gives where it is asked
+/// how an operation stands go to `reports`, as far as there is room.
+pub fn http_tools(
+    tools: &[Tool],
+    callback: Option<&CallbackAddress>,
+    reports: Option<&mpsc::Sender<ledger::Input>>,
+) -> Result<BTreeMap<String, Slot>, ToolError> {
     let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
     for tool in tools.iter().filter(|tool| tool.delegate.is_none()) {
-        let port = Arc::new(HttpTool::new(tool, &mut clients, callback.cloned())?);
-        if slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency }).is_some() {
+        let port = HttpTool { reports: reports.cloned(), ..HttpTool::new(tool, &mut clients, callback.cloned())? };
+        if slots.insert(tool.name.clone(), Slot { port: Arc::new(port), concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });
         }
     }
@@ -60,53 +67,65 @@ pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<
 
 impl HttpTool {
     pub(super) fn new(tool: &Tool, clients: &mut Clients, callback: Option<CallbackAddress>) -> Result<Self, ToolError> {
+        let optional = |setting, text: &Option<String>| text.as_ref().map(|text| address(tool, setting, text)).transpose();
         let url = address(tool, "url", tool.url.as_deref().unwrap_or_default())?;
-        let cancel_url = tool.cancel_url.as_ref().map(|text| address(tool, "cancel_url", text)).transpose()?;
-        let https = |url: &Url| url.scheme() == "https";
-        let client = clients.client(tool, https(&url) || cancel_url.as_ref().is_some_and(https))?;
-        let timeout = Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX));
-        let mut headers = headers(tool)?;
-        let token = match &tool.bearer_file {
-            Some(path) => {
-                let (token, value) = bearer(path).map_err(|error| ToolError::Bearer { tool: tool.name.clone(), error })?;
-                headers.insert(AUTHORIZATION, value);
-                Some(token)
-            }
-            None => None,
+        let ending = Ending {
+            cancel_url: optional("cancel_url", &tool.cancel_url)?,
+            compensate_url: optional("compensate_url", &tool.compensate_url)?,
         };
-        Ok(Self { url, client, headers, token, timeout, callback, cancel_url })
+        let status_url = optional("status_url", &tool.status_url)?;
+        let proxy = optional("proxy", &tool.proxy)?;
+        let all = [Some(&url), ending.cancel_url.as_ref(), ending.compensate_url.as_ref(), status_url.as_ref(), proxy.as_ref()];
+        let https = all.into_iter().flatten().any(|url| url.scheme() == "https");
+        let client = clients.client(tool, proxy, https)?;
+        let asking = Asking::new(tool, client, Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)))?;
+        let callback = match &asking.signer {
+            Some(_) => callback.map(|callback| callback.signed_by(&tool.name)),
+            None => callback,
+        };
+        Ok(Self { asking, url, callback, ending, status: tool.status_url.clone().map(StatusUrl), reports: None })
     }
 }
 
 impl ToolPort for HttpTool {
     fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
-        let request = self.client.post(self.url.clone()).headers(self.headers.clone());
         let exchange = Exchange {
             operation: dispatch.operation,
             attempt: dispatch.attempt,
-            takes_callbacks: self.callback.is_some(),
+            later: Later { callback: self.callback.is_some(), status: self.status.is_some() },
             url: self.url.clone(),
-            token: self.token.clone(),
-            deadline: Instant::now() + self.timeout,
-            timeout: self.timeout,
+            asking: self.asking.clone(),
+            deadline: Instant::now() + self.asking.timeout,
         };
         let body = self.body(&dispatch);
-        let key = idempotency_key(&dispatch.intent_key);
+        let id = format!("{}_attempt_{}", dispatch.operation, dispatch.attempt);
+        let request = self.asking.request(Method::POST, &self.url, &id, body.as_bytes());
         let marked = MarkedBody { bytes: Some(Bytes::from(body)), sent: sent.clone() };
-        let request = request.header(IDEMPOTENCY_KEY, key).body(reqwest::Body::wrap(marked));
+        let request = request.header(IDEMPOTENCY_KEY, idempotency_key(&dispatch.intent_key)).body(reqwest::Body::wrap(marked));
         Box::pin(async move { exchange.carry_out(request, &sent).await })
     }
 
     fn cancel(&self, request: CancelRequest) -> CancelFuture {
-        let Some(url) = self.cancel_url.clone() else { return Box::pin(async { CancelOutcome::Unsupported }) };
-        let endpoint = CancelEndpoint {
-            url,
-            client: self.client.clone(),
-            headers: self.headers.clone(),
-            token: self.token.clone(),
-            timeout: self.timeout,
+        Box::pin(self.ending.clone().ask(self.asking.clone(), request))
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> InquiryFuture {
+        let url = match &inquiry.handle {
+            Some(handle) => same_origin(&self.url, handle).map(|url| (url, Whose::Tool)).ok_or_else(|| {
+                "the tool has named a URL of the status that is not where the tool is any more: set its `url` as it was".to_owned()
+            }),
+            None => match &self.status {
+                Some(status) => status.of(&inquiry).map(|url| (url, Whose::Configured)),
+                None => return Box::pin(async { InquiryOutcome::Unsupported }),
+            },
         };
-        Box::pin(endpoint.ask(request))
+        let (asking, reports) = (self.asking.clone(), self.reports.clone());
+        Box::pin(async move {
+            match url {
+                Ok((url, whose)) => ask_how_it_stands(asking, url, whose, inquiry, reports).await,
+                Err(error) => unanswered(error, false),
+            }
+        })
     }
 }
 
@@ -128,35 +147,64 @@ impl HttpTool {
     }
 }
 
+/// The ways in which a result can come that is not there yet.
+#[derive(Debug, Clone, Copy)]
+struct Later {
+    callback: bool,
+    status: bool,
+}
+
 /// One request and its answer.
 struct Exchange {
     operation: OperationId,
     attempt: u32,
-    takes_callbacks: bool,
+    later: Later,
     url: Url,
-    token: Option<Secret>,
+    asking: Asking,
     deadline: Instant,
-    timeout: Duration,
 }
 
 impl Exchange {
     async fn carry_out(self, request: reqwest::RequestBuilder, sent: &Sent) -> AttemptOutcome {
         let response = match timeout_at(self.deadline, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return failed(transport_fault(&error, "the tool", &self.url), sent.end(), true),
-            Err(_) => return failed(self.too_slow(), sent.end(), true),
+            Ok(Err(error)) => return not_answered(transport_fault(&error, "the tool", &self.url), sent.end(), out_of_reach(&error)),
+            // Where nothing has left by now, nobody was there to take it.
+            Err(_) => return not_answered(self.too_slow(), sent.end(), true),
         };
         let status = response.status();
         match judge(status, self.attempt) {
             Verdict::Result => self.result(response).await,
             Verdict::NoContent => AttemptOutcome::Succeeded(json!({})),
-            Verdict::Deferred if self.takes_callbacks => AttemptOutcome::Deferred,
-            Verdict::Deferred => {
-                let error = "the tool answered 202, that its result comes later, but this box has no address for callbacks";
-                failed(error, Executed::Maybe, false)
-            }
+            Verdict::Deferred => self.deferred(response).await,
             Verdict::Failed { executed, retryable } => self.refusal(response, executed, retryable).await,
         }
+    }
+
+    /// The tool has it (202). It may name the URL of its status: in `Location` (RFC 9110 10.2.2), or as the `status_url` of a JSON body.
+    async fn deferred(&self, response: Response) -> AttemptOutcome {
+        let named = match response.headers().get(LOCATION) {
+            Some(location) => location.to_str().ok().map(str::to_owned),
+            None => match timeout_at(self.deadline, read(response, REASON_BYTES_MAX)).await {
+                Ok(Body::Whole(body)) => status_url_named(&body),
+                // It has said that it has it.
+                Ok(Body::TooLarge | Body::BrokenOff(_)) | Err(_) => None,
+            },
+        };
+        if let Some(named) = named {
+            match same_origin(&self.url, &named) {
+                Some(url) => return AttemptOutcome::Taken { handle: url.into() },
+                None => tracing::warn!(
+                    operation_id = %self.operation,
+                    "the tool names a URL of its status that is not where the tool is, or that can't be used: it is not asked there"
+                ),
+            }
+        }
+        if self.later.callback || self.later.status {
+            return AttemptOutcome::Deferred;
+        }
+        let error = "the tool answered 202, that its result comes later, but this box has no address for callbacks and no URL to ask at";
+        failed(error, Executed::Maybe, false)
     }
 
     async fn result(&self, response: Response) -> AttemptOutcome {
@@ -182,7 +230,7 @@ impl Exchange {
         let reason = match elsewhere {
             Some(target) => Some(format!("it points to {target}, and redirects are not followed: set the tool's `url` to that address")),
             None => match timeout_at(self.deadline, read(response, REASON_BYTES_MAX)).await {
-                Ok(Body::Whole(body) | Body::BrokenOff(body)) => reason_given(&body, self.token.as_ref()),
+                Ok(Body::Whole(body) | Body::BrokenOff(body)) => self.asking.reason(&body),
                 Ok(Body::TooLarge) | Err(_) => None,
             },
         };
@@ -209,8 +257,17 @@ impl Exchange {
     }
 
     fn too_slow(&self) -> String {
-        format!("the tool gave no complete answer within {} ms", self.timeout.as_millis())
+        format!("the tool gave no complete answer within {} ms", self.asking.timeout.as_millis())
     }
+}
+
+/// An attempt whose request got no answer. Where nothing has left the box it counts for nothing if nobody could be reached; a host that
+/// refuses is there, and so is one that is not trusted.
+fn not_answered(reason: String, executed: Executed, out_of_reach: bool) -> AttemptOutcome {
+    if executed == Executed::No && out_of_reach {
+        return AttemptOutcome::Unreachable { reason, retry_after_ms: None };
+    }
+    failed(reason, executed, true)
 }
 
 /// A request body that tells when it is taken: the connection stands and the head is being written, so from here on
@@ -270,7 +327,7 @@ pub(in crate::cognition) async fn read(mut response: Response, bytes_max: usize)
 
 /// The intent key as a header's value: its SHA-256 in hexadecimal. It holds only safe characters whatever the key
 /// holds, shows nothing of the arguments, and is the same for every attempt.
-fn idempotency_key(key: &IntentKey) -> String {
+pub(super) fn idempotency_key(key: &IntentKey) -> String {
     hex(&Sha256::digest(key.0.as_bytes()))
 }
 
@@ -287,34 +344,6 @@ fn address(tool: &Tool, setting: &'static str, text: &str) -> Result<Url, ToolEr
         return Err(unusable("it holds a user or a password, which would show in logs: use `bearer_file` or `headers`"));
     }
     Ok(url)
-}
-
-fn headers(tool: &Tool) -> Result<HeaderMap, ToolError> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in &tool.headers {
-        let unusable = |reason: &str| ToolError::Header { tool: tool.name.clone(), header: name.clone(), reason: reason.to_owned() };
-        let parsed = HeaderName::try_from(name).map_err(|_| unusable("it is not a header's name"))?;
-        if OWN_HEADERS.contains(&parsed.as_str()) {
-            return Err(unusable("this one is set by the box itself"));
-        }
-        if parsed == AUTHORIZATION && tool.bearer_file.is_some() {
-            return Err(unusable("`bearer_file` sets it too: remove one of them"));
-        }
-        let mut value = HeaderValue::try_from(value).map_err(|_| unusable("its value holds characters that a header can't"))?;
-        value.set_sensitive(true);
-        headers.insert(parsed, value);
-    }
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Ok(headers)
-}
-
-/// The token, and the header that it is sent as.
-fn bearer(path: &Path) -> Result<(Secret, HeaderValue), SecretError> {
-    let token = Secret::read(path)?;
-    let value = HeaderValue::try_from(format!("Bearer {}", token.expose()));
-    let mut value = value.map_err(|_| SecretError::Malformed { path: path.to_owned() })?;
-    value.set_sensitive(true);
-    Ok((token, value))
 }
 
 /// Under which a tool recognises a repeat.

@@ -82,17 +82,37 @@ async fn an_answer_is_a_result_an_empty_one_or_a_promise() {
     let callback = CallbackAddress::new("http://192.0.2.7:8080", BoxSecret::new([3; 32])).unwrap();
     let port = HttpTool::new(&tool(&service.url("/later")), &mut clients(), Some(callback)).unwrap();
     assert_eq!(port.attempt(dispatch(1), Sent::default()).await, AttemptOutcome::Deferred);
+    let mut asked = tool(&service.url("/later"));
+    asked.status_url = Some(service.url("/status/{operation_id}"));
+    let port = HttpTool::new(&asked, &mut clients(), None).unwrap();
+    assert_eq!(port.attempt(dispatch(1), Sent::default()).await, AttemptOutcome::Deferred);
     let unexpected = attempt(&service.url("/later")).await;
     expect(&unexpected, Executed::Maybe, false, None, "no address for callbacks");
 }
 
 #[tokio::test]
-async fn a_refused_connection_and_a_name_that_does_not_resolve_provably_executed_nothing() {
+async fn a_refused_connection_provably_executed_nothing_and_a_name_that_does_not_resolve_is_out_of_reach() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);
     expect(&attempt(&format!("http://{address}/")).await, Executed::No, true, None, "refused");
-    expect(&attempt("http://tool.invalid/").await, Executed::No, true, None, "does not resolve");
+    unreachable(&attempt("http://tool.invalid/").await, "does not resolve");
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_answer_to_a_connection_is_out_of_reach() {
+    // Its queue is full of connections that nobody takes: the kernel answers no further one.
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut held = Vec::new();
+    while let Ok(Ok(stream)) = tokio::time::timeout(Duration::from_millis(500), TcpStream::connect(address)).await {
+        held.push(stream);
+    }
+    let mut tool = tool(&format!("http://{address}/"));
+    tool.timeout_ms = 200;
+    unreachable(&HttpTool::new(&tool, &mut clients(), None).unwrap().attempt(dispatch(1), Sent::default()).await, "within 200 ms");
 }
 
 #[tokio::test]
@@ -286,7 +306,7 @@ async fn configured_tools_run_in_an_executor_and_report_to_the_ledger() {
     let mut tools = [tool(&service.url("/book")), tool(&service.url("/order"))];
     tools[1].name = "order".to_owned();
     let (sender, mut reports) = tokio::sync::mpsc::channel(8);
-    let executor = Executor::start(http_tools(&tools, None).unwrap(), 4.try_into().unwrap(), sender);
+    let executor = Executor::start(http_tools(&tools, None, None).unwrap(), 4.try_into().unwrap(), sender);
     let of = |tool: &str, operation| Dispatch { tool: tool.to_owned(), operation, ..dispatch(1) };
     executor.dispatch(of("book_table", OperationId(1))).unwrap();
     executor.dispatch(of("order", OperationId(2))).unwrap();
@@ -297,7 +317,7 @@ async fn configured_tools_run_in_an_executor_and_report_to_the_ledger() {
     assert_eq!(told, [expected(OperationId(1), "/book"), expected(OperationId(2), "/order")]);
     executor.stop(Duration::ZERO).await;
     assert_eq!(reports.recv().await, None);
-    assert!(matches!(http_tools(&[tools[0].clone(), tools[0].clone()], None), Err(ToolError::Duplicate { .. })));
+    assert!(matches!(http_tools(&[tools[0].clone(), tools[0].clone()], None, None), Err(ToolError::Duplicate { .. })));
 }
 
 #[tokio::test]
@@ -420,6 +440,14 @@ async fn read_request(stream: &mut TcpStream) {
 async fn attempt(url: &str) -> AttemptOutcome {
     let port = HttpTool::new(&tool(url), &mut clients(), None).unwrap();
     port.attempt(dispatch(1), Sent::default()).await
+}
+
+#[track_caller]
+pub(super) fn unreachable(outcome: &AttemptOutcome, words: &str) {
+    match outcome {
+        AttemptOutcome::Unreachable { reason, retry_after_ms: None } => assert!(reason.contains(words), "{outcome:?}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 #[track_caller]

@@ -7,11 +7,12 @@
 //!
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
-//! * [`HttpTool`] carries out an attempt over HTTP, and asks to cancel one.
+//! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
 //! * [`delegates`] have it answered by a larger model.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
+mod asking;
 mod callbacks;
 mod delegate;
 mod error;
@@ -19,8 +20,11 @@ mod executor;
 mod http;
 mod http_cancel;
 mod port;
+mod replays;
 mod reply;
 mod schema;
+mod signature;
+mod status;
 mod tls;
 mod token;
 mod webhook;
@@ -34,7 +38,7 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
-pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
+pub use callbacks::{Callback, CallbackAddress, Report, Signers, refusing_router, router};
 pub use delegate::delegates;
 pub use error::ToolError;
 pub use executor::{Executor, Slot};

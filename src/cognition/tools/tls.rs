@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reqwest::Client;
+use reqwest::{Client, Url};
 
 use super::error::ToolError;
 use crate::config::Tool;
@@ -20,6 +20,7 @@ pub(super) struct Clients {
 struct ClientKind {
     https: bool,
     ca_file: Option<PathBuf>,
+    proxy: Option<Url>,
     reuses_connections: bool,
 }
 
@@ -32,18 +33,18 @@ impl Clients {
     ///
     /// A tool that is not idempotent gets a new connection for each attempt: on a kept one, a tool that closes it in
     /// the same instant would leave a request of which nobody knows whether it arrived, and which can't be repeated.
-    pub(super) fn client(&mut self, tool: &Tool, https: bool) -> Result<Client, ToolError> {
-        self.shared(tool.ca_file.as_deref(), tool.idempotent, https).map_err(|fault| fault.of_tool(&tool.name))
+    pub(super) fn client(&mut self, tool: &Tool, proxy: Option<Url>, https: bool) -> Result<Client, ToolError> {
+        self.shared(tool.ca_file.as_deref(), proxy, tool.idempotent, https).map_err(|fault| fault.of_tool(&tool.name))
     }
 
     /// The client for the webhook, whose requests may be repeated.
     pub(super) fn webhook(&mut self, ca_file: Option<&Path>, https: bool) -> Result<Client, ToolError> {
-        self.shared(ca_file, true, https).map_err(ClientFault::of_webhook)
+        self.shared(ca_file, None, true, https).map_err(ClientFault::of_webhook)
     }
 
-    fn shared(&mut self, ca_file: Option<&Path>, reuses_connections: bool, https: bool) -> Result<Client, ClientFault> {
+    fn shared(&mut self, ca_file: Option<&Path>, proxy: Option<Url>, reuses_connections: bool, https: bool) -> Result<Client, ClientFault> {
         let ca_file = ca_file.filter(|_| https).map(Path::to_owned);
-        let kind = ClientKind { https, ca_file, reuses_connections };
+        let kind = ClientKind { https, ca_file, proxy, reuses_connections };
         if let Some(client) = self.made.get(&kind) {
             return Ok(client.clone());
         }
@@ -52,7 +53,11 @@ impl Clients {
             idle_kept: IDLE_CONNECTION_KEPT,
             idle_max: Some(if reuses_connections { IDLE_CONNECTIONS_MAX } else { 0 }),
         };
-        let client = if https { self.system.client(kind.ca_file.as_deref(), connections)? } else { plain_client(connections)? };
+        let proxy = kind.proxy.as_ref();
+        let client = match https {
+            true => self.system.client_through(proxy, kind.ca_file.as_deref(), connections)?,
+            false => plain_client(proxy, connections)?,
+        };
         self.made.insert(kind, client.clone());
         Ok(client)
     }

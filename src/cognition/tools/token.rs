@@ -37,6 +37,18 @@ impl BoxSecret {
         expected.hex.as_bytes().ct_eq(presented.as_bytes()).into()
     }
 
+    /// What shows that the operation `name` is this tool's: it stands in the address that the tool was given. No proof of who sends.
+    pub(super) fn binding(&self, name: &str, tool: &str) -> CallbackToken {
+        // No identifier of an operation holds a `|`.
+        self.token_of(&format!("{name}|{tool}"))
+    }
+
+    /// Whether `presented` is that.
+    pub(super) fn binds(&self, name: &str, tool: &str, presented: &str) -> bool {
+        let expected = self.binding(name, tool);
+        !name.contains('|') && expected.hex.as_bytes().ct_eq(presented.as_bytes()).into()
+    }
+
     fn token_of(&self, name: &str) -> CallbackToken {
         // RFC 2104 pads a short key with zeros to the hash's block, which is what makes this the same key.
         let mut block = [0; BLOCK_BYTES];
@@ -104,6 +116,11 @@ mod tests {
         assert!(!secret.admits(&one.to_string(), ""));
         assert!(!secret.admits(&one.to_string(), &token.expose()[..63]));
         assert!(!BoxSecret::new([2; SECRET_BYTES]).admits(&one.to_string(), token.expose()));
+        let (name, binding) = (one.to_string(), secret.binding(&one.to_string(), "order"));
+        assert!(secret.binds(&name, "order", binding.expose()));
+        assert!(!secret.binds(&name, "pay", binding.expose()) && !secret.binds(&other.to_string(), "order", binding.expose()));
+        assert!(!secret.admits(&name, binding.expose()), "the address is no token");
+        assert!(!secret.binds(&name, "order", token.expose()));
     }
 
     #[test]

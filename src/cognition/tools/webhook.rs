@@ -1,6 +1,7 @@
 //! The other way for a closing that nobody has come to hear: `POST` to the box's webhook.
 //!
-//! The body is JSON, signed: `X-Recado-Signature: sha256=` and the HMAC-SHA-256 of the body's bytes under the shared secret (RFC
+//! The body is JSON, signed as Standard Webhooks (the `webhook-id` is the `delivery_id`), and once more in a header of its own:
+//! `X-Recado-Signature: sha256=` and the HMAC-SHA-256 of the body's bytes under the shared secret (RFC
 //! 2104), in hexadecimal. Only a 2xx acknowledges it. The same delivery may come more than once, with the same `Idempotency-Key`,
 //! which is its `delivery_id`: the receiver takes it once.
 
@@ -19,6 +20,7 @@ use tokio::time::timeout;
 
 use super::error::ToolError;
 use super::http::IDEMPOTENCY_KEY;
+use super::signature::Signer;
 use super::tls::Clients;
 use super::token::hex;
 use crate::config::{self, Secret};
@@ -29,6 +31,7 @@ pub struct Webhook {
     url: Url,
     client: Client,
     key: Hmac<Sha256>,
+    signer: Signer,
     timeout: Duration,
     reports: mpsc::Sender<ledger::Input>,
     /// Dropped, they end: what was not acknowledged is sent again after the restart.
@@ -50,8 +53,11 @@ impl Webhook {
         let client = clients.webhook(settings.ca_file.as_deref(), url.scheme() == "https")?;
         let secret = Secret::read(&settings.secret_file).map_err(|error| unusable("secret_file")(error.to_string()))?;
         let key = Hmac::new_from_slice(secret.expose().as_bytes()).map_err(|error| unusable("secret_file")(error.to_string()))?;
+        let signer = Signer::new(&secret).ok_or_else(|| {
+            unusable("secret_file")(format!("{} begins with `whsec_`, and what follows is not base64", settings.secret_file.display()))
+        })?;
         let timeout = Duration::from_millis(settings.timeout_ms);
-        Ok(Self { url, client, key, timeout, reports, under_way: JoinSet::new() })
+        Ok(Self { url, client, key, signer, timeout, reports, under_way: JoinSet::new() })
     }
 
     /// Begins a hand-off, without waiting. One that can't be begun comes back as the report on it.
@@ -68,6 +74,7 @@ impl Webhook {
             .header(CONTENT_TYPE, "application/json")
             .header(IDEMPOTENCY_KEY, delivery.to_string())
             .header(SIGNATURE, self.signature(body.as_bytes()))
+            .headers(self.signer.headers(&delivery.to_string(), body.as_bytes()))
             .body(body);
         let (url, within, reports) = (self.url.clone(), self.timeout, self.reports.clone());
         self.under_way.spawn(async move {
