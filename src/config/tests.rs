@@ -764,6 +764,7 @@ fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
             format!("[http]\nadvertised = {url:?}\n"),
             tool("").replace("https://crm.example/a", url),
             tool(&format!("cancel_url = {url:?}")),
+            tool(&format!("proxy = {url:?}")),
             format!("[hand_off]\nurl = {url:?}\nsecret_file = \"none\"\n"),
         ] {
             let said = said_of(&toml);
@@ -785,6 +786,53 @@ fn a_password_in_a_url_is_refused_and_repeated_nowhere() {
         let summary = keyed.load().unwrap().0.summary().to_string();
         assert!(summary.contains("POST https://crm.example, ") && summary.contains("go to https://hooks.example:8443, "), "{summary}");
         assert!(!summary.contains("s3cr3t"), "{summary}");
+    }
+}
+
+#[test]
+fn each_mistake_in_what_else_a_tool_is_asked_is_named_with_its_place_and_a_remedy() {
+    let status = "write instead: status_url = \"https://crm.example/recado/tickets/{operation_id}\"";
+    let proxy = "write instead: proxy = \"http://proxy.example:3128\"";
+    for (line, said) in [
+        ("compensate_url = \"https://crm.example/undo\"", String::new()),
+        ("status_url = \"https://crm.example/{operation_id}?key={idempotency_key}\"", String::new()),
+        ("proxy = \"http://proxy.example:3128\"", String::new()),
+        (
+            "compensate_url = \"/undo\"",
+            "recado.toml:5:18: tool \"look_up\": compensate_url: this is not an http:// or https:// URL; write instead: compensate_url = \"https://crm.example/recado/tickets\"".to_owned(),
+        ),
+        (
+            "status_url = \"https://crm.example/status\"",
+            format!("recado.toml:5:14: tool \"look_up\": status_url: it does not say which operation is asked about: {{operation_id}} or {{idempotency_key}} is missing; {status}"),
+        ),
+        (
+            "status_url = \"https://crm.example/{operation_id}/{id}\"",
+            format!("recado.toml:5:14: tool \"look_up\": status_url: only {{operation_id}} and {{idempotency_key}} are replaced in it; {status}"),
+        ),
+        (
+            "status_url = \"https://crm.example/{operation_id}\"\nstatus_after_ms = 10",
+            "recado.toml:6:19: tool \"look_up\": status_after_ms: 10 is outside of 250 to 60000; write instead: status_after_ms = 250".to_owned(),
+        ),
+        ("proxy = \"proxy.example\"", format!("recado.toml:5:9: tool \"look_up\": proxy: this is not an http:// or https:// URL; {proxy}")),
+        ("proxy = \"http://proxy.example/a\"", format!("recado.toml:5:9: tool \"look_up\": proxy: a proxy is a scheme, a host and a port; {proxy}")),
+        (
+            "proxy = \"http://me:s3cr3t@proxy.example\"",
+            "recado.toml:5:9: tool \"look_up\": proxy: a URL is logged, and this one holds a credential; write instead: a proxy that lets this box in without one".to_owned(),
+        ),
+        (
+            "sign_secret_file = \"secret\"",
+            "recado.toml:5:20: tool \"look_up\": sign_secret_file: the credential file that is named is not in THE-ROOM: No such file or directory (os error 2); write instead: a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret".to_owned(),
+        ),
+        (
+            "headers.Webhook-Id = \"7\"",
+            "recado.toml:5:22: tool \"look_up\": headers.Webhook-Id: the box sets this header itself; write instead: nothing: leave it out".to_owned(),
+        ),
+    ] {
+        assert_eq!(said_of(&tool(line)), said, "{line}");
+    }
+    for host in ["https://{operation_id}.example/a", "https://{operation_id}/a"] {
+        let said = said_of(&tool(&format!("status_url = {host:?}")));
+        assert!(said.contains("recado.toml:5:14: tool \"look_up\": status_url: "), "{said}");
     }
 }
 
