@@ -9,7 +9,7 @@ use recado::config::{HandOff, Tool};
 use recado::coordination::{Options, Reader, Store};
 use recado_core::conversation::input::ToolCall;
 use recado_core::ledger::{
-    CallbackAnswer, ClaimRecord, DeliveryState, Effect, Input, Ledger, News, OperationRecord, OperationState, RequestId, Route, Snapshot,
+    CallbackAnswer, ClaimRecord, Effect, Input, Ledger, News, OperationRecord, OperationState, RequestId, Route, Snapshot,
 };
 use recado_core::policy::Language;
 use recado_core::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
@@ -147,10 +147,6 @@ impl Scene {
     pub fn stored(&self, operation: OperationId) -> OperationRecord {
         let history = Reader::open(&self.folder.path().join("state.db")).expect("readable").history().expect("read");
         history.operations.into_iter().find(|record| record.id == operation).expect("on record")
-    }
-
-    pub fn handed_off(&self) -> bool {
-        self.offered.is_some_and(|delivery| self.ledger.delivery_state(delivery) == Some(DeliveryState::HandedOff))
     }
 
     /// So much time goes by.

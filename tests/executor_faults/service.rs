@@ -1,7 +1,6 @@
 //! Services that answer as a test says, and remember what they were asked.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -11,7 +10,6 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_tim
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Notify;
 use tokio_rustls::TlsAcceptor;
 
 /// A request that a service was sent.
@@ -38,7 +36,6 @@ impl Asked {
 pub struct Service {
     pub base: String,
     asked: Arc<Mutex<Vec<Asked>>>,
-    changed: Arc<Notify>,
 }
 
 impl Service {
@@ -46,14 +43,13 @@ impl Service {
     pub async fn start(answer: impl Fn(&Asked, usize) -> Response + Clone + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
-        let service = Self { base, asked: Arc::default(), changed: Arc::default() };
+        let service = Self { base, asked: Arc::default() };
         let seen = service.clone();
         let handler = move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| async move {
             let asked = Asked { method, path: uri.path().to_owned(), headers, body };
             let before = seen.of(&asked.path).len();
             let response = answer(&asked, before);
             seen.asked.lock().expect("no panic").push(asked);
-            seen.changed.notify_waiters();
             response
         };
         tokio::spawn(async move { axum::serve(listener, Router::new().fallback(handler)).await });
@@ -66,17 +62,6 @@ impl Service {
 
     pub fn all(&self) -> Vec<Asked> {
         self.asked.lock().expect("no panic").clone()
-    }
-
-    /// Waits until it has been asked so often.
-    pub async fn asked(&self, path: &str, times: usize) {
-        loop {
-            let changed = self.changed.notified();
-            if self.of(path).len() >= times {
-                return;
-            }
-            tokio::time::timeout(Duration::from_secs(60), changed).await.expect("the service is asked");
-        }
     }
 }
 
