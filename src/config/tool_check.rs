@@ -61,14 +61,17 @@ impl Tool {
 
     fn check_url(&self, checker: &mut Checker<'_>, place: &Path, key: &str, text: &str) {
         let path = place.join(key);
+        // What is asked about stands in the one URL that is asked how something stands.
+        let about = if key == "status_url" { "/{operation_id}" } else { "" };
+        let instead = format!("{key} = \"https://crm.example/recado/tickets{about}\"");
         let url = match Url::parse(text) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
             _ => {
-                return checker.error(&path, NO_URL, format!("{key} = \"https://crm.example/recado/tickets\""));
+                return checker.error(&path, NO_URL, instead);
             }
         };
         if url.port() == Some(0) {
-            checker.error(&path, "nobody can be reached at port 0", format!("{key} = \"https://crm.example/recado/tickets\""));
+            checker.error(&path, "nobody can be reached at port 0", instead);
         }
         if url.password().is_some() || !url.username().is_empty() {
             checker.error(&path, "a URL is logged, and this one holds a credential", "the URL without it, and bearer_file = \"crm-token\"");
