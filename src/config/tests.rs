@@ -265,8 +265,11 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
         (tool("[sip]"), ""),
         (
             "[[tools]]\nsay_done.es = \"Hecho.\"\n".to_owned(),
-            "recado.toml:1:1: tool 1: `name` is missing; write instead: name = \"open_ticket\"\n\
-             recado.toml:1:1: tool 1: `url` is missing; write instead: url = \"https://crm.example/recado/tickets\"",
+            "recado.toml:1:1: tool 1: `name` is missing; write instead: name = \"open_ticket\"",
+        ),
+        (
+            "[[tools]]\nname = \"look_up\"\nsay_done.es = \"Hecho.\"\n".to_owned(),
+            "recado.toml:1:1: tool \"look_up\": it does not say where the tool is; write instead: url = \"https://crm.example/recado/tickets\"",
         ),
         (
             tool("tiemout_ms = 3"),
