@@ -128,10 +128,11 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let http_address = http.local_addr().map_err(|error| AppError::System { what: "a socket", error })?;
     let callback_base = config.http.callback_base(http_address);
     let address = CallbackAddress::new(&callback_base, secret.clone())?;
-    let slots = tools::http_tools(&config.tools, Some(&address))?;
+    let mut slots = tools::http_tools(&config.tools, Some(&address))?;
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
+    slots.extend(tools::mcp_tools(&config.mcp, &config.tools, Some(reports.clone()))?);
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
     let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);

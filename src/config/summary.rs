@@ -69,7 +69,7 @@ impl Display for Summary<'_> {
             if tool.idempotent {
                 write!(traits, ", idempotent, up to {} attempts", tool.retry.attempts_max)?;
             }
-            if tool.cancel_url.is_some() {
+            if tool.cancel_url.is_some() || tool.mcp.is_some() {
                 traits.push_str(", can be cancelled");
             }
             if tool.priority == Priority::Urgent {
@@ -80,9 +80,12 @@ impl Display for Summary<'_> {
             }
             writeln!(
                 f,
-                "  {}: POST {}, within {}{traits}",
+                "  {}: {}, within {}{traits}",
                 tool.name,
-                origin(tool.url.as_deref().unwrap_or_default()),
+                match &tool.mcp {
+                    Some(server) => format!("of the MCP server {server}"),
+                    None => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
+                },
                 duration(tool.deadline_ms)
             )
         })

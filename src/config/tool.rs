@@ -25,6 +25,12 @@ pub struct Tool {
     /// Where attempts are POSTed, for a tool behind HTTP: `http://` or `https://`.
     #[serde(default)]
     pub url: Option<String>,
+    /// The server of `[mcp]` that has it, for a tool behind the Model Context Protocol.
+    #[serde(default)]
+    pub mcp: Option<String>,
+    /// Its name there; the same as here when left out.
+    #[serde(default)]
+    pub mcp_tool: Option<String>,
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
@@ -139,7 +145,7 @@ impl Tool {
             idempotent: self.idempotent,
             idempotency_fields: self.idempotency_fields.clone(),
             duplicate: self.duplicate,
-            cancellable: self.cancel_url.is_some(),
+            cancellable: self.cancel_url.is_some() || self.mcp.is_some(),
             inquirable: false,
             inquiry_ms: INQUIRY_MS,
             priority: self.priority,

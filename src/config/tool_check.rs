@@ -16,9 +16,11 @@ use super::tree::Path;
 impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
         self.check_name(checker, &place.join("name"));
-        match &self.url {
-            Some(url) => self.check_url(checker, place, "url", url),
-            None => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
+        match (&self.url, &self.mcp) {
+            (Some(url), None) => self.check_url(checker, place, "url", url),
+            (None, Some(_)) => self.check_mcp(checker, place),
+            (Some(_), Some(_)) => checker.error(&place.join("mcp"), "a tool has a URL or a server, not both", "url or mcp alone"),
+            (None, None) => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
         }
         if let Some(url) = &self.cancel_url {
             self.check_url(checker, place, "cancel_url", url);
@@ -33,6 +35,9 @@ impl Tool {
         if let Some(file) = &self.bearer_file {
             let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the token";
             checker.holds_credential(&place.join("bearer_file"), file, instead);
+        }
+        if self.mcp_tool.is_some() && self.mcp.is_none() {
+            checker.error(&place.join("mcp_tool"), "it does not say which server has it", "mcp = \"NAME\", of a table [mcp.NAME]");
         }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
@@ -50,6 +55,20 @@ impl Tool {
             let repaired = if repaired.is_empty() { "open_ticket".to_owned() } else { repaired };
             let what = format!("a name is 1 to {NAME_BYTES_MAX} letters, digits, `_` and `-`, for models take no other");
             checker.error(path, what, format!("name = {repaired:?}"));
+        }
+    }
+
+    /// What a tool of a server has none of: the server has it for all its tools.
+    fn check_mcp(&self, checker: &mut Checker<'_>, place: &Path) {
+        for (key, written) in [
+            ("cancel_url", self.cancel_url.is_some()),
+            ("headers", !self.headers.is_empty()),
+            ("bearer_file", self.bearer_file.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+        ] {
+            if written {
+                checker.error(&place.join(key), "a tool of an MCP server has none of its own", "this in the server's table, or nothing");
+            }
         }
     }
 

@@ -43,13 +43,13 @@ pub struct HttpTool {
     cancel_url: Option<Url>,
 }
 
-/// All `tools`, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities.
+/// Those of `tools` that are behind HTTP, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities.
 ///
 /// Without a `callback` address, no tool may answer that its result comes later.
 pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<BTreeMap<String, Slot>, ToolError> {
     let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
-    for tool in tools {
+    for tool in tools.iter().filter(|tool| tool.mcp.is_none()) {
         let port = Arc::new(HttpTool::new(tool, &mut clients, callback.cloned())?);
         if slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });
@@ -270,7 +270,7 @@ pub(in crate::cognition) async fn read(mut response: Response, bytes_max: usize)
 
 /// The intent key as a header's value: its SHA-256 in hexadecimal. It holds only safe characters whatever the key
 /// holds, shows nothing of the arguments, and is the same for every attempt.
-fn idempotency_key(key: &IntentKey) -> String {
+pub(super) fn idempotency_key(key: &IntentKey) -> String {
     hex(&Sha256::digest(key.0.as_bytes()))
 }
 

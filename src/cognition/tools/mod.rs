@@ -8,6 +8,7 @@
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, and asks to cancel one.
+//! * [`mcp_tools`] are those behind servers of the Model Context Protocol.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
@@ -16,6 +17,7 @@ mod error;
 mod executor;
 mod http;
 mod http_cancel;
+mod mcp;
 mod port;
 mod reply;
 mod schema;
@@ -37,6 +39,7 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
+pub use mcp::mcp_tools;
 pub use port::{AttemptFuture, CancelFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use token::{BoxSecret, CallbackToken};
