@@ -79,6 +79,7 @@ impl Config {
         for tool in &mut self.tools {
             tool.ca_file = tool.ca_file.as_ref().map(|file| base.join(file));
             tool.bearer_file = tool.bearer_file.as_ref().map(credential);
+            tool.command.iter_mut().for_each(|command| command.resolve(base));
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));

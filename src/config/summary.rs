@@ -78,13 +78,11 @@ impl Display for Summary<'_> {
             if tool.bearer_file.is_some() {
                 traits.push_str(", with a credential");
             }
-            writeln!(
-                f,
-                "  {}: POST {}, within {}{traits}",
-                tool.name,
-                origin(tool.url.as_deref().unwrap_or_default()),
-                duration(tool.deadline_ms)
-            )
+            let way = match &tool.command {
+                Some(command) => format!("runs {}", command.program.display()),
+                None => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
+            };
+            writeln!(f, "  {}: {way}, within {}{traits}", tool.name, duration(tool.deadline_ms))
         })
     }
 }

@@ -10,6 +10,8 @@ use recado_core::policy::{
 };
 use serde::Deserialize;
 
+use super::tool_command::ToolCommand;
+
 /// One `[[tools]]` table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +27,9 @@ pub struct Tool {
     /// Where attempts are POSTed, for a tool behind HTTP: `http://` or `https://`.
     #[serde(default)]
     pub url: Option<String>,
+    /// The program that carries attempts out, for a tool on the box itself.
+    #[serde(default)]
+    pub command: Option<ToolCommand>,
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
@@ -139,7 +144,7 @@ impl Tool {
             idempotent: self.idempotent,
             idempotency_fields: self.idempotency_fields.clone(),
             duplicate: self.duplicate,
-            cancellable: self.cancel_url.is_some(),
+            cancellable: self.cancel_url.is_some() || self.command.is_some(),
             inquirable: false,
             inquiry_ms: INQUIRY_MS,
             priority: self.priority,

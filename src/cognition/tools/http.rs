@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::{Instant, timeout_at};
 
 use super::callbacks::CallbackAddress;
+use super::command::CommandTool;
 use super::error::ToolError;
 use super::executor::Slot;
 use super::http_cancel::CancelEndpoint;
@@ -50,7 +51,10 @@ pub fn http_tools(tools: &[Tool], callback: Option<&CallbackAddress>) -> Result<
     let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
     for tool in tools {
-        let port = Arc::new(HttpTool::new(tool, &mut clients, callback.cloned())?);
+        let port: Arc<dyn ToolPort> = match &tool.command {
+            Some(command) => Arc::new(CommandTool::new(tool, command)?),
+            None => Arc::new(HttpTool::new(tool, &mut clients, callback.cloned())?),
+        };
         if slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });
         }
@@ -270,7 +274,7 @@ pub(in crate::cognition) async fn read(mut response: Response, bytes_max: usize)
 
 /// The intent key as a header's value: its SHA-256 in hexadecimal. It holds only safe characters whatever the key
 /// holds, shows nothing of the arguments, and is the same for every attempt.
-fn idempotency_key(key: &IntentKey) -> String {
+pub(super) fn idempotency_key(key: &IntentKey) -> String {
     hex(&Sha256::digest(key.0.as_bytes()))
 }
 

@@ -8,10 +8,13 @@
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, and asks to cancel one.
+//! * [`CommandTool`] carries one out by a program on the box.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
 mod callbacks;
+mod command;
+mod command_limits;
 mod error;
 mod executor;
 mod http;
@@ -26,6 +29,8 @@ mod webhook;
 #[cfg(test)]
 mod callback_faults;
 #[cfg(test)]
+mod command_faults;
+#[cfg(test)]
 mod http_faults;
 #[cfg(test)]
 mod tls_faults;
@@ -33,6 +38,7 @@ mod tls_faults;
 mod webhook_faults;
 
 pub use callbacks::{Callback, CallbackAddress, Report, refusing_router, router};
+pub use command::CommandTool;
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
