@@ -264,7 +264,7 @@ impl Scene {
     }
 
     async fn wants_it_cancelled(&mut self, tool: &str) {
-        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()) });
+        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()), operation: None });
     }
 
     async fn hangs_up(&mut self) {
