@@ -18,6 +18,7 @@ impl Conversation {
         self.hang_up = None;
         self.floor_held_since = None;
         self.collecting = None;
+        self.verifying.stop();
         self.close_reply(cx);
         self.late = None;
         self.deferred.clear();
@@ -45,6 +46,7 @@ impl Conversation {
     /// Who is on the line is known better, or less well. What they may not hear is not said to its end (I14).
     pub(super) fn identified(&mut self, cx: &mut Cx, identity: Identity) {
         self.identity = identity;
+        self.verifying.stop();
         for delivery in self.told_without_right() {
             self.stop_telling(cx, delivery);
         }
@@ -61,6 +63,7 @@ impl Conversation {
             return;
         }
         self.updates.clear();
+        self.verifying.stop();
         for delivery in self.being_told() {
             self.stop_telling(cx, delivery);
         }
@@ -68,7 +71,7 @@ impl Conversation {
     }
 
     /// Whether nobody has anything to say, and the call is not about to end.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.idle() && self.hang_up.is_none() && !self.hung_up
     }
 

@@ -6,7 +6,7 @@
 //! * [`acoustic`]: the caller's clock · [`reply`]: the generation clock · [`playback`]: the playback clock
 //! * [`barge_in`]: what the caller's movements do to the voice · [`model`]: what the model's events do
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
-//! * [`floor`]: the floor held, keys being collected
+//! * [`floor`]: the floor held, keys being collected · [`identity`]: who is on the line, proved by keys
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
 //! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for · [`life`]: whether the model still answers
 
@@ -16,6 +16,7 @@ pub mod effect;
 mod evidence;
 mod floor;
 mod history;
+mod identity;
 pub mod input;
 mod latency;
 mod life;
@@ -31,6 +32,7 @@ mod telling;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use effect::{Cause, Decision, Doubt, Edge, Effect, HeardText, Measure, MeasureName, Purpose, Standing, ToolStatus};
+pub use identity::{Pin, Verification, VerificationOutcome};
 pub use input::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent, PlaybackEvent,
     SegmentRef, ToolCall, Word,
@@ -44,6 +46,7 @@ use self::acoustic::AcousticClock;
 use self::barge_in::{Clearing, HeardOf};
 use self::evidence::Reports;
 use self::floor::Collecting;
+use self::identity::Verifying;
 use self::offers::{Claim, Offer, Update};
 use self::playback::{Of, Piece, Playback};
 use self::reply::Reply;
@@ -65,6 +68,9 @@ pub struct Settings {
     pub silence_ms: Option<u64>,
     /// What the caller hears when the model fails to answer, or it takes too long to put their wish to cancel on record.
     pub say_no_answer: Localised,
+    /// How callers are verified; not at all where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
 }
 
 impl Default for Settings {
@@ -76,6 +82,7 @@ impl Default for Settings {
                 es: Some("Perdone, ahora no le he podido responder. ¿Me lo repite?".into()),
                 en: Some("Sorry, I could not answer you just now. Could you say it again?".into()),
             },
+            verification: None,
         }
     }
 }
@@ -98,6 +105,7 @@ pub struct Conversation {
     /// Since when the floor is held for something outside, if it is.
     floor_held_since: Option<Time>,
     collecting: Option<Collecting>,
+    verifying: Verifying,
     acoustic: AcousticClock,
     turn: TurnId,
     /// When speech was last suspected: barge-in is measured from there.
@@ -175,6 +183,7 @@ impl Conversation {
             voicemail: false,
             floor_held_since: None,
             collecting: None,
+            verifying: Verifying::default(),
             acoustic: AcousticClock::new(step.now),
             turn: TurnId(step.ids.draw()),
             suspected_at: None,
@@ -230,6 +239,7 @@ impl Conversation {
             Input::FloorHeld(held) => self.hold_floor(cx.now, held),
             Input::Identified(identity) => self.identified(&mut cx, identity),
             Input::Voicemail => self.machine_answered(&mut cx),
+            Input::Verified { attempt, outcome } => self.verified(&mut cx, attempt, outcome),
             Input::Acoustic(edge) => self.acoustic_edge(&mut cx, edge),
             Input::Digit(digit) => self.digit(&mut cx, digit),
             Input::Playback(event) => self.playback_event(&mut cx, event),
@@ -244,9 +254,11 @@ impl Conversation {
         // A pause of the caller's counts from the end of what we say, which may be now.
         self.free_floor_in_time(cx.now);
         self.end_collecting_in_time(&mut cx);
+        self.end_verification_in_time(&mut cx);
         self.let_model_speak(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
+        self.ask_who_it_is(&mut cx);
         self.tell_updates(&mut cx);
         self.hang_up_when_told(&mut cx);
         self.finish(&mut cx);
@@ -274,6 +286,8 @@ impl Conversation {
             self.ride_hold_ends(),
             self.floor_held_due(),
             self.collecting_due(),
+            self.verification_due(),
+            self.ask_who_it_is_due(),
             self.gate_due(),
             self.updates_due(),
             self.silence_due(),
@@ -368,7 +382,8 @@ impl Conversation {
         for piece in pieces {
             match piece.purpose {
                 Purpose::Clause { .. } => self.unheard(&piece.purpose),
-                Purpose::Progress { .. } => {}
+                // It asks for what the moment has passed for.
+                Purpose::Progress { .. } | Purpose::Identity => {}
                 _ => words.push_back(piece),
             }
         }

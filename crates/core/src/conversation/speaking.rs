@@ -152,7 +152,7 @@ impl Conversation {
                 }
             }
             Purpose::Clause { delivery, .. } => self.first_frame(cx, delivery, start.at),
-            Purpose::Reply { .. } | Purpose::Refusal | Purpose::Cancellation | Purpose::Progress { .. } => {}
+            Purpose::Reply { .. } | Purpose::Refusal | Purpose::Cancellation | Purpose::Identity | Purpose::Progress { .. } => {}
         }
     }
 
