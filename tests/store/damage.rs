@@ -435,7 +435,7 @@ fn a_row_that_says_of_no_batch_that_it_is_its_own_is_damage_to_the_check_and_kee
                  CREATE TABLE filler (bytes); INSERT INTO filler VALUES (zeroblob(34000000));
                  INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_9', 'ses_1', 'rsp_1', 'en', 'closed');
                  INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|7', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
-                   'failed', attempt, maybe_executed, result, 'it failed', accepted_unix_ms, accepted_synchronised, contradiction
+                   'failed', attempt, maybe_executed, result, 'it failed', accepted_unix_ms, accepted_synchronised, contradiction, handle, unreached
                  FROM operation WHERE sequence = 1;
                  UPDATE operation SET batch_id = NULL WHERE sequence = 1",
             )

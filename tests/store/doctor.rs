@@ -191,7 +191,7 @@ fn what_is_over_and_can_not_be_read_is_named_and_goes_when_it_is_mended_but_what
                ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed'), ('bat_9', 'ses_1', 'rsp_1', 'en', 'closed');
              DROP TRIGGER operation_comes_before_the_closing;
              INSERT INTO operation SELECT 1000 + sequence, 'op_x', 'a|b|c|70000', 'bat_9', 0, party_id, session_id, 'trn_x', tool, arguments,
-               state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
+               state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction, handle, unreached
              FROM operation WHERE sequence = 1",
         )
         .expect("edited");
@@ -227,7 +227,7 @@ fn what_has_to_stay_keeps_nothing_else_from_being_removed_and_a_backup_is_made_a
              UPDATE delivery SET state = 'superseded', superseded_by = (SELECT delivery_id FROM delivery WHERE sequence = 1) WHERE sequence = 2;
              WITH RECURSIVE number (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n < 60)
              INSERT INTO operation SELECT 1000 + n, 'op_x' || n, 'a|b|c|' || (70000 + n), batch_id, 100 + n, party_id, session_id, 'trn_x', tool,
-               arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction
+               arguments, state, attempt, maybe_executed, result, error, accepted_unix_ms, accepted_synchronised, contradiction, handle, unreached
              FROM operation, number WHERE sequence = 1;
              INSERT INTO batch (batch_id, session_id, response_id, language, state) VALUES ('bat_x', 'ses_x', 'rsp_x', 'en', 'closed')",
         )
