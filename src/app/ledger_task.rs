@@ -340,7 +340,6 @@ fn trace_input(input: &Input) {
             InquiryOutcome::Forgotten => info!(operation_id = %operation, request, "the tool does not know it any more"),
             InquiryOutcome::Unsupported => info!(operation_id = %operation, request, "nobody can be asked how it stands"),
         },
-        Input::Reachable { tools } => info!(?tools, "these tools can be reached again"),
         Input::Callback { request, operation, .. } => info!(operation_id = %operation, request = request.0, "callback"),
         Input::Progress { operation, .. } => debug!(operation_id = %operation, "news of progress"),
         // Whether there is one to be taken back, the answer says.

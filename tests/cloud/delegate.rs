@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, mpsc as blocking};
-use std::time::Duration;
 
-use recado::cognition::tools::{AttemptFuture, Executor, InquiryFuture, Sent, Slot, ToolPort, delegates, http_tools};
+use recado::cognition::tools::{AttemptFuture, InquiryFuture, Sent, Slot, ToolPort, delegates, http_tools};
 use recado::config::Tool;
-use recado::coordination::{Options, Store};
 use recado::demo::{Caller, patiently};
-use recado_core::conversation::input::ToolCall;
-use recado_core::ledger::{
-    AttemptOutcome, ClaimRecord, DeliveryState, Dispatch, Effect, Executed, Input, Inquiry, InquiryOutcome, Ledger, News, OperationState,
-    Route, Snapshot, SpokenClause,
-};
+use recado_core::ledger::{AttemptOutcome, DeliveryState, Dispatch, Executed, Input, Inquiry, InquiryOutcome, OperationState};
 use recado_core::policy::Language;
-use recado_core::{BootId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, Step, Time, TurnId, Wall};
+use recado_core::{IntentKey, OperationId};
 use serde_json::{Value, json};
-use tempfile::TempDir;
 use tokio::sync::mpsc;
 
 use super::cascade_counterparts::{Counterpart, client};
 use super::http_service::{Conduct, End, HttpService, Received, chat};
+use super::scene::{Scene, Setup};
 use super::stage::{ACCEPTED, Stage, hears_to_the_end, speaks, speech, spoken, states};
 use super::validator::{self, Tap};
 
@@ -32,11 +26,11 @@ async fn a_question_is_accepted_and_its_progress_and_its_answer_are_told() {
         let events = if api == "responses" { responses(answer, &[]) } else { chat(answer, &[]) };
         let service = HttpService::start(Vec::new(), vec![Conduct::events(&events)]).await;
         let more = format!("api = '{api}'\ntokens_max = 512\ntemperature = 0.5\ninstructions = 'About {{{{ arguments.topic }}}}.'");
-        let mut scene = Scene::new(&service, &[expert(&service, &more)]);
-        let operation = scene.asks(json!({ "question": "Is hail covered?", "topic": "cars" })).await;
+        let mut scene = Scene::new(&setup(&[expert(&service, &more)])).await;
+        let operation = scene.asks("expert", json!({ "question": "Is hail covered?", "topic": "cars" }));
         scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
         assert_eq!(scene.updates.first().map(String::as_str), Some("It writes: Yes, it is covered."), "{api}: with its first sentence");
-        assert_eq!(scene.tells().await.concat(), "Yes, it is covered. See clause 4, in the contract. You pay [50]% of it.", "{api}");
+        assert_eq!(scene.tells().concat(), "Yes, it is covered. See clause 4, in the contract. You pay [50]% of it.", "{api}");
         let [asked] = &service.seen.asked()[..] else { panic!("{api}: it is asked once") };
         let request = asked.json();
         assert_eq!(asked.path, if api == "responses" { "/v1/responses" } else { "/v1/chat/completions" });
@@ -75,10 +69,10 @@ async fn a_tool_of_its_own_has_its_effect_once_though_the_attempt_is_repeated() 
         })
         .await;
         let tools = [expert(&service, &format!("api = '{api}'\ntools = ['contract']")), contract(&service)];
-        let mut scene = Scene::new(&service, &tools);
-        let operation = scene.asks(json!({ "question": "Is hail covered?" })).await;
+        let mut scene = Scene::new(&setup(&tools)).await;
+        let operation = scene.asks("expert", json!({ "question": "Is hail covered?" }));
         scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
-        assert_eq!(scene.tells().await, ["It is covered."], "what it said before it used a tool is no answer");
+        assert_eq!(scene.tells(), ["It is covered."], "what it said before it used a tool is no answer");
         let (used, asked): (Vec<Received>, Vec<Received>) =
             service.seen.requests().into_iter().partition(|request| request.path == "/contract");
         assert_eq!((used.len(), asked.len()), (2, 4), "{api}");
@@ -99,13 +93,13 @@ async fn what_has_used_no_tool_is_cancelled_by_giving_it_up() {
     let stream = Conduct::events(&chat("Let me think. ", &[]));
     let thinks = Conduct { body: stream.body[..stream.body.len() / 2].to_vec(), ..stream }.ends(End::Silence);
     let service = HttpService::start(Vec::new(), vec![thinks]).await;
-    let mut scene = Scene::new(&service, &[expert(&service, "tools = ['contract']"), contract(&service)]);
-    let operation = scene.asks(json!({ "question": "Is hail covered?" })).await;
+    let mut scene = Scene::new(&setup(&[expert(&service, "tools = ['contract']"), contract(&service)])).await;
+    let operation = scene.asks("expert", json!({ "question": "Is hail covered?" }));
     service.seen.until(|seen| seen.asked().len() == 1).await;
-    scene.wants_it_cancelled();
+    scene.wants_it_cancelled("expert");
     scene.until(|scene| scene.state(operation) == OperationState::Cancelled).await;
     service.seen.until(|seen| seen.left() == 1).await;
-    assert_eq!(scene.tells().await, ["I've cancelled what you asked for."]);
+    assert_eq!(scene.tells(), ["I've cancelled what you asked for."]);
     assert_eq!(service.seen.requests().len(), 1);
 }
 
@@ -126,10 +120,10 @@ async fn what_has_used_a_tool_runs_on_and_is_told_as_too_late() {
         Conduct::says("It is covered.")
     })
     .await;
-    let mut scene = Scene::new(&service, &[expert(&service, "tools = ['contract']"), contract(&service)]);
-    let operation = scene.asks(json!({ "question": "Is hail covered?" })).await;
+    let mut scene = Scene::new(&setup(&[expert(&service, "tools = ['contract']"), contract(&service)])).await;
+    let operation = scene.asks("expert", json!({ "question": "Is hail covered?" }));
     service.seen.until(|seen| seen.asked().iter().any(|request| request.path == "/contract")).await;
-    scene.wants_it_cancelled();
+    scene.wants_it_cancelled("expert");
     scene.until(|scene| scene.cancels_answered == 1).await;
     assert_eq!(scene.state(operation), OperationState::Cancelling, "nobody says that it is cancelled");
     go_on.send(()).unwrap();
@@ -140,10 +134,10 @@ async fn what_has_used_a_tool_runs_on_and_is_told_as_too_late() {
 async fn what_was_cut_off_by_a_restart_is_asked_again_and_its_answer_told() {
     let silence = Conduct::says("").after(3_600_000);
     let service = HttpService::start(Vec::new(), vec![silence, Conduct::says("It is covered.")]).await;
-    let mut scene = Scene::new(&service, &[expert(&service, "")]);
-    let operation = scene.asks(json!({ "question": "Is hail covered?" })).await;
+    let mut scene = Scene::new(&setup(&[expert(&service, "")])).await;
+    let operation = scene.asks("expert", json!({ "question": "Is hail covered?" }));
     service.seen.until(|seen| seen.asked().len() == 1).await;
-    let mut scene = scene.restarts(&[expert(&service, "")]);
+    let mut scene = scene.restarts(&setup(&[expert(&service, "")])).await;
     scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
     assert_eq!(service.seen.asked().len(), 2);
 }
@@ -453,141 +447,7 @@ fn responses(text: &str, calls: &[(&str, &str)]) -> Vec<Value> {
     events
 }
 
-/// A box without a call's sound: what follows from each input is carried out as the ledger's task does.
-struct Scene {
-    folder: TempDir,
-    boot: u128,
-    begun: tokio::time::Instant,
-    ledger: Ledger,
-    store: Store,
-    executor: Executor,
-    reports: mpsc::Receiver<Input>,
-    accepted: Option<OperationId>,
-    offered: Option<DeliveryId>,
-    claimed: Vec<SpokenClause>,
-    updates: Vec<String>,
-    cancels_answered: u32,
-    seed: u128,
+/// A box with these tools, and a caller.
+fn setup(tools: &[Tool]) -> Setup {
+    Setup { ports: |tools, _, reports| slots(tools, &[], Some(reports)), ..Setup::new(tools.to_vec()) }
 }
-
-impl Scene {
-    fn new(_service: &HttpService, tools: &[Tool]) -> Self {
-        let mut scene = Self::open(tempfile::tempdir().unwrap(), 1, tools);
-        scene.give(Input::SessionUp { session: CALL, party: Some(PartyId("ana".to_owned())), language: Language::En });
-        scene
-    }
-
-    fn open(folder: TempDir, boot: u128, tools: &[Tool]) -> Self {
-        let wall = Wall { unix_ms: 1_790_000_000_000, synchronised: true };
-        let (store, recovered) = Store::open(&folder.path().join("state.db"), &Options::new(BootId(boot), wall)).unwrap();
-        let policies = tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
-        let claims = recovered.claims.into_iter();
-        let snapshot = Snapshot {
-            operations: recovered.operations,
-            batches: recovered.batches,
-            deliveries: recovered.deliveries,
-            claims: claims.map(|(delivery, session, boot, route)| ClaimRecord { delivery, session, boot, route }).collect(),
-            next_sequence: recovered.next_sequence,
-            occurrence_floor: recovered.occurrence_floor,
-        };
-        let (ledger, effects) = Ledger::recover(&mut Step::new(Time(0), wall, boot << 64), BootId(boot), policies, snapshot);
-        let (sender, reports) = mpsc::channel(64);
-        let executor = Executor::start(slots(tools, &[], Some(&sender)), NonZeroUsize::new(8).unwrap(), sender);
-        let begun = tokio::time::Instant::now();
-        let mut scene = Self {
-            folder,
-            boot,
-            begun,
-            ledger,
-            store,
-            executor,
-            reports,
-            accepted: None,
-            offered: None,
-            claimed: Vec::new(),
-            updates: Vec::new(),
-            cancels_answered: 0,
-            seed: boot << 32,
-        };
-        scene.carry_out(effects);
-        scene
-    }
-
-    /// The process ends and starts again.
-    fn restarts(self, tools: &[Tool]) -> Self {
-        let Self { folder, boot, store, executor, .. } = self;
-        drop((store, executor));
-        Self::open(folder, boot + 1, tools)
-    }
-
-    async fn asks(&mut self, arguments: Value) -> OperationId {
-        let (turn, response) = (TurnId(1), ResponseId(1));
-        let call = ToolCall { call_id: "c".to_owned(), tool: "expert".to_owned(), arguments, confirmed: false };
-        self.give(Input::Accept { session: CALL, turn, response, call });
-        self.give(Input::Seal { session: CALL, response });
-        self.accepted.take().expect("accepted")
-    }
-
-    fn wants_it_cancelled(&mut self) {
-        self.give(Input::Cancel { session: CALL, tool: Some("expert".to_owned()) });
-    }
-
-    /// Claims the closing and says what the caller hears.
-    async fn tells(&mut self) -> Vec<String> {
-        let delivery = self.offered.take().expect("a closing is offered");
-        self.give(Input::Claim { session: CALL, delivery, route: Route::Announce });
-        std::mem::take(&mut self.claimed).into_iter().map(|spoken| spoken.text).collect()
-    }
-
-    fn state(&self, operation: OperationId) -> OperationState {
-        self.ledger.operation(operation).expect("in memory").state
-    }
-
-    /// Goes on until it is so.
-    async fn until(&mut self, so: impl Fn(&Self) -> bool) {
-        let waits_until = tokio::time::Instant::now() + PATIENCE;
-        while !so(self) {
-            let due = self.ledger.deadline().map_or(waits_until, |at| self.begun + Duration::from_millis(at.0)).min(waits_until);
-            let report = tokio::select! {
-                report = self.reports.recv() => report.expect("the executor lives"),
-                () = tokio::time::sleep_until(due) => Input::Wake,
-            };
-            assert!(tokio::time::Instant::now() < waits_until, "it never is so");
-            self.cancels_answered += u32::from(matches!(report, Input::CancelAttempted { .. }));
-            self.give(report);
-        }
-    }
-
-    fn give(&mut self, input: Input) {
-        self.seed += 1;
-        let now = u64::try_from(self.begun.elapsed().as_millis()).unwrap();
-        let wall = Wall { unix_ms: 1_790_000_000_000, synchronised: true };
-        let effects = self.ledger.handle(&mut Step::new(Time(now), wall, self.seed << 64), input);
-        self.carry_out(effects);
-    }
-
-    fn carry_out(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            match effect {
-                Effect::Persist { commit, writes } => {
-                    assert_eq!(self.store.commit(&[(commit, writes)]), [Ok(())]);
-                    self.give(Input::Durable(commit));
-                }
-                Effect::Dispatch(dispatch) => self.executor.dispatch(dispatch).expect("taken"),
-                Effect::Cancel(request) => self.executor.cancel(request).expect("taken"),
-                Effect::Inquire(inquiry) => self.executor.inquire(inquiry).expect("taken"),
-                Effect::HandOff(hand_off) => panic!("nothing is handed off here: {hand_off:?}"),
-                Effect::Tell { news: News::Accepted(acceptance), .. } => self.accepted = Some(acceptance.operation),
-                Effect::Tell { news: News::Offered(envelope), .. } => self.offered = Some(envelope.delivery),
-                Effect::Tell { news: News::Claimed { clauses, .. }, .. } => self.claimed = clauses,
-                Effect::Tell { news: News::Update { text, .. }, .. } => self.updates.push(text),
-                Effect::Tell { .. } | Effect::Answer { .. } | Effect::Measured(_) => {}
-            }
-        }
-    }
-}
-
-const CALL: SessionId = SessionId(1);
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);

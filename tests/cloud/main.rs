@@ -25,6 +25,8 @@ mod live_counterpart;
 mod live_service;
 mod model;
 mod scenarios;
+#[path = "../scene/mod.rs"]
+mod scene;
 mod secure;
 mod service;
 mod stage;

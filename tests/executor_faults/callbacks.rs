@@ -14,7 +14,7 @@ use recado_core::ledger::OperationState::{Failed, Running, Succeeded};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::rig::{Scene, tool};
+use super::rig::{Scene, scene, tool};
 use super::service::Service;
 
 /// How a sender shows who it is.
@@ -36,14 +36,14 @@ impl Stage {
         let service = Service::start(|_, _| StatusCode::ACCEPTED.into_response()).await;
         let secret = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(secret.path(), SECRET).unwrap();
-        let scene = Scene::new(tool(&format!("{}/order", service.base), json!({ "sign_secret_file": secret.path() }))).await;
+        let scene = scene(tool(&format!("{}/order", service.base), json!({ "sign_secret_file": secret.path() }))).await;
         Self { scene, service, _secret: secret }
     }
 
     /// An operation that runs, and the way back to it.
     async fn runs(&mut self) -> (OperationId, Callback) {
         let before = self.service.of("/order").len();
-        let operation = self.scene.orders();
+        let operation = self.scene.orders("tool");
         let service = self.service.clone();
         self.scene.until(|_| service.of("/order").len() > before).await;
         let told = self.service.of("/order")[before].json()["callback"].clone();

@@ -5,7 +5,7 @@ use axum::response::IntoResponse;
 use recado_core::ledger::OperationState::{Compensated, TooLate};
 use serde_json::json;
 
-use super::rig::{Scene, tool};
+use super::rig::{scene, tool};
 use super::service::{Asked, Service};
 
 #[tokio::test]
@@ -19,10 +19,10 @@ async fn what_is_too_late_to_cancel_is_undone_under_a_key_of_its_own() {
         })
         .await;
         let at = |path: &str| format!("{}{path}", service.base);
-        let mut scene = Scene::new(tool(&at("/order"), json!({ "cancel_url": at("/cancel"), "compensate_url": at("/undo") }))).await;
-        let operation = scene.orders();
+        let mut scene = scene(tool(&at("/order"), json!({ "cancel_url": at("/cancel"), "compensate_url": at("/undo") }))).await;
+        let operation = scene.orders("tool");
         scene.until(|_| !service.of("/order").is_empty()).await;
-        scene.wants_it_cancelled();
+        scene.wants_it_cancelled("tool");
         scene.until(|scene| scene.state(operation) == Compensated).await;
         assert_eq!(scene.tells(), ["Undone."]);
         let key = |path: &str| service.of(path).iter().map(|asked| asked.header("idempotency-key")).collect::<Vec<_>>();
@@ -47,10 +47,10 @@ async fn a_tool_that_can_only_undo_is_asked_to() {
     })
     .await;
     let at = |path: &str| format!("{}{path}", service.base);
-    let mut scene = Scene::new(tool(&at("/order"), json!({ "compensate_url": at("/undo") }))).await;
-    let operation = scene.orders();
+    let mut scene = scene(tool(&at("/order"), json!({ "compensate_url": at("/undo") }))).await;
+    let operation = scene.orders("tool");
     scene.until(|scene| scene.ledger.operation(operation).is_some_and(|record| record.handle.is_some())).await;
-    scene.wants_it_cancelled();
+    scene.wants_it_cancelled("tool");
     scene.until(|scene| scene.state(operation) == Compensated).await;
     assert_eq!(scene.tells(), ["Undone."]);
     assert_eq!(service.of("/undo")[0].json()["status_url"], json!(at("/jobs/7")));
@@ -66,10 +66,10 @@ async fn what_can_not_be_undone_is_told_with_its_result() {
         })
         .await;
         let at = |path: &str| format!("{}{path}", service.base);
-        let mut scene = Scene::new(tool(&at("/order"), json!({ "cancel_url": at("/cancel"), "compensate_url": at("/undo") }))).await;
-        let operation = scene.orders();
+        let mut scene = scene(tool(&at("/order"), json!({ "cancel_url": at("/cancel"), "compensate_url": at("/undo") }))).await;
+        let operation = scene.orders("tool");
         scene.until(|_| !service.of("/order").is_empty()).await;
-        scene.wants_it_cancelled();
+        scene.wants_it_cancelled("tool");
         scene.until(|scene| scene.state(operation) == TooLate).await;
         assert_eq!(scene.tells(), ["Too late: nine."]);
     }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpListener;
 
-use super::rig::{Scene, tool};
+use super::rig::{scene, tool};
 use super::service::{Secure, Service, raw};
 
 /// What is expected of one fault.
@@ -139,8 +139,8 @@ impl Row {
         let Self { fault, mut tool, ends, unreached, maybe_executed, hears } = self;
         tool["idempotent"] = json!(idempotent);
         let (ends, attempts) = ends[column];
-        let mut scene = Scene::new(tool).await;
-        let operation = scene.orders();
+        let mut scene = scene(tool).await;
+        let operation = scene.orders("tool");
         scene.until(|scene| scene.state(operation) == ends).await;
         if ends == RetryWait {
             assert_eq!(scene.updates, ["It waits."], "{fault}: the caller hears that it waits");

@@ -6,6 +6,8 @@ mod ending;
 mod faults;
 mod proxy;
 mod rig;
+#[path = "../scene/mod.rs"]
+mod scene;
 mod service;
 mod signatures;
 mod status;

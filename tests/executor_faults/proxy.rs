@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::{AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::rig::{Scene, tool};
+use super::rig::{scene, tool};
 use super::service::{Secure, Service, head};
 
 #[tokio::test]
@@ -29,8 +29,8 @@ async fn a_secure_connection_goes_through_the_proxy_and_is_held_against_the_tool
     });
     for (host, state, requests) in [("tool.invalid", Succeeded, 1), ("other.invalid", Failed, 1)] {
         let settings = tool(&format!("https://{host}/"), json!({ "proxy": url, "ca_file": secure.authority.path() }));
-        let mut scene = Scene::new(settings).await;
-        let operation = scene.orders();
+        let mut scene = scene(settings).await;
+        let operation = scene.orders("tool");
         scene.until(|scene| scene.state(operation) == state).await;
         let stored = scene.stored(operation);
         assert_eq!((stored.unreached, stored.maybe_executed), (0, false), "{stored:?}");
@@ -41,8 +41,8 @@ async fn a_secure_connection_goes_through_the_proxy_and_is_held_against_the_tool
 #[tokio::test]
 async fn a_plain_request_is_handed_to_the_proxy_whole() {
     let proxy = Service::start(|_, _| r#"{"at": "nine"}"#.into_response()).await;
-    let mut scene = Scene::new(tool("http://tool.invalid/order", json!({ "proxy": proxy.base }))).await;
-    let operation = scene.orders();
+    let mut scene = scene(tool("http://tool.invalid/order", json!({ "proxy": proxy.base }))).await;
+    let operation = scene.orders("tool");
     scene.until(|scene| scene.state(operation) == Succeeded).await;
     let [asked] = &proxy.of("/order")[..] else { panic!("{:?}", proxy.all()) };
     assert_eq!(asked.header("host"), "tool.invalid");

@@ -10,7 +10,7 @@ use recado::config::HandOff;
 use recado_core::ledger::OperationState::{Compensated, Succeeded};
 use serde_json::{Value, json};
 
-use super::rig::{Scene, tool};
+use super::rig::{scene, scene_with_webhook, tool};
 use super::service::{Asked, Service};
 
 #[tokio::test]
@@ -35,10 +35,10 @@ async fn everything_that_is_sent_is_signed_as_anybodys_verifier_has_it() {
             "cancel_url": at("/cancel"),
             "compensate_url": at("/undo"),
         });
-        let mut scene = Scene::new(tool(&at("/order"), more)).await;
-        let operation = scene.orders();
+        let mut scene = scene(tool(&at("/order"), more)).await;
+        let operation = scene.orders("tool");
         scene.until(|_| service.of("/jobs/7").len() >= 2).await;
-        scene.wants_it_cancelled();
+        scene.wants_it_cancelled("tool");
         scene.until(|scene| scene.state(operation) == Compensated).await;
         let ids = |path: &str| service.of(path).iter().map(|asked| asked.header("webhook-id")).collect::<Vec<_>>();
         assert_eq!(ids("/order"), [format!("{operation}_attempt_1"), format!("{operation}_attempt_2")]);
@@ -58,8 +58,8 @@ async fn handed_off(secret_file: &std::path::Path) -> Asked {
     let settings =
         HandOff { url: format!("{}/unheard", service.base), secret_file: secret_file.to_owned(), ca_file: None, timeout_ms: 30_000 };
     let more = json!({ "when_unheard": "webhook", "hand_off_after_ms": 1 });
-    let mut scene = Scene::with_webhook(tool(&format!("{}/order", service.base), more), Some(settings)).await;
-    let operation = scene.orders();
+    let mut scene = scene_with_webhook(tool(&format!("{}/order", service.base), more), settings).await;
+    let operation = scene.orders("tool");
     scene.hangs_up();
     scene.until(|scene| scene.state(operation) == Succeeded && !service.of("/unheard").is_empty()).await;
     let asked = service.of("/unheard").remove(0);

@@ -6,7 +6,7 @@ use recado_core::ledger::OperationState::{Failed, Running, Succeeded};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::rig::{Scene, tool};
+use super::rig::{scene, setup, tool};
 use super::service::{Asked, Service, head, raw};
 
 #[tokio::test]
@@ -21,13 +21,13 @@ async fn what_a_tool_has_taken_under_a_url_of_its_own_is_asked_for_there_also_af
         })
         .await;
         let settings = tool(&format!("{}/order", service.base), json!({}));
-        let mut scene = Scene::new(settings.clone()).await;
-        let operation = scene.orders();
+        let mut scene = scene(settings.clone()).await;
+        let operation = scene.orders("tool");
         scene.until(|scene| !scene.updates.is_empty()).await;
         assert_eq!(scene.updates, ["It is at 40."]);
         let stored = scene.stored(operation);
         assert_eq!((stored.state, stored.handle), (Running, Some(format!("{}/jobs/7", service.base))));
-        let mut scene = scene.restarts(settings).await;
+        let mut scene = scene.restarts(&setup(settings)).await;
         scene.until(|scene| scene.state(operation) == Succeeded).await;
         assert_eq!(scene.tells(), ["Done: nine."]);
         assert_eq!(service.of("/order").len(), 1, "it was ordered once");
@@ -45,8 +45,8 @@ async fn a_url_of_a_status_that_is_elsewhere_is_never_asked() {
     })
     .await;
     let more = json!({ "status_url": format!("{}/status/{{operation_id}}", service.base) });
-    let mut scene = Scene::new(tool(&format!("{}/order", service.base), more)).await;
-    let operation = scene.orders();
+    let mut scene = scene(tool(&format!("{}/order", service.base), more)).await;
+    let operation = scene.orders("tool");
     scene.until(|scene| scene.state(operation) == Succeeded).await;
     assert_eq!((elsewhere.all().len(), scene.stored(operation).handle), (0, None));
     assert_eq!(service.of(&format!("/status/{operation}")).len(), 1);
@@ -59,8 +59,8 @@ async fn a_redirect_of_a_status_is_not_followed() {
         _ => (StatusCode::SEE_OTHER, [(header::LOCATION, "/results/7")]).into_response(),
     })
     .await;
-    let mut scene = Scene::new(tool(&format!("{}/order", service.base), json!({}))).await;
-    scene.orders();
+    let mut scene = scene(tool(&format!("{}/order", service.base), json!({}))).await;
+    scene.orders("tool");
     scene.until(|_| !service.of("/jobs/7").is_empty()).await;
     scene.goes_by(120_000);
     assert_eq!(service.of("/results/7").len(), 0);
@@ -82,8 +82,8 @@ async fn an_order_of_which_nobody_knows_is_reconciled_by_what_its_tool_says() {
     ] {
         let (service, order) = takes_and_says_nothing(status).await;
         let more = json!({ "status_url": format!("{}/by_key/{{idempotency_key}}", service.base) });
-        let mut scene = Scene::new(tool(&order, more)).await;
-        let operation = scene.orders();
+        let mut scene = scene(tool(&order, more)).await;
+        let operation = scene.orders("tool");
         scene.until(|scene| scene.state(operation) == state).await;
         assert_eq!(scene.tells(), [said]);
         let stored = scene.stored(operation);
@@ -109,8 +109,8 @@ async fn an_idempotent_tool_is_sent_the_same_again_under_the_same_key() {
             }
         }
     });
-    let mut scene = Scene::new(tool(&url, json!({ "idempotent": true }))).await;
-    let operation = scene.orders();
+    let mut scene = scene(tool(&url, json!({ "idempotent": true }))).await;
+    let operation = scene.orders("tool");
     scene.until(|scene| scene.state(operation) == Succeeded).await;
     assert_eq!(scene.stored(operation).attempt, 2);
     let keys = keys.lock().unwrap();

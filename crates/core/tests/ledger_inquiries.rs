@@ -225,9 +225,13 @@ fn what_cant_be_reached_waits_without_spending_attempts_and_goes_on_when_it_can_
         rig.attempted(operation, attempt, unreachable("no route"));
         assert_eq!((rig.operation(operation), rig.row(operation).unreached), (OperationState::RetryWait, attempt));
         assert!(!rig.row(operation).maybe_executed);
-        rig.give(Input::Reachable { tools: vec!["ticket".into()] });
-        assert_eq!(rig.sent(operation), usize::try_from(attempt).unwrap(), "another tool's place is back");
-        rig.give(Input::Reachable { tools: vec!["pay".into(), "ticket".into()] });
+        // Another tool's place is back.
+        let other = rig.order("ticket", 100 + u128::from(attempt));
+        rig.attempted(other, 1, AttemptOutcome::Succeeded(json!({})));
+        assert_eq!(rig.sent(operation), usize::try_from(attempt).unwrap());
+        // Its own is.
+        let next = rig.order("pay", 200 + u128::from(attempt));
+        rig.attempted(next, 1, AttemptOutcome::Succeeded(json!({})));
         assert_eq!(rig.sent(operation), usize::try_from(attempt).unwrap() + 1, "at once");
     }
     assert_eq!(rig.updates(CALL), ["Espero línea para 1."], "told once");
@@ -242,19 +246,40 @@ fn what_cant_be_reached_waits_without_spending_attempts_and_goes_on_when_it_can_
 fn who_asks_while_it_is_known_that_the_tool_cant_be_reached_is_told_so_with_the_acceptance() {
     let mut rig = called(policies());
     let accepted = |rig: &mut Rig, number| {
-        rig.order("pay", number);
-        rig.accepted().say
+        let operation = rig.order("pay", number);
+        rig.now += 1;
+        (operation, rig.accepted().say)
     };
-    let first = accepted(&mut rig, 1);
-    rig.attempted(rig.dispatched[0].operation, 1, unreachable("no route"));
+    let (first, usual) = accepted(&mut rig, 1);
+    rig.attempted(first, 1, unreachable("no route"));
     assert_eq!(rig.updates(CALL).len(), 1);
-    let second = accepted(&mut rig, 2);
-    assert_ne!(first, second);
-    assert!(second.contains("no puedo conectar"), "{second}");
-    rig.attempted(rig.dispatched[1].operation, 1, unreachable("no route"));
+    let (second, said) = accepted(&mut rig, 2);
+    assert_ne!(usual, said);
+    assert!(said.contains("no puedo hacerlo llegar"), "{said}");
+    rig.attempted(second, 1, unreachable("no route"));
     assert_eq!(rig.updates(CALL).len(), 1, "that has been said");
-    rig.give(Input::Reachable { tools: vec!["pay".into()] });
-    assert_eq!(accepted(&mut rig, 3), first);
+    // One that is recalled shows nothing.
+    let (third, _) = accepted(&mut rig, 3);
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    rig.attempt_failed(third, 1, Executed::No);
+    let (fourth, said) = accepted(&mut rig, 4);
+    assert_ne!(usual, said);
+    rig.attempted(fourth, 1, AttemptOutcome::Deferred);
+    assert_eq!(accepted(&mut rig, 5).1, usual);
+}
+
+#[test]
+fn everybody_who_had_asked_before_it_was_known_is_told_and_each_once() {
+    let mut rig = called(policies());
+    rig.up(OTHERS_CALL, "bea");
+    let mine = [rig.order("pay", 1), rig.order("pay", 2)];
+    rig.ask(OTHERS_CALL, 3, 3, "pay", json!({ "number": "3" }));
+    rig.seal(OTHERS_CALL, 3);
+    let others = rig.accepted().operation;
+    for operation in [mine[0], others, mine[1]] {
+        rig.attempted(operation, 1, unreachable("no route"));
+    }
+    assert_eq!((rig.updates(CALL).len(), rig.updates(OTHERS_CALL).len()), (1, 1));
 }
 
 #[test]
@@ -277,6 +302,18 @@ fn what_never_could_be_reached_has_failed_at_its_deadline_and_nothing_of_it_is_i
     rig.attempted(operation, 1, unreachable("no route"));
     rig.give(Input::Cancel { session: CALL, tool: None });
     assert_eq!((rig.operation(operation), rig.cancels.len()), (OperationState::Cancelled, 0));
+}
+
+#[test]
+fn what_is_being_cancelled_and_forgotten_by_its_tool_is_not_known_and_not_called_cancelled() {
+    let mut rig = called(policies());
+    let operation = rig.order("pay", 1);
+    rig.attempted(operation, 1, taken("task 7"));
+    rig.give(Input::Cancel { session: CALL, tool: None });
+    rig.cancel_answered(operation, CancelOutcome::Unsupported);
+    rig.pass(2_000);
+    rig.says(InquiryOutcome::Forgotten);
+    assert_eq!((rig.operation(operation), rig.row(operation).maybe_executed), (OperationState::Unknown, true));
 }
 
 #[test]

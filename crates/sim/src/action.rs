@@ -186,11 +186,6 @@ pub enum Action {
         /// Whether it answers the same inquiry once more.
         again: bool,
     },
-    /// A tool that could not be reached is within reach again.
-    Reachable {
-        /// The tool.
-        tool: u8,
-    },
     /// The other way answers a hand-off.
     HandOffAnswer {
         /// Which of those that are out.

@@ -254,12 +254,6 @@ impl Rig {
         outcome
     }
 
-    /// What could not be reached is within reach again.
-    pub fn reachable(&mut self, tools: Vec<String>) {
-        self.queue.push_back(Todo::Ledger(ledger::Input::Reachable { tools }));
-        self.drain();
-    }
-
     /// The other way answers a hand-off.
     pub fn answer_hand_off(&mut self, delivery: DeliveryId, how: HandOffAnswered) {
         self.findings.now = self.now;

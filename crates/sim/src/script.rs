@@ -153,7 +153,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 49] = [
+const KINDS: [Kind; 48] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -228,7 +228,6 @@ const KINDS: [Kind; 49] = [
     (4, |random, _| Action::Chime { call: call(random) }),
     (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Taken, again: random.chance(20) }),
     (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Unreachable, again: random.chance(20) }),
-    (2, |random, tools| Action::Reachable { tool: tool(random, tools) }),
     (8, |random, _| Action::InquiryAnswer { which: random.byte(0, 255), how: inquiry_answered(random), again: random.chance(15) }),
 ];
 

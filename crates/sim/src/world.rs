@@ -140,7 +140,6 @@ impl World {
             Action::Callback { which, done, value } => self.callback(which, done, value),
             Action::CancelAnswer { which, how, again } => self.answer_cancel(which, how, again),
             Action::InquiryAnswer { which, how, again } => self.answer_inquiry(which, how, again),
-            Action::Reachable { tool } => self.rig.reachable(vec![name_of(tool).to_owned()]),
             Action::HandOffAnswer { which, how } => self.answer_hand_off(which, how),
             Action::Progress { which } => {
                 // Of one of the latest: what is over has no progress.

@@ -75,10 +75,9 @@ pub(crate) fn change_data(value: &mut Value, change: &mut impl FnMut(&mut Value)
 }
 
 /// Fields whose texts are words of the code or of the configuration. An input that is only a name has no field.
-const KNOWN: [&str; 37] = [
+const KNOWN: [&str; 36] = [
     "",
     "tool",
-    "tools",
     "call_id",
     "name",
     "language",

@@ -312,8 +312,11 @@ async fn carry_out(
             tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
             failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
         }
-        // What still runs of it, such as its connection, finds that it may not leave.
-        Err(_) => failed(why, sent.end(), true),
+        // What still runs of it, such as its connection, finds that it may not leave. What has not is handed back, and costs nothing.
+        Err(_) => match sent.end() {
+            Executed::No if recalled.is_none() => unreachable(why),
+            executed => failed(why, executed, true),
+        },
     };
     if let Some(recall) = recalled {
         // The cancel that asked may have been given up.

@@ -20,7 +20,6 @@
 use std::time::SystemTime;
 
 use recado_core::ledger::{Input, Inquiry, InquiryOutcome};
-use reqwest::header::RETRY_AFTER;
 use reqwest::{Method, StatusCode, Url};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -93,7 +92,7 @@ pub(super) async fn ask_how_it_stands(
         Err(_) => return too_slow(),
     };
     let status = response.status();
-    let wait = response.headers().get(RETRY_AFTER).and_then(|_| retry_after_ms(response.headers(), SystemTime::now()));
+    let wait = retry_after_ms(response.headers(), SystemTime::now());
     let body = match timeout_at(deadline, read(response, RESULT_BYTES_MAX)).await {
         Ok(Body::Whole(body)) => body,
         Ok(Body::TooLarge) => return unanswered(format!("what the tool says of it is larger than {RESULT_BYTES_MAX} bytes"), false),

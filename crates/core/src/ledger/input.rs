@@ -94,11 +94,6 @@ pub enum Input {
         /// What it came to.
         outcome: InquiryOutcome,
     },
-    /// What was out of reach for these tools can be reached again: what waits for it goes on at once.
-    Reachable {
-        /// The tools.
-        tools: Vec<String>,
-    },
     /// News of how far an operation is, from outside or from its executor. Nothing of it is kept.
     Progress {
         /// The request to answer, where a sender waits for it.

@@ -118,9 +118,9 @@ impl Operation {
             InquiryOutcome::Forgotten if self.goes_on(policy) => self.attempt_is_over(FORGOTTEN, policy, step),
             InquiryOutcome::Forgotten if fault(Fault::ForgottenCalledFailed) => Some(self.receive(&failed(FORGOTTEN), step.now)),
             InquiryOutcome::Forgotten => {
-                // Nothing of it is to come.
+                // Nothing of it is to come, and it may have taken effect.
                 self.out = false;
-                self.record.maybe_executed |= self.record.state == OperationState::Running;
+                self.record.maybe_executed = true;
                 self.nobody_says(FORGOTTEN, step.now)
             }
             InquiryOutcome::Unsupported => self.nobody_says(NOBODY_TO_ASK, step.now),

@@ -1,6 +1,6 @@
 //! The machine: every input finds the batch that it is about, and what is durable is told.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::batch::{Batch, OPERATIONS_MAX};
 use super::commit::{Lane, Part, Transaction, cancels_too_early, drop_unseen, follow_up, writes};
@@ -10,6 +10,7 @@ use super::hand_off::HandOffs;
 use super::input::{CommitId, HandOffOutcome, Input, OperationResult, RequestId, Standing};
 use super::intent::{Intents, Judgement, base, split};
 use super::progress::Updates;
+use super::reach::Outages;
 use super::record::{DeliveryRecord, Route};
 use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
@@ -58,8 +59,8 @@ pub(super) struct World {
     pub boot: BootId,
     pub sayer: Sayer,
     pub sessions: BTreeMap<SessionId, Listener>,
-    /// Tools whose place can't be reached, as far as is known.
-    pub out_of_reach: BTreeSet<String>,
+    /// Tools whose place can't be reached.
+    pub out_of_reach: Outages,
     policies: BTreeMap<String, ToolPolicy>,
     fallback: ToolPolicy,
 }
@@ -70,7 +71,7 @@ impl World {
             boot,
             sayer: Sayer::new(),
             sessions: BTreeMap::new(),
-            out_of_reach: BTreeSet::new(),
+            out_of_reach: Outages::new(),
             policies,
             fallback: ToolPolicy::default(),
         }
@@ -180,7 +181,6 @@ impl Ledger {
                     self.put(lane, Work::Inquired { operation, request, outcome }, step, effects);
                 }
             }
-            Input::Reachable { tools } => self.reachable(&tools, step, effects),
             Input::Progress { request, operation, progress } => self.progress(request, operation, &progress, step, effects),
             Input::Retract { request, operation } => match self.by_operation.get(&operation) {
                 Some(&lane) => self.put(lane, Work::Retract { request, operation }, step, effects),
@@ -322,6 +322,7 @@ impl Ledger {
             return; // it was over before
         }
         self.intents.session_over(session);
+        self.world.out_of_reach.values_mut().for_each(|outage| outage.session_over(session));
         // Its responses are over with it.
         let open: Vec<(SessionId, ResponseId)> = self.open.keys().filter(|(of, _)| *of == session).copied().collect();
         for of in open {

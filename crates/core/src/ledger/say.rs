@@ -263,8 +263,8 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
     let (es, en) = match which {
         Phrase::Accepted => ("De acuerdo, me pongo con ello.", "All right, I'm on it."),
         Phrase::Waiting => (
-            "Queda anotado. Ahora mismo no puedo conectar con el servicio; lo haré en cuanto pueda y te aviso.",
-            "I've noted it. I can't reach the service just now; I'll do it as soon as I can and let you know.",
+            "Queda anotado. Ahora mismo no puedo hacerlo llegar; lo haré en cuanto pueda y te aviso.",
+            "I've noted it. I can't get it through just now; I'll do it as soon as I can and let you know.",
         ),
         Phrase::AlreadyRunning => ("Ya estoy con ello.", "I'm already on it."),
         Phrase::ResultWaits => {

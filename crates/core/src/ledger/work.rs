@@ -439,9 +439,10 @@ fn accept(
         operation: operation.record.id,
         batch: id,
         repeat: None,
-        say: match world.out_of_reach.contains(&ask.call.tool) {
-            true => world.sayer.waiting(policy, &operation.record, ask.language),
-            false => world.sayer.accepted(policy, &operation.record, ask.language),
+        say: if world.out_of_reach.contains_key(&ask.call.tool) {
+            world.sayer.waiting(policy, &operation.record, ask.language)
+        } else {
+            world.sayer.accepted(policy, &operation.record, ask.language)
         },
     };
     then.push(Effect::Tell { session: ask.session, news: News::Accepted(acceptance) });

@@ -98,11 +98,11 @@ async fn a_stop_reports_what_waits_as_not_executed_and_what_was_sent_as_doubtful
     }
     let executed = |operation| match &outcomes[&OperationId(operation)] {
         AttemptOutcome::Failed { executed, retryable: true, .. } => Some(*executed),
-        // It has not begun, and costs nothing.
+        // It has not left, and costs nothing.
         AttemptOutcome::Unreachable { .. } => None,
         other => panic!("{other:?}"),
     };
-    assert_eq!((executed(1), executed(2), executed(3)), (Some(Executed::Maybe), Some(Executed::No), None));
+    assert_eq!((executed(1), executed(2), executed(3)), (Some(Executed::Maybe), None, None));
 }
 
 #[tokio::test]
