@@ -178,6 +178,8 @@ impl Scene {
     }
 
     pub fn give(&mut self, input: Input) {
+        // Each input has identifiers of its own.
+        self.now += 1;
         let effects = self.ledger.handle(&mut step(self.boot, self.now), input);
         self.carry_out(effects);
     }
@@ -189,7 +191,6 @@ impl Scene {
                     let outcomes = self.store.commit(&[(commit, writes.clone())]);
                     assert_eq!(outcomes, [Ok(())], "{writes:#?}");
                     (self.committed)();
-                    self.now += 1;
                     self.give(Input::Durable(commit));
                 }
                 Effect::Cancel(request) => {

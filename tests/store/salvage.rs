@@ -72,7 +72,7 @@ impl Known {
     fn judge_some(&self, case: &Case, what: &str, enough: impl Fn(&BTreeSet<u128>, &str)) -> Option<Store> {
         let version = |files: &Files| files.get("").and_then(|bytes| bytes.get(USER_VERSION).map(<[u8]>::to_vec));
         let (store, recovered) = match Store::open(&case.path, &Options::new(BootId(2), wall(1))) {
-            Err(OpenError::Newer { found: 4..=10_000, .. }) if version(&case.files) != version(&self.files) => {
+            Err(OpenError::Newer { found: 5..=10_000, .. }) if version(&case.files) != version(&self.files) => {
                 assert_eq!(files(&case.path), case.files, "{what}");
                 return None;
             }

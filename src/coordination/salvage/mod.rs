@@ -68,12 +68,13 @@ fn read(set_aside: &Path, copy: &Path) -> Result<Evidence, String> {
     found.ok_or_else(|| "no page of it holds what was asked for".to_owned())
 }
 
-/// A first page that declares the tables of the ledger that are read, whose columns have no rules.
+/// A first page that declares the tables of the ledger that are read, whose columns have no rules. What an older row has not is what its column
+/// says.
 fn first_page(copy: &Path) -> Result<Vec<u8>, String> {
     let make = || -> rusqlite::Result<()> {
         let connection = Connection::open(copy)?;
         connection.pragma_update(None, "page_size", PAGE)?;
-        let columns = schema::columns_of(schema::VERSION)?;
+        let columns = schema::declarations()?;
         for table in TABLES {
             let columns = columns.get(table).map_or(&[][..], Vec::as_slice).join(", ").replacen(',', " INTEGER PRIMARY KEY,", 1);
             connection.execute_batch(&format!("CREATE TABLE {table} ({columns})"))?;

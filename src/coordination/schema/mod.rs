@@ -42,10 +42,22 @@ pub type Columns = BTreeMap<String, Vec<String>>;
 
 /// Those of the file.
 pub fn columns(connection: &Connection) -> Result<Columns> {
+    of_each_column(connection, "info.name")
+}
+
+/// The same of a file of the current schema, each with the value that it has in a row that was written before it was there. Without any other rule.
+pub fn declarations() -> Result<Columns> {
+    of_each_column(&model(VERSION)?, "info.name || iif(info.dflt_value IS NULL, '', ' DEFAULT ' || info.dflt_value)")
+}
+
+/// What `shown` makes of each column of each table, in order, by the table's name.
+fn of_each_column(connection: &Connection, shown: &str) -> Result<Columns> {
     let mut columns = Columns::new();
-    let sql = "SELECT found.name, info.name FROM sqlite_schema AS found, pragma_table_info(found.name) AS info
-        WHERE found.type = 'table' ORDER BY found.name, info.cid";
-    let mut statement = connection.prepare(sql)?;
+    let sql = format!(
+        "SELECT found.name, {shown} FROM sqlite_schema AS found, pragma_table_info(found.name) AS info
+        WHERE found.type = 'table' ORDER BY found.name, info.cid"
+    );
+    let mut statement = connection.prepare(&sql)?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         columns.entry(row.get(0)?).or_default().push(row.get(1)?);
@@ -55,14 +67,19 @@ pub fn columns(connection: &Connection) -> Result<Columns> {
 
 /// Those of a file of this schema.
 pub fn columns_of(version: i64) -> Result<Columns> {
+    let mut columns = columns(&model(version)?)?;
+    // The engine's own tables are not ours to ask for.
+    columns.retain(|table, _| !table.starts_with("sqlite_"));
+    Ok(columns)
+}
+
+/// An empty file of this schema.
+fn model(version: i64) -> Result<Connection> {
     let model = Connection::open_in_memory()?;
     for (_, sql) in (1..=version).zip(MIGRATIONS) {
         model.execute_batch(sql)?;
     }
-    let mut columns = columns(&model)?;
-    // The engine's own tables are not ours to ask for.
-    columns.retain(|table, _| !table.starts_with("sqlite_"));
-    Ok(columns)
+    Ok(model)
 }
 
 /// More migrations than there will ever be.

@@ -144,10 +144,10 @@ pub struct OperationRecord {
     /// The last attempt that was committed, from 1; 0 before the first.
     pub attempt: u32,
     /// Those of them that provably never left the box because the tool's place could not be reached: they cost it nothing.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "is_none")]
     pub unreached: u32,
     /// The tool's own name for what it has taken: with it, its result is asked for, also after a restart.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
     /// Whether an attempt that is over, by a report or by a restart, may have executed: then only an idempotent tool is tried
     /// again (R2), and without a result it ends as `Unknown`, never as `Failed`. Once true it stays so.
@@ -161,6 +161,12 @@ pub struct OperationRecord {
     pub contradiction: Option<Contradiction>,
     /// When it was accepted.
     pub accepted: Wall,
+}
+
+/// A record without any is written as it was before there was such a number: what was recorded then is decided the same today.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_none(number: &u32) -> bool {
+    *number == 0
 }
 
 impl OperationRecord {
