@@ -54,8 +54,6 @@ faults! {
     BatchForgottenAtRestart,
     /// The number of the last attempt is lost at a restart.
     AttemptForgottenAtRestart,
-    /// What a tool has taken under a name of its own is sent again at a restart, whatever the tool.
-    HandleForgottenAtRestart,
     /// What a tool knows nothing of any more is called failed.
     ForgottenCalledFailed,
     /// Anybody may hear a delivery.

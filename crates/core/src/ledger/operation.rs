@@ -294,7 +294,7 @@ impl Operation {
         let again = |policy: &&ToolPolicy| {
             policy.idempotent && spent < policy.retry.attempts_max.saturating_add(RESTART_ATTEMPTS_MAX) && now < deadline
         };
-        let named = self.record.handle.is_some() && now < self.deadline && !fault(Fault::HandleForgottenAtRestart);
+        let named = self.record.handle.is_some() && now < self.deadline;
         if named && policy.is_some_and(|policy| self.follow_at_once(policy, now)) {
             // The tool has it: its result is to come, as before.
             self.out = true;
