@@ -13,10 +13,11 @@ use recado_core::ResponseId;
 use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::ModelEvent;
 use reqwest::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::cascade::{all_of, complete, failure, model, respond, says, turn_ends};
 use super::http_service::{Conduct, HttpService};
+use super::llmock::{Llmock, REFUSAL};
 use super::stage::{Stage, hears_to_the_end, open, speaks, speech};
 
 /// A service of others, as a process. It ends when this is dropped.
@@ -82,46 +83,23 @@ async fn greeted(session: &mut ModelSession, n: u128) -> (String, Vec<ModelEvent
 
 #[tokio::test]
 async fn llmock_says_that_the_client_handles_every_fault_of_both_interfaces() {
-    let serve = |port: u16| vec!["serve".into(), "--port".into(), port.to_string()];
-    let Some(llmock) = Counterpart::start("RECADO_LLMOCK", "llmock/bin/llmock", serve, "/_llmock/scenario").await else { return };
-    let client = client();
+    let Some(llmock) = Llmock::start().await else { return };
     let mut n = 0;
     for api in ["chat-completions", "responses"] {
         let more = format!("api = '{api}'\nconnect_timeout_ms = 500\nanswer_timeout_ms = 800\nstall_timeout_ms = 800");
-        let mut session = open(&model(&settings(&llmock.url, &llmock.url, &more)));
-        let reply = json!([{ "type": "reply", "text": "Good morning to you. What may I do for you today?", "times": null }]);
-        for (what, behaviors) in [
-            ("nothing", reply),
-            ("a rate limit", json!([{ "type": "fail", "status": 429, "retry_after": 1.0 }])),
-            ("overload", json!([{ "type": "fail", "status": 503, "retry_after": 2.0 }])),
-            ("two errors", json!([{ "type": "fail", "status": 500, "times": 2 }])),
-            ("a gateway", json!([{ "type": "fail", "status": 502 }])),
-            ("a disconnect", json!([{ "type": "stream_fault", "kind": "disconnect", "after_chunks": 1 }])),
-            ("a truncation", json!([{ "type": "stream_fault", "kind": "truncate", "after_chunks": 1 }])),
-            ("a stall", json!([{ "type": "stream_fault", "kind": "stall", "after_chunks": 1, "stall_seconds": 5.0 }])),
-            ("a corrupt chunk", json!([{ "type": "stream_fault", "kind": "malformed", "after_chunks": 1 }])),
-            ("a slow first word", json!([{ "type": "slow_first_token", "seconds": 1.5 }])),
-            ("an unknown tool", json!([{ "type": "tool_fault", "kind": "unknown_tool" }])),
-            ("bad arguments", json!([{ "type": "tool_fault", "kind": "malformed_arguments" }])),
-            ("a refusal for good", json!([{ "type": "fail", "status": 401 }])),
-        ] {
-            let queued =
-                client.post(format!("{}/_llmock/scenario", llmock.url)).json(&json!({ "behaviors": behaviors })).send().await.unwrap();
-            assert_eq!(queued.status(), 201, "{what}");
+        let mut session = open(&model(&settings(llmock.url(), llmock.url(), &more)));
+        for (what, behaviors) in Llmock::behaviors("Good morning to you. What may I do for you today?") {
+            llmock.behaves(what, &behaviors).await;
             n += 1;
             let (words, events) = greeted(&mut session, n).await;
-            if what == "a refusal for good" {
+            if what == REFUSAL {
                 assert!(failure(&events).contains("refuses the key (401)"), "{api}: {what}: {events:?}");
             } else {
                 assert!(complete(&events) && words.starts_with("Good morning to you. "), "{api}: {what}: {words}: {events:?}");
             }
         }
     }
-    let text = client.get(format!("{}/_llmock/verdict?format=text", llmock.url)).send().await.unwrap().text().await.unwrap();
-    println!("{text}");
-    let verdict: Value = client.get(format!("{}/_llmock/verdict", llmock.url)).send().await.unwrap().json().await.unwrap();
-    assert_eq!((&verdict["passed"], &verdict["errors"], &verdict["warnings"]), (&json!(true), &json!(0), &json!(0)), "{text}");
-    assert!(verdict["faults_injected"].as_u64() >= Some(16), "{verdict}");
+    llmock.passes().await;
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use recado_core::{IntentKey, OperationId};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::cascade_counterparts::{Counterpart, client};
 use super::http_service::{Conduct, End, HttpService, Received, chat};
+use super::llmock::{Llmock, REFUSAL};
 use super::scene::{Scene, Setup};
 use super::stage::{ACCEPTED, Stage, hears_to_the_end, speaks, speech, spoken, states};
 use super::validator::{self, Tap};
@@ -325,37 +325,18 @@ async fn what_a_tool_of_its_own_has_taken_is_asked_for() {
 
 #[tokio::test]
 async fn llmock_says_that_a_larger_model_is_asked_as_it_should_be() {
-    let serve = |port: u16| vec!["serve".into(), "--port".into(), port.to_string()];
-    let Some(llmock) = Counterpart::start("RECADO_LLMOCK", "llmock/bin/llmock", serve, "/_llmock/scenario").await else { return };
-    let client = client();
+    let Some(llmock) = Llmock::start().await else { return };
     for api in ["chat-completions", "responses"] {
         let settings = format!(
             "name = 'expert'\nidempotent = true\n[delegate]\nurl = '{}/v1'\nmodel = 'gpt-4o'\napi = '{api}'\n\
              connect_timeout_ms = 500\nanswer_timeout_ms = 800\nstall_timeout_ms = 800",
-            llmock.url
+            llmock.url()
         );
         let port = port(&[tool(&settings)], &[]);
-        let reply = json!([{ "type": "reply", "text": "It is covered by clause four of your contract.", "times": null }]);
-        for (what, behaviors) in [
-            ("nothing", reply),
-            ("a rate limit", json!([{ "type": "fail", "status": 429, "retry_after": 1.0 }])),
-            ("overload", json!([{ "type": "fail", "status": 503, "retry_after": 2.0 }])),
-            ("two errors", json!([{ "type": "fail", "status": 500, "times": 2 }])),
-            ("a gateway", json!([{ "type": "fail", "status": 502 }])),
-            ("a disconnect", json!([{ "type": "stream_fault", "kind": "disconnect", "after_chunks": 1 }])),
-            ("a truncation", json!([{ "type": "stream_fault", "kind": "truncate", "after_chunks": 1 }])),
-            ("a stall", json!([{ "type": "stream_fault", "kind": "stall", "after_chunks": 1, "stall_seconds": 5.0 }])),
-            ("a corrupt chunk", json!([{ "type": "stream_fault", "kind": "malformed", "after_chunks": 1 }])),
-            ("a slow first word", json!([{ "type": "slow_first_token", "seconds": 1.5 }])),
-            ("an unknown tool", json!([{ "type": "tool_fault", "kind": "unknown_tool" }])),
-            ("bad arguments", json!([{ "type": "tool_fault", "kind": "malformed_arguments" }])),
-            ("a refusal for good", json!([{ "type": "fail", "status": 401 }])),
-        ] {
-            let queued =
-                client.post(format!("{}/_llmock/scenario", llmock.url)).json(&json!({ "behaviors": behaviors })).send().await.unwrap();
-            assert_eq!(queued.status(), 201, "{what}");
+        for (what, behaviors) in Llmock::behaviors("It is covered by clause four of your contract.") {
+            llmock.behaves(what, &behaviors).await;
             let outcome = port.attempt(dispatch(), Sent::default()).await;
-            if what == "a refusal for good" {
+            if what == REFUSAL {
                 assert!(matches!(&outcome, AttemptOutcome::Failed { executed: Executed::No, retryable: false, .. }), "{api}: {outcome:?}");
             } else {
                 let answer = json!({ "answer": "It is covered by clause four of your contract." });
@@ -363,11 +344,7 @@ async fn llmock_says_that_a_larger_model_is_asked_as_it_should_be() {
             }
         }
     }
-    let text = client.get(format!("{}/_llmock/verdict?format=text", llmock.url)).send().await.unwrap().text().await.unwrap();
-    println!("{text}");
-    let verdict: Value = client.get(format!("{}/_llmock/verdict", llmock.url)).send().await.unwrap().json().await.unwrap();
-    assert_eq!((&verdict["passed"], &verdict["errors"], &verdict["warnings"]), (&json!(true), &json!(0), &json!(0)), "{text}");
-    assert!(verdict["faults_injected"].as_u64() >= Some(16), "{verdict}");
+    llmock.passes().await;
 }
 
 /// A tool, as a `[[tools]]` table writes it.

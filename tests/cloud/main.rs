@@ -23,6 +23,7 @@ mod live;
 mod live_command;
 mod live_counterpart;
 mod live_service;
+mod llmock;
 mod model;
 mod scenarios;
 #[path = "../scene/mod.rs"]
