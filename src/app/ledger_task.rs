@@ -346,7 +346,7 @@ fn trace_input(input: &Input) {
         Input::Retract { request, operation } => {
             info!(operation_id = %operation, request = request.0, "a result is to be taken back");
         }
-        Input::Cancel { session, tool } => info!(session_id = %session, tool, "cancel wanted"),
+        Input::Cancel { session, tool, operation: _ } => info!(session_id = %session, tool, "cancel wanted"),
         Input::Accept { session, turn, response, call } => {
             info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
         }

@@ -152,7 +152,7 @@ impl Scene {
     }
 
     pub fn wants_it_cancelled(&mut self, tool: &str) {
-        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()) });
+        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()), operation: None });
     }
 
     pub fn hangs_up(&mut self) {

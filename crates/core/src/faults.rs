@@ -146,6 +146,8 @@ faults! {
     ReplacedRunsOn,
     /// What is to be confirmed is done again without.
     Unconfirmed,
+    /// What the model calls confirmed counts as the caller's consent, whatever was read back and heard.
+    ConsentAssumed,
     /// Something random enters the wait before another attempt.
     Random,
 }

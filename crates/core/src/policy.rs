@@ -170,6 +170,9 @@ pub struct Sayings {
     /// When the cancel came too late.
     #[serde(default, rename = "say_too_late")]
     pub too_late: Localised,
+    /// Before it is done, where the caller's consent is needed: what would be done, and whether it is wanted. A template over `arguments`.
+    #[serde(default, rename = "say_confirm", skip_serializing_if = "Localised::is_empty")]
+    pub confirm: Localised,
     /// When it waits because the tool's place can't be reached.
     #[serde(default, rename = "say_waiting", skip_serializing_if = "Localised::is_empty")]
     pub waiting: Localised,
@@ -204,6 +207,12 @@ pub struct ToolPolicy {
     pub idempotent: bool,
     /// Which argument fields make two requests the same one; all of them when empty.
     pub idempotency_fields: Vec<String>,
+    /// What it does, in its author's words: said where no better words are given.
+    pub description: String,
+    /// Whether what it is asked to do is read back to the caller, and done only when they agree.
+    pub confirm: bool,
+    /// The fields of its arguments that are neither said nor shown.
+    pub private_fields: Vec<String>,
     /// What is done about a request that repeats another.
     pub duplicate: DuplicatePolicy,
     /// Whether the tool can be asked to cancel an operation that it has.
@@ -254,6 +263,9 @@ impl Default for ToolPolicy {
         Self {
             idempotent: false,
             idempotency_fields: Vec::new(),
+            description: String::new(),
+            confirm: false,
+            private_fields: Vec::new(),
             duplicate: DuplicatePolicy::Reuse,
             cancellable: false,
             inquirable: false,

@@ -119,7 +119,7 @@ impl Real {
             }
             News::ClaimRefused { delivery } => Some(Output::ClaimRefused(call, self.order(delivery)?)),
             // No obligation, and what is said of a cancel: neither changes what is owed.
-            News::Update { .. } | News::Cancelling(_) => None,
+            News::Update { .. } | News::Cancelling(_) | News::ReadBack { .. } | News::Work { .. } => None,
         }
     }
 
@@ -175,7 +175,7 @@ impl Real {
                 return self.hand(NEWER_SEED, ask, out);
             }
             Input::Seal => ledger::Input::Seal { session: session(0), response: ASKING },
-            Input::Cancel(call) => ledger::Input::Cancel { session: session(call), tool: None },
+            Input::Cancel(call) => ledger::Input::Cancel { session: session(call), tool: None, operation: None },
             Input::Attempted(place, attempt, how) => {
                 ledger::Input::Attempted { operation: operation(place), attempt: attempt.into(), outcome: outcome(how) }
             }

@@ -525,6 +525,7 @@ impl Rig {
                 | Effect::Measured(_)
                 | Effect::Update { .. }
                 | Effect::Cancelling(_)
+                | Effect::Work { .. }
                 | Effect::Doubted { .. }) => call.outputs.push(other),
             }
         }

@@ -316,7 +316,7 @@ impl World {
             }
             Action::Cancel { tool, .. } => {
                 let tool = tool.map(|tool| name_of(tool).to_owned());
-                self.rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool }));
+                self.rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool, work: None }));
             }
             Action::Complete { .. } => self.rig.complete(call, response),
             Action::Fail { .. } => self.rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() })),

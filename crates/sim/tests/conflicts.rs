@@ -169,7 +169,7 @@ fn explicit_cancel() {
     rig.run(1_600);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Running, "a turn alone cancels nothing");
     let response = rig.last_response(call);
-    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some("mesa".into()) }));
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some("mesa".into()), work: None }));
     rig.run(10);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Cancelling, "R6: durable first");
     rig.reply(call, &["De acuerdo"]);
@@ -192,7 +192,7 @@ fn a_cancel_intent_of_a_response_that_the_caller_cut_cancels_nothing() {
     rig.caller_speaks(call, 600);
     rig.run(1_600);
     assert_ne!(rig.last_response(call), cut);
-    rig.input(call, Input::Model(ModelEvent::CancelIntent { response: cut, tool: None }));
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response: cut, tool: None, work: None }));
     rig.run(100);
     assert_eq!(rig.store.operations[&ops[0]].state, OperationState::Running);
 }
@@ -206,7 +206,7 @@ fn a_model_that_fails_after_a_cancel_intent_is_answered_for_by_what_came_of_it()
     rig.caller_speaks(call, 600);
     rig.run(1_600);
     let response = rig.last_response(call);
-    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+    rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None, work: None }));
     rig.run(10);
     rig.input(call, Input::Model(ModelEvent::Failed { response, reason: "gone".into() }));
     rig.run(4_000);

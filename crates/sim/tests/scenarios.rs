@@ -433,7 +433,7 @@ fn every_wish_to_cancel_in_a_response_is_answered_and_what_follows_it_waits_for_
     let response = rig.last_response(call);
     rig.store.delay_ms = 1_000;
     for tool in ["mesa", "taxi"] {
-        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some(tool.into()) }));
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: Some(tool.into()), work: None }));
     }
     rig.reply(call, &["Dígame"]);
     rig.run(12_000);
@@ -457,7 +457,7 @@ fn a_wish_to_cancel_that_the_store_never_answers_holds_nothing_up_and_the_caller
     let response = rig.last_response(call);
     rig.store.delay_ms = 60_000;
     for _ in 0..2 {
-        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None }));
+        rig.input(call, Input::Model(ModelEvent::CancelIntent { response, tool: None, work: None }));
         rig.run(100);
     }
     rig.reply(call, &["Dígame"]);

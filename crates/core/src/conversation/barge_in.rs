@@ -127,7 +127,7 @@ impl Conversation {
     pub(super) fn turn_began(&mut self, cx: &mut Cx) {
         self.turn = TurnId(cx.ids.draw());
         if fault(Fault::BargeInCancels) {
-            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None });
+            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None, operation: None });
         }
         self.hang_up = None;
         self.window_since = None;
@@ -170,7 +170,8 @@ impl Conversation {
     }
 
     /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
-    pub(super) fn was_noise(&mut self) {
+    pub(super) fn was_noise(&mut self, cx: &mut Cx) {
+        self.consent_is_no_noise(cx);
         for clearing in self.clearing.values_mut().filter(|clearing| clearing.why == Why::Caller) {
             clearing.why = Why::Noise;
         }

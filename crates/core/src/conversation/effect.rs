@@ -82,6 +82,12 @@ pub enum Effect {
     },
     /// Tell the model what the caller's wish to cancel came to.
     Cancelling(ledger::Cancellation),
+    /// Tell the model what of the caller's runs, or waits to be told: at the start of a call, where there is any, and whenever the caller
+    /// asks.
+    Work {
+        /// Each operation.
+        work: Vec<NamedWork>,
+    },
     /// Ask the ledger.
     Ledger(Box<ledger::Input>),
     /// End the call.
@@ -101,6 +107,23 @@ pub enum Effect {
     },
 }
 
+/// An operation that is not over for who is on the line: a placeholder, never its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct NamedWork {
+    /// Its short name in this call: `w1`, `w2`.
+    pub name: String,
+    /// The operation.
+    pub operation: OperationId,
+    /// Its tool.
+    pub tool: String,
+    /// What it is about: those of its arguments that may be shown.
+    pub arguments: serde_json::Value,
+    /// How long ago it was accepted (ms); none where no clock can tell.
+    pub age_ms: Option<u64>,
+    /// How it stands.
+    pub state: ledger::WorkState,
+}
+
 /// What a segment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Purpose {
@@ -118,6 +141,13 @@ pub enum Purpose {
     Refusal,
     /// What a wish to cancel came to.
     Cancellation,
+    /// What a tool is asked to do, read back to the caller before it is done.
+    ReadBack {
+        /// What the read-back is called.
+        read_back: u64,
+    },
+    /// What the caller has asked the box itself: what runs, what they were told last. It is no closing.
+    Information,
     /// News of how far an operation is: no closing, and dropped rather than said late.
     Progress {
         /// What the news is called.
@@ -185,6 +215,8 @@ pub enum ToolStatus {
     Rejected,
     /// The same thing was asked before: it is done again only if the caller, asked for it, says so.
     NeedsConfirmation,
+    /// It is being read back to the caller, and nothing was done: it is done only if they, asked for it, say so.
+    NeedsConsent,
     /// It could not be accepted; nothing was done.
     Refused,
 }

@@ -28,7 +28,7 @@ impl std::fmt::Debug for Collecting {
 impl Conversation {
     /// Whether anything holds the floor.
     pub(super) fn floor_held(&self) -> bool {
-        self.floor_held_since.is_some() || self.collecting.is_some()
+        self.floor_held_since.is_some() || self.collecting.is_some() || self.consent_awaited()
     }
 
     /// The floor is held for something outside, or free again of that.

@@ -278,12 +278,25 @@ pub enum ModelEvent {
         /// The response.
         response: ResponseId,
     },
-    /// The caller asked to cancel operations: this tool's, or all that run.
+    /// The caller asks what runs for them: the box tells them, and the model.
+    ListWork {
+        /// The response.
+        response: ResponseId,
+    },
+    /// The caller wants to hear once more what they were told last: the box says it.
+    RepeatLast {
+        /// The response.
+        response: ResponseId,
+    },
+    /// The caller asked to cancel operations: one, this tool's, or all that run.
     CancelIntent {
         /// The response.
         response: ResponseId,
         /// The tool whose operations are meant, or all.
         tool: Option<String>,
+        /// The short name of the one operation that is meant, as [`super::NamedWork::name`] gives it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        work: Option<String>,
     },
     /// After this response the floor is held until the caller has pressed some keys: a PIN, an account number. No delivery
     /// is told meanwhile, and the keys open no turns of their own. It ends with the last key, with a pause that is too long,
@@ -317,6 +330,8 @@ impl ModelEvent {
             | Self::Complete { response }
             | Self::Failed { response, .. }
             | Self::CancelIntent { response, .. }
+            | Self::ListWork { response }
+            | Self::RepeatLast { response }
             | Self::CollectDigits { response, .. }
             | Self::HangUp { response } => Some(*response),
             Self::TurnWasNoise { .. } | Self::WantsToSpeak => None,
@@ -380,8 +395,8 @@ pub struct ToolCall {
     pub tool: String,
     /// Its arguments, validated against the tool's schema.
     pub arguments: Value,
-    /// Whether the caller has confirmed that it is to be done once more. It counts only where the ledger asked for that in an
-    /// earlier turn.
+    /// Whether the caller has confirmed that it is to be done: once more, or at all. It counts only where they were asked for that in
+    /// an earlier turn.
     #[serde(default)]
     pub confirmed: bool,
 }

@@ -18,6 +18,7 @@ impl Conversation {
         self.hang_up = None;
         self.floor_held_since = None;
         self.collecting = None;
+        self.read_backs.clear();
         self.close_reply(cx);
         self.late = None;
         self.deferred.clear();
@@ -61,6 +62,7 @@ impl Conversation {
             return;
         }
         self.updates.clear();
+        self.nobody_consents(cx);
         for delivery in self.being_told() {
             self.stop_telling(cx, delivery);
         }

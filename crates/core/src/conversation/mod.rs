@@ -6,12 +6,14 @@
 //! * [`acoustic`]: the caller's clock · [`reply`]: the generation clock · [`playback`]: the playback clock
 //! * [`barge_in`]: what the caller's movements do to the voice · [`model`]: what the model's events do
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
-//! * [`floor`]: the floor held, keys being collected
+//! * [`floor`]: the floor held, keys being collected · [`consent`]: what is read back before it is done · [`asked`]: what runs, what was told last
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
 //! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for · [`life`]: whether the model still answers
 
 mod acoustic;
+mod asked;
 mod barge_in;
+mod consent;
 pub mod effect;
 mod evidence;
 mod floor;
@@ -30,7 +32,7 @@ mod telling;
 
 use std::collections::{BTreeMap, VecDeque};
 
-pub use effect::{Cause, Decision, Doubt, Edge, Effect, HeardText, Measure, MeasureName, Purpose, Standing, ToolStatus};
+pub use effect::{Cause, Decision, Doubt, Edge, Effect, HeardText, Measure, MeasureName, NamedWork, Purpose, Standing, ToolStatus};
 pub use input::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent, PlaybackEvent,
     SegmentRef, ToolCall, Word,
@@ -41,7 +43,9 @@ pub use reply::GenerationState;
 use serde::{Deserialize, Serialize};
 
 use self::acoustic::AcousticClock;
+use self::asked::Closing;
 use self::barge_in::{Clearing, HeardOf};
+use self::consent::ReadBack;
 use self::evidence::Reports;
 use self::floor::Collecting;
 use self::offers::{Claim, Offer, Update};
@@ -50,7 +54,7 @@ use self::reply::Reply;
 use self::settling::Awaiting;
 use self::telling::Telling;
 use crate::faults::{Fault, fault};
-use crate::ids::{DeliveryId, FreshIds, PlaybackId, ResponseId, SessionId, TurnId};
+use crate::ids::{DeliveryId, FreshIds, OperationId, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger;
 use crate::policy::{Language, Localised};
 use crate::time::{Step, Time, Wall};
@@ -98,6 +102,12 @@ pub struct Conversation {
     /// Since when the floor is held for something outside, if it is.
     floor_held_since: Option<Time>,
     collecting: Option<Collecting>,
+    /// What the caller is asked to consent to, oldest first.
+    read_backs: VecDeque<ReadBack>,
+    /// The operations that have short names in this call, in their order.
+    work_names: Vec<OperationId>,
+    /// The last closing that was told in this call.
+    last_told: Option<Closing>,
     acoustic: AcousticClock,
     turn: TurnId,
     /// When speech was last suspected: barge-in is measured from there.
@@ -175,6 +185,9 @@ impl Conversation {
             voicemail: false,
             floor_held_since: None,
             collecting: None,
+            read_backs: VecDeque::new(),
+            work_names: Vec::new(),
+            last_told: None,
             acoustic: AcousticClock::new(step.now),
             turn: TurnId(step.ids.draw()),
             suspected_at: None,
@@ -244,6 +257,7 @@ impl Conversation {
         // A pause of the caller's counts from the end of what we say, which may be now.
         self.free_floor_in_time(cx.now);
         self.end_collecting_in_time(&mut cx);
+        self.end_consent_in_time(&mut cx);
         self.let_model_speak(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
@@ -274,6 +288,7 @@ impl Conversation {
             self.ride_hold_ends(),
             self.floor_held_due(),
             self.collecting_due(),
+            self.consent_due(),
             self.gate_due(),
             self.updates_due(),
             self.silence_due(),
@@ -397,7 +412,8 @@ impl Conversation {
     fn idle(&self) -> bool {
         self.over.is_none()
             && !self.on_hold()
-            && !self.floor_held()
+            && self.floor_held_since.is_none()
+            && self.collecting.is_none()
             && self.acoustic.quiet()
             && self.reply.is_none()
             && self.current.is_none()

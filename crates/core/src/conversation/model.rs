@@ -34,12 +34,14 @@ impl Conversation {
                     reply.hang_up = true;
                 }
             }
-            ModelEvent::CancelIntent { response, tool } => {
-                let place = Queued::Answer { to: Asked::Cancel, instead: None, since: cx.now };
+            ModelEvent::CancelIntent { response, tool, work } => self.cancel_wanted(cx, response, tool, work),
+            ModelEvent::ListWork { response } => {
+                let place = Queued::Answer { to: Asked::Work, instead: None, since: cx.now };
                 if self.takes(cx, response, place).is_some() {
-                    self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool });
+                    self.ask_ledger(cx, ledger::Input::ListWork { session: self.channel.session });
                 }
             }
+            ModelEvent::RepeatLast { response } => self.repeat_last(cx, response),
             ModelEvent::CollectDigits { response, digits_max, end, wait_ms } => {
                 if let Some(reply) = self.reply_to(cx, response) {
                     reply.collects = true;
@@ -48,10 +50,30 @@ impl Conversation {
             }
             ModelEvent::TurnWasNoise { turn } => {
                 if turn == self.turn {
-                    self.was_noise();
+                    self.was_noise(cx);
                 }
             }
             ModelEvent::WantsToSpeak => self.wants_to_speak = true,
+        }
+    }
+
+    /// The caller wants something cancelled: one operation by its short name, a tool's, or all. A name that nothing has cancels nothing.
+    fn cancel_wanted(&mut self, cx: &mut Cx, response: ResponseId, tool: Option<String>, work: Option<String>) {
+        let place = Queued::Answer { to: Asked::Cancel, instead: None, since: cx.now };
+        if self.takes(cx, response, place).is_none() {
+            return;
+        }
+        let operation = work.as_deref().map(|name| self.named_work(name));
+        match operation {
+            Some(None) => {
+                let say = ledger::say_nothing_to_cancel(self.channel.language);
+                let nothing = ledger::Cancellation { cancelling: Vec::new(), ended: Vec::new(), refused: Vec::new(), say };
+                self.cancelling(cx, nothing);
+            }
+            known => {
+                let operation = known.flatten();
+                self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool, operation });
+            }
         }
     }
 
@@ -68,7 +90,7 @@ impl Conversation {
 
     /// The reply takes what the model says; one that says more than anybody would listen to has failed. Silence has its place in it, and is
     /// no sign that the model still answers.
-    fn takes(&mut self, cx: &mut Cx, response: ResponseId, queued: Queued) -> Option<&mut Reply> {
+    pub(super) fn takes(&mut self, cx: &mut Cx, response: ResponseId, queued: Queued) -> Option<&mut Reply> {
         let now = cx.now;
         let reply = match &queued {
             Queued::Piece(piece) if piece.content.is_silence() => self.reply_due(response),
@@ -92,7 +114,11 @@ impl Conversation {
         reply.drop_silence();
         // The model has answered what the caller said, and wants no keys any more.
         let gives_floor_back = reply.answers_speech && !reply.to_noise && !reply.collects;
+        let answers_turn = reply.answers_turn && !reply.to_noise;
         self.seal(cx);
+        if answers_turn {
+            self.turn_answered(cx, response);
+        }
         if gives_floor_back {
             self.stop_collecting();
         }

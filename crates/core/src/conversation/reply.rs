@@ -38,6 +38,8 @@ pub(super) struct Reply {
     pub(super) greeting: bool,
     /// Whether it answers what the caller said, rather than a key or a silence.
     pub(super) answers_speech: bool,
+    /// Whether it answers a turn of the caller's: what they said, or keys.
+    pub(super) answers_turn: bool,
     /// Whether its turn held no words.
     pub(super) to_noise: bool,
     /// Whether it wants keys collected.
@@ -89,6 +91,8 @@ pub(super) enum Asked {
     Accept(String),
     /// For the closing of what is asked for again.
     Closing(DeliveryId),
+    /// What runs for the caller.
+    Work,
     /// To put a wish to cancel on record. Answers name no wish: the first that waits takes the next.
     Cancel,
 }
@@ -110,7 +114,7 @@ impl Queued {
     fn given_up_at(&self, timers: &Timers) -> Option<Time> {
         let Queued::Answer { to, since, .. } = self else { return None };
         let timer = match to {
-            Asked::Accept(_) | Asked::Closing(_) => Timer::AcceptMax,
+            Asked::Accept(_) | Asked::Closing(_) | Asked::Work => Timer::AcceptMax,
             Asked::Cancel => Timer::CancelMax,
         };
         Some(since.plus(timers.ms(timer)))
@@ -124,6 +128,7 @@ impl Reply {
             state: GenerationState::Requested,
             greeting: *cause == Cause::Greeting,
             answers_speech: matches!(cause, Cause::Turn { .. }),
+            answers_turn: matches!(cause, Cause::Turn { .. } | Cause::Digit { .. } | Cause::Digits { .. }),
             to_noise: false,
             collects: false,
             asked_at: now,

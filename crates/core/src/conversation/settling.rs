@@ -167,6 +167,7 @@ impl Conversation {
             }
             Settled::Doubted(doubt) => {
                 if !std::mem::replace(&mut awaiting.settled, true) {
+                    self.question_unheard(cx, &purpose);
                     cx.out.push(Effect::Doubted { segment, doubt });
                     cx.out.push(heard(Standing::Uncertain));
                     self.set_verdict(&purpose, ClauseVerdict::Uncertain);
@@ -175,10 +176,17 @@ impl Conversation {
             }
             Settled::Unheard => {
                 if !std::mem::replace(&mut awaiting.settled, true) {
+                    self.question_unheard(cx, &purpose);
                     self.unheard(&purpose);
                 }
                 false
             }
+        }
+    }
+
+    fn question_unheard(&mut self, cx: &mut Cx, purpose: &Purpose) {
+        if let Purpose::ReadBack { read_back } = *purpose {
+            self.read_back_unheard(cx, read_back);
         }
     }
 

@@ -74,8 +74,13 @@ impl Conversation {
                 }
                 known.stage = Stage::Sent;
                 let (sent, piece) = (known.sent(at, packet, generation), known.piece.clone());
+                let near_silent = known.audio.as_ref().is_none_or(|audio| audio.near_silent);
+                let purpose = piece.purpose;
                 self.playback_ended = self.playback_ended.max(at);
                 self.await_evidence(cx, segment, piece, sent);
+                if let Purpose::ReadBack { read_back } = purpose {
+                    self.read_back_said(cx, read_back, near_silent);
+                }
                 self.drain(cx, segment.playback);
             }
             PlaybackEvent::Paused { segment, released_ms, at } => {
@@ -152,7 +157,12 @@ impl Conversation {
                 }
             }
             Purpose::Clause { delivery, .. } => self.first_frame(cx, delivery, start.at),
-            Purpose::Reply { .. } | Purpose::Refusal | Purpose::Cancellation | Purpose::Progress { .. } => {}
+            Purpose::Reply { .. }
+            | Purpose::Refusal
+            | Purpose::Cancellation
+            | Purpose::ReadBack { .. }
+            | Purpose::Information
+            | Purpose::Progress { .. } => {}
         }
     }
 
@@ -166,6 +176,9 @@ impl Conversation {
         known.stage = Stage::Lost;
         let purpose = known.piece.purpose;
         self.audio_failed(&purpose);
+        if let Purpose::ReadBack { read_back } = purpose {
+            self.read_back_unheard(cx, read_back);
+        }
         self.drain(cx, segment.playback);
         self.settle_told(cx);
     }
@@ -229,6 +242,8 @@ impl Conversation {
         match news {
             ledger::News::Accepted(acceptance) => self.accepted(cx, acceptance),
             ledger::News::Refused { call_id, response, reason: _, say } => self.refused(cx, call_id, response, say),
+            ledger::News::ReadBack { call_id, response, read_back, say } => self.read_back(cx, call_id, response, read_back, say),
+            ledger::News::Work { asked, work } => self.work(cx, asked, work),
             ledger::News::Offered(envelope) => self.offered(cx, envelope),
             ledger::News::Withdrawn { delivery } => self.withdrawn(cx, delivery),
             ledger::News::Claimed { delivery, clauses } => self.claimed(cx, delivery, clauses),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::asked::Closing;
 use super::barge_in::Why;
 use super::effect::{Effect, Measure, MeasureName, Purpose};
 use super::input::Content;
@@ -14,7 +15,7 @@ use crate::faults::{Fault, fault};
 use crate::gate;
 use crate::ids::{DeliveryId, PlaybackId};
 use crate::ledger::{self, ClauseEvidence, ClauseVerdict, DeliveryEnvelope, Route, SpokenClause};
-use crate::policy::RidePosition;
+use crate::policy::{Audience, RidePosition};
 use crate::time::Time;
 
 /// A delivery that has been given to the voice.
@@ -25,12 +26,36 @@ pub(super) struct Telling {
     offered: Time,
     /// What is known of each clause.
     pub(super) clauses: BTreeMap<u32, Option<ClauseVerdict>>,
-    /// Whether any of its frames has been released.
-    first_frame: bool,
+    /// When the first of its frames was released.
+    first_frame: Option<Time>,
     /// Whether its audio could not be made: that spends an attempt, so that it does not go on for ever.
     failed: bool,
     /// Its words, for the model.
     text: String,
+}
+
+impl Telling {
+    /// Since when it is being said.
+    pub(super) fn begun(&self) -> Option<Time> {
+        self.first_frame
+    }
+
+    /// Whether it was begun, and nothing is known that speaks against its having been heard.
+    pub(super) fn may_have_been_told(&self) -> bool {
+        self.first_frame.is_some()
+            && !self.failed
+            && self.clauses.values().all(|verdict| matches!(verdict, None | Some(ClauseVerdict::Heard(_))))
+    }
+
+    /// Its words.
+    pub(super) fn words(&self) -> &str {
+        &self.text
+    }
+
+    /// Who may hear it.
+    pub(super) fn audience(&self) -> Audience {
+        self.envelope.audience
+    }
 }
 
 impl Conversation {
@@ -40,7 +65,7 @@ impl Conversation {
         let telling = Telling {
             offered,
             clauses: clauses.iter().filter_map(|spoken| spoken.clause).map(|clause| (clause, told_already())).collect(),
-            first_frame: false,
+            first_frame: None,
             failed: false,
             text: clauses.iter().map(|spoken| spoken.text.as_str()).collect::<Vec<_>>().join(" "),
             envelope,
@@ -77,9 +102,10 @@ impl Conversation {
     pub(super) fn first_frame(&mut self, cx: &mut Cx, delivery: DeliveryId, at: Time) {
         let session = self.channel.session;
         let Some(telling) = self.telling.get_mut(&delivery) else { return };
-        if std::mem::replace(&mut telling.first_frame, true) {
+        if telling.first_frame.is_some() {
             return;
         }
+        telling.first_frame = Some(at);
         // Told again after a cut, it has had its first audio.
         if let Some(ready_at) = telling.envelope.ready_at.filter(|_| telling.envelope.attempt == 0) {
             cx.out.push(Effect::Measured(Measure { name: MeasureName::DeliveryReadyToFirstAudioMs, value: at.since(ready_at) }));
@@ -157,12 +183,13 @@ impl Conversation {
                 .filter_map(|(clause, verdict)| verdict.map(|verdict| ClauseEvidence { clause: *clause, verdict }))
                 .collect();
             let unheard = clauses.iter().all(|clause| clause.verdict == ClauseVerdict::Unheard);
-            if unheard && !telling.first_frame && !telling.failed {
+            if unheard && telling.first_frame.is_none() && !telling.failed {
                 // Nothing of it was released: the claim goes back, no attempt spent.
                 self.give_back(cx, delivery, telling.offered);
                 continue;
             }
             if clauses.iter().all(|clause| matches!(clause.verdict, ClauseVerdict::Heard(_))) {
+                self.last_told = Some(Closing { text: telling.text.clone(), audience: telling.envelope.audience });
                 cx.out.push(Effect::Told { delivery, text: telling.text });
             }
             self.ask_ledger(cx, ledger::Input::Settled { session, delivery, clauses });

@@ -187,6 +187,25 @@ pub enum News {
         /// What the caller hears, in the session's language.
         say: String,
     },
+    /// An operation needs the caller's consent, and nothing was done: it is read back to them, and asked for again where they agree.
+    /// [`super::Input::ReadBackHeard`] and [`super::Input::ReadBackOver`] say what became of that.
+    ReadBack {
+        /// The model's name for the call.
+        call_id: String,
+        /// The response that asked.
+        response: ResponseId,
+        /// What the read-back is called in this conversation.
+        read_back: u64,
+        /// What the caller hears, in the session's language.
+        say: String,
+    },
+    /// What of this party's runs, or waits to be told: never a result.
+    Work {
+        /// Whether it was asked for: it is also told when a conversation begins.
+        asked: bool,
+        /// Each operation, in the order of acceptance.
+        work: Vec<WorkItem>,
+    },
     /// A delivery waits to be told, and this conversation may tell it.
     Offered(DeliveryEnvelope),
     /// A delivery that was offered is no longer to be told here; one that is being spoken stops at once.
@@ -216,6 +235,41 @@ pub enum News {
     },
     /// The caller's wish to cancel has been put on record: from now on it may be spoken of (R6).
     Cancelling(Cancellation),
+}
+
+/// An operation that is not over for its party: a placeholder, never its result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct WorkItem {
+    /// The operation.
+    pub operation: OperationId,
+    /// Its tool.
+    pub tool: String,
+    /// What it is about: those of its arguments that may be shown.
+    pub arguments: Value,
+    /// How long ago it was accepted (ms); none where no clock can tell.
+    pub age_ms: Option<u64>,
+    /// How it stands.
+    pub state: WorkState,
+    /// Who must be on the line to hear of it.
+    pub audience: Audience,
+    /// What the caller hears of it, in the session's language.
+    pub say: String,
+}
+
+/// How an operation stands that is not over for its party.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WorkState {
+    /// It runs.
+    Running,
+    /// It waits for another attempt, or until its tool can be reached.
+    Waiting,
+    /// It is being cancelled.
+    Cancelling,
+    /// It has an end, and others that close with it have none yet.
+    Ended,
+    /// It has an end, which waits to be told or is being told.
+    AboutToBeTold,
 }
 
 /// What a wish to cancel came to at once. How it ends is told by the closing.

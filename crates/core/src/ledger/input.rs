@@ -51,12 +51,37 @@ pub enum Input {
         /// The response.
         response: ResponseId,
     },
-    /// The caller wants operations cancelled: this tool's, or all of this party's that run.
+    /// A read-back ([`super::News::ReadBack`]) has been said to its end, and nothing is known that speaks against its having been heard.
+    ReadBackHeard {
+        /// The conversation.
+        session: SessionId,
+        /// What the read-back is called.
+        read_back: u64,
+        /// The turn in which it was: consent comes in a later one.
+        turn: TurnId,
+    },
+    /// Nothing that the caller says from now on is consent to what was read back: it was not heard after all, it was answered in
+    /// another way, or it is too long ago.
+    ReadBackOver {
+        /// The conversation.
+        session: SessionId,
+        /// What the read-back is called.
+        read_back: u64,
+    },
+    /// The caller wants operations cancelled: one, this tool's, or all of this party's that run.
     Cancel {
         /// The conversation.
         session: SessionId,
         /// The tool whose operations are meant, or all.
         tool: Option<String>,
+        /// The operation that is meant, where it is one. Another party's is nobody's to cancel here (I14).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        operation: Option<OperationId>,
+    },
+    /// What of this party's runs, or waits to be told?
+    ListWork {
+        /// The conversation.
+        session: SessionId,
     },
     /// An executor reports on an attempt.
     Attempted {

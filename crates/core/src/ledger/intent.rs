@@ -242,7 +242,13 @@ impl Intents {
     }
 
     /// The acceptance failed: nothing was done, and nothing was asked in that turn.
-    pub fn retract(&mut self, base: &str, (session, turn): (SessionId, TurnId), operation: OperationId) {
+    pub fn retract(&mut self, base: &str, of: (SessionId, TurnId), operation: OperationId) {
+        self.unasked(base, of);
+        self.drop_known(base, |known| known.operation == operation);
+    }
+
+    /// What was judged in that turn waits for the caller's consent: it was not asked in it.
+    pub fn unasked(&mut self, base: &str, (session, turn): (SessionId, TurnId)) {
         let key = (session, base.to_owned());
         if let Some(turns) = self.turns.get_mut(&key).filter(|turns| turns.last == turn) {
             match turns.before {
@@ -250,7 +256,6 @@ impl Intents {
                 None => drop(self.turns.remove(&key)),
             }
         }
-        self.drop_known(base, |known| known.operation == operation);
     }
 
     /// A conversation is over: nothing is asked in its turns any more.
@@ -334,6 +339,11 @@ fn arguments_digest(policy: &ToolPolicy, arguments: &Value) -> Digest {
             return digest('a', &Value::Object(chosen));
         }
     }
+    digest('a', arguments)
+}
+
+/// The digest of all the arguments.
+pub(super) fn arguments_digest_of(arguments: &Value) -> Digest {
     digest('a', arguments)
 }
 

@@ -16,7 +16,7 @@ use super::retain::{OPERATIONS_HELD_HIGH, OPERATIONS_HELD_MAX};
 use super::say::Sayer;
 use super::session::{Listener, Offers, may_hear};
 use super::topics::Topics;
-use super::wish::{Cancelled, Wishes};
+use super::wish::{Cancelled, Meant, Wishes};
 use super::work::{Ask, Work, accepted_again, answer_closed, claim_refused, refused};
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, BootId, DeliveryId, IntentKey, OperationId, ResponseId, SessionId};
@@ -148,6 +148,7 @@ impl Ledger {
                 }
                 self.pump_all(step, effects);
                 self.offer_all(step, effects);
+                self.list_work(session, false, step, effects);
             }
             Input::SessionOver { session } => self.over(session, step, effects),
             Input::Accept { session, turn, response, call } => {
@@ -164,7 +165,10 @@ impl Ledger {
                     self.put(lane, Work::Seal, step, effects);
                 }
             }
-            Input::Cancel { session, tool } => self.cancel(session, tool.as_ref(), step, effects),
+            Input::ReadBackHeard { session, read_back, turn } => self.consents(session, |consents| consents.heard(read_back, turn)),
+            Input::ReadBackOver { session, read_back } => self.consents(session, |consents| consents.over(read_back)),
+            Input::Cancel { session, tool, operation } => self.cancel(session, &Meant { tool, operation }, step, effects),
+            Input::ListWork { session } => self.list_work(session, true, step, effects),
             Input::Attempted { operation, attempt, outcome } => {
                 self.is_within_reach(operation, &outcome, step, effects);
                 if let Some(&lane) = self.by_operation.get(&operation) {
@@ -245,6 +249,10 @@ impl Ledger {
         if !self.world.sessions.contains_key(&ask.session) {
             // It is asked again from the start, after its conversation's end.
             self.intents.session_over(ask.session);
+        }
+        if policy.confirm && matches!(judgement, Judgement::New(_) | Judgement::Replaces(..)) && !self.consented(&ask) {
+            self.intents.unasked(&base, (ask.session, ask.turn));
+            return self.read_back(&ask, effects);
         }
         match judgement {
             Judgement::Repeats { lane, operation, answer } => self.put(lane, Work::Repeat { ask, operation, answer }, step, effects),
@@ -528,8 +536,8 @@ impl Ledger {
         {
             lane.may_have_executed(*operation);
         }
-        if let Work::Cancel { wish, tool } = work {
-            self.not_heeded(number, *wish, tool.as_ref(), effects);
+        if let Work::Cancel { wish, meant } = work {
+            self.not_heeded(number, *wish, meant, effects);
         }
         if let Work::Accept { ask, operation, key, .. } = work {
             self.by_operation.remove(operation);

@@ -12,6 +12,7 @@ mod batch;
 mod cancel;
 mod claim;
 mod commit;
+mod consent;
 mod delivery;
 mod due;
 mod effect;
@@ -19,6 +20,7 @@ mod hand_off;
 mod input;
 mod inquiry;
 mod intent;
+mod listing;
 mod machine;
 mod observe;
 mod operation;
@@ -37,13 +39,14 @@ mod work;
 pub use delivery::DOUBTS_MAX;
 pub use effect::{
     CallbackAnswer, CancelRequest, Cancellation, DeliveryEnvelope, Dispatch, Effect, HandOff, Inquiry, LedgerMeasure, News, SpokenClause,
-    Write,
+    WorkItem, WorkState, Write,
 };
 pub use input::{
     Acceptance, AttemptOutcome, CancelOutcome, CommitId, Executed, HandOffOutcome, Input, InquiryOutcome, OperationResult, Repeat,
     RepeatAnswer, RequestId, Standing,
 };
 pub use intent::{CLOSED_OPERATIONS_MAX, intent_key, occurrence};
+pub use listing::{say_again, say_nothing_to_cancel, say_work};
 pub use machine::Ledger;
 pub use record::{
     BatchRecord, BatchState, ClauseEvidence, ClauseRecord, ClauseVerdict, Contradiction, DeliveryKind, DeliveryRecord, DeliveryState,

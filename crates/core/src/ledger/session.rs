@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::batch::Batch;
+use super::consent::Consents;
 use super::effect::{Effect, News};
 use super::machine::World;
 use super::work::withdrawn;
@@ -18,11 +19,13 @@ pub(super) struct Listener {
     pub language: Language,
     /// Responses whose batches are sealed: an operation that one of them asks for later opens a batch that is sealed at once.
     sealed: VecDeque<ResponseId>,
+    /// What its caller is asked to consent to.
+    pub consents: Consents,
 }
 
 impl Listener {
     pub fn new(party: Option<PartyId>, language: Language) -> Self {
-        Self { party, language, sealed: VecDeque::new() }
+        Self { party, language, sealed: VecDeque::new(), consents: Consents::default() }
     }
 
     pub fn seal(&mut self, response: ResponseId) {

@@ -28,6 +28,22 @@ struct Wish {
     cancelled: Cancelled,
 }
 
+/// What a wish to cancel is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Meant {
+    /// The tool whose operations are meant, or all.
+    pub tool: Option<String>,
+    /// The one operation that is meant, where it is one.
+    pub operation: Option<OperationId>,
+}
+
+impl Meant {
+    fn means(&self, operation: &Operation) -> bool {
+        let record = &operation.record;
+        self.tool.as_ref().is_none_or(|tool| *tool == record.tool) && self.operation.is_none_or(|meant| meant == record.id)
+    }
+}
+
 /// What a wish to cancel comes to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Cancelled {
@@ -39,10 +55,10 @@ pub(super) struct Cancelled {
 impl Cancelled {
     /// What it comes to in one batch, whose operations are cancelled. One that is being cancelled already is as good as one that
     /// begins to be.
-    pub fn of(batch: &mut Batch, tool: Option<&String>) -> Self {
+    pub fn of(batch: &mut Batch, meant: &Meant) -> Self {
         let untold = !batch.closed();
         let mut cancelled = Self::default();
-        for operation in batch.operations.iter_mut().filter(|operation| meant(operation, tool)) {
+        for operation in batch.operations.iter_mut().filter(|operation| meant.means(operation)) {
             if operation.cancel() || operation.record.state == OperationState::Cancelling {
                 cancelled.cancelling.push(operation.record.id);
             } else if operation.record.state.settled() && untold {
@@ -53,8 +69,8 @@ impl Cancelled {
     }
 
     /// What it comes to in one batch of which it could not be put on record: what runs goes on.
-    fn not(batch: &Batch, tool: Option<&String>) -> Self {
-        let mut cancelled = Self::of(&mut batch.clone(), tool);
+    fn not(batch: &Batch, meant: &Meant) -> Self {
+        let mut cancelled = Self::of(&mut batch.clone(), meant);
         cancelled.refused = std::mem::take(&mut cancelled.cancelling);
         cancelled
     }
@@ -69,22 +85,23 @@ impl Cancelled {
 
 impl Ledger {
     /// The caller's operations: the party's where it is known, otherwise the conversation's.
-    pub(super) fn cancel(&mut self, session: SessionId, tool: Option<&String>, step: &mut Step, effects: &mut Vec<Effect>) {
+    pub(super) fn cancel(&mut self, session: SessionId, meant: &Meant, step: &mut Step, effects: &mut Vec<Effect>) {
         let party = self.world.sessions.get(&session).and_then(|listener| listener.party.clone());
         let theirs = |lane: &Lane| lane.session == session || (party.is_some() && lane.party == party);
         // What is over, or has nothing of that tool, has nothing to say to it. What is being accepted may have.
         let has = |lane: &Lane| {
-            lane.batch.as_ref().is_some_and(|batch| !batch.closed() && batch.operations.iter().any(|operation| meant(operation, tool)))
+            lane.batch.as_ref().is_some_and(|batch| !batch.closed() && batch.operations.iter().any(|operation| meant.means(operation)))
         };
-        let configured = tool.is_none_or(|tool| self.world.tool(tool).is_some());
-        let concerned = |lane: &Lane| theirs(lane) && (has(lane) || (configured && !lane.idle()));
+        // One that has a name has been accepted.
+        let perhaps = meant.operation.is_none() && meant.tool.as_ref().is_none_or(|tool| self.world.tool(tool).is_some());
+        let concerned = |lane: &Lane| theirs(lane) && (has(lane) || (perhaps && !lane.idle()));
         let lanes: Vec<u64> = self.lanes.iter().filter(|(_, lane)| concerned(lane)).map(|(&number, _)| number).collect();
         let wish = self.wishes.next;
         self.wishes.next = wish.saturating_add(1);
         self.wishes.open.insert(wish, Wish { session, lanes: lanes.iter().copied().collect(), cancelled: Cancelled::default() });
         self.answer_wish(wish, effects);
         for number in lanes {
-            self.put(number, Work::Cancel { wish, tool: tool.cloned() }, step, effects);
+            self.put(number, Work::Cancel { wish, meant: meant.clone() }, step, effects);
         }
     }
 
@@ -100,9 +117,9 @@ impl Ledger {
     }
 
     /// A lane could not put a wish on record.
-    pub(super) fn not_heeded(&mut self, number: u64, wish: u64, tool: Option<&String>, effects: &mut Vec<Effect>) {
+    pub(super) fn not_heeded(&mut self, number: u64, wish: u64, meant: &Meant, effects: &mut Vec<Effect>) {
         let batch = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref());
-        let cancelled = batch.map(|batch| Cancelled::not(batch, tool)).unwrap_or_default();
+        let cancelled = batch.map(|batch| Cancelled::not(batch, meant)).unwrap_or_default();
         self.heed(number, wish, cancelled, effects);
     }
 
@@ -121,8 +138,4 @@ impl Ledger {
             self.emit(open.cancelled.news(open.session, &self.world), effects);
         }
     }
-}
-
-fn meant(operation: &Operation, tool: Option<&String>) -> bool {
-    tool.is_none_or(|tool| *tool == operation.record.tool)
 }

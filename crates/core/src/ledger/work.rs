@@ -12,7 +12,7 @@ use super::input::{
 use super::machine::World;
 use super::operation::{Operation, Received, compare, kept};
 use super::record::{BatchRecord, BatchState, ClauseEvidence, DeliveryState, OperationRecord, OperationState, Route};
-use super::wish::Cancelled;
+use super::wish::{Cancelled, Meant};
 use crate::conversation::input::ToolCall;
 use crate::faults::{Fault, fault};
 use crate::ids::{BatchId, DeliveryId, IntentKey, OperationId, PartyId, ResponseId, SessionId, TurnId};
@@ -41,8 +41,8 @@ pub(super) enum Work {
     Repeat { ask: Ask, operation: OperationId, answer: RepeatAnswer },
     /// It takes no more operations.
     Seal,
-    /// The caller wants its operations cancelled: this tool's, or all.
-    Cancel { wish: u64, tool: Option<String> },
+    /// The caller wants its operations cancelled: those that are meant.
+    Cancel { wish: u64, meant: Meant },
     /// A newer operation takes this one's place.
     Replace { operation: OperationId },
     /// The operation that this one replaces has come to its end.
@@ -193,7 +193,7 @@ impl Work {
                     batch.record.state = BatchState::Sealed;
                 }
             }
-            Work::Cancel { tool, .. } => outcome.cancelled = Cancelled::of(batch, tool.as_ref()),
+            Work::Cancel { meant, .. } => outcome.cancelled = Cancelled::of(batch, meant),
             Work::Replace { operation } => {
                 if let Some(found) = batch.operation(*operation) {
                     found.replaced |= found.cancel();

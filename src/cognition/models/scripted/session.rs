@@ -395,7 +395,7 @@ impl Held {
                 Cancel::All => None,
                 Cancel::Tool(tool) => Some(tool.clone()),
             };
-            events.push(ModelEvent::CancelIntent { response, tool });
+            events.push(ModelEvent::CancelIntent { response, tool, work: None });
         }
         let said = step.say.iter().filter_map(|say| say.content(self.opening.language));
         events.extend(said.map(|content| ModelEvent::Clause { response, content }));

@@ -485,8 +485,8 @@ fn the_boxs_own_functions_become_events_and_are_answered_at_once() {
     stage.begins("resp_1", A);
     for (n, (name, arguments, expected)) in [
         ("end_call", "", ModelEvent::HangUp { response: A }),
-        ("cancel_work", r#"{"tool":"order"}"#, ModelEvent::CancelIntent { response: A, tool: Some("order".into()) }),
-        ("cancel_work", "{}", ModelEvent::CancelIntent { response: A, tool: None }),
+        ("cancel_work", r#"{"tool":"order"}"#, ModelEvent::CancelIntent { response: A, tool: Some("order".into()), work: None }),
+        ("cancel_work", "{}", ModelEvent::CancelIntent { response: A, tool: None, work: None }),
         (
             "collect_keys",
             r##"{"digits_max":4,"end_key":"#"}"##,

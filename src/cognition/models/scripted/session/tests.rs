@@ -40,7 +40,7 @@ fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
         arguments: json!({ "item": "7", "by": "+34600", "turn": "0" }),
         confirmed: false,
     };
-    assert_eq!(events[0], ModelEvent::CancelIntent { response: R, tool: Some("order".into()) });
+    assert_eq!(events[0], ModelEvent::CancelIntent { response: R, tool: Some("order".into()), work: None });
     assert_eq!(events[2], ModelEvent::ToolCall { response: R, call: expected });
     assert_eq!(words(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '8' })), "otro");
     assert_eq!(words(&respond(&mut held, turn_of(3))), "uno");
