@@ -113,6 +113,10 @@ impl Live {
                 None => return no_delegate("delegate_tool", format!("there is no tool {name:?}"), one_that_can),
             },
         };
+        if tool.confirm {
+            let what = format!("the tool {:?} needs the caller's consent, which can't be taken of a model that delegates", tool.name);
+            return no_delegate("delegate_tool", what, "another tool, or confirm = false for it".to_owned());
+        }
         let Tool { name, parameters, .. } = tool;
         let texts: Vec<&str> = properties(parameters).filter(|(_, schema)| takes_text(schema)).map(|(name, _)| name).collect();
         let parameter = match (&self.delegate_parameter, texts.as_slice()) {

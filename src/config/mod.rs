@@ -88,6 +88,6 @@ pub use standby::{MESSAGES_DIRECTORY, Messages, SILENT_MS_MOST, Standby};
 pub use store::Store;
 pub use this_box::{STORE_FILE, TRACES_DIRECTORY, ThisBox};
 pub use tool::Tool;
-pub(crate) use tool_check::{OWN_HEADERS, code_of};
+pub(crate) use tool_check::{CONFIRMED, OWN_HEADERS, code_of};
 pub use tool_delegate::DelegateService;
 pub use trace::{Trace, TraceMode};

@@ -75,6 +75,9 @@ pub struct Tool {
     /// How failed attempts are repeated.
     #[serde(default)]
     pub retry: Retry,
+    /// Whether what it is asked to do is read back to the caller first, and done only when they agree.
+    #[serde(default)]
+    pub confirm: bool,
     /// What is done about a request that repeats another one.
     #[serde(default)]
     pub duplicate: DuplicatePolicy,
@@ -147,6 +150,9 @@ pub struct Tool {
     /// Said when it waits because the tool can't be reached; a template over `arguments`.
     #[serde(default)]
     pub say_waiting: Localised,
+    /// Said before it is done, where it needs the caller's consent; a template over `arguments`.
+    #[serde(default)]
+    pub say_confirm: Localised,
     /// Said on news of progress; a template over `arguments` and `progress`.
     #[serde(default)]
     pub say_progress: Localised,
@@ -158,6 +164,9 @@ impl Tool {
         ToolPolicy {
             idempotent: self.idempotent,
             idempotency_fields: self.idempotency_fields.clone(),
+            description: self.description.clone(),
+            confirm: self.confirm,
+            private_fields: private_fields(&self.parameters),
             duplicate: self.duplicate,
             // A question to a model that can do nothing is cancelled by giving it up.
             cancellable: self.cancel_url.is_some()
@@ -190,11 +199,19 @@ impl Tool {
                 cancelled: self.say_cancelled.clone(),
                 compensated: self.say_compensated.clone(),
                 too_late: self.say_too_late.clone(),
+                confirm: self.say_confirm.clone(),
                 waiting: self.say_waiting.clone(),
                 progress: self.say_progress.clone(),
             },
         }
     }
+}
+
+/// The fields of the arguments that are neither said nor shown: those that JSON Schema calls `writeOnly`, or passwords.
+fn private_fields(parameters: &serde_json::Value) -> Vec<String> {
+    let properties = parameters["properties"].as_object().into_iter().flatten();
+    let private = |schema: &serde_json::Value| schema["writeOnly"] == true || schema["format"] == "password";
+    properties.filter(|(_, schema)| private(schema)).map(|(name, _)| name.clone()).collect()
 }
 
 fn any_object() -> serde_json::Value {

@@ -176,6 +176,13 @@ impl Tool {
             let what = "requests that differ in any argument are two, so there is never one to be replaced";
             checker.warning(&place.join("duplicate"), what, "idempotency_fields = [\"…\"], the arguments that name what is asked for");
         }
+        if self.confirm && self.properties().contains(&CONFIRMED) {
+            let what = format!("the box's own {CONFIRMED:?} says that the caller agrees, and parameters have a property of that name");
+            checker.error(&place.join("confirm"), what, format!("another name for the property {CONFIRMED}, or confirm = false"));
+        }
+        if !self.say_confirm.is_empty() && !self.confirm {
+            checker.warning(&place.join("say_confirm"), "this is never said", "confirm = true");
+        }
         if !self.say_progress.is_empty() && self.progress != ProgressPolicy::Say {
             checker.warning(&place.join("say_progress"), "this is never said", "progress = \"say\"");
         }
@@ -239,7 +246,7 @@ impl Tool {
         required.map(|required| required.iter().filter_map(Json::as_str).collect()).unwrap_or_default()
     }
 
-    fn sayings(&self) -> [Saying<'_>; 10] {
+    fn sayings(&self) -> [Saying<'_>; 11] {
         [
             Saying { key: "say_accepted", text: &self.say_accepted, variables: &["arguments"] },
             Saying { key: "say_done", text: &self.say_done, variables: &["arguments", "result"] },
@@ -249,6 +256,7 @@ impl Tool {
             Saying { key: "say_cancelled", text: &self.say_cancelled, variables: &["arguments"] },
             Saying { key: "say_compensated", text: &self.say_compensated, variables: &["arguments"] },
             Saying { key: "say_too_late", text: &self.say_too_late, variables: &["arguments", "result"] },
+            Saying { key: "say_confirm", text: &self.say_confirm, variables: &["arguments"] },
             Saying { key: "say_waiting", text: &self.say_waiting, variables: &["arguments"] },
             Saying { key: "say_progress", text: &self.say_progress, variables: &["arguments", "progress"] },
         ]
@@ -342,6 +350,8 @@ pub(crate) fn code_of(language: Language) -> &'static str {
     }
 }
 
+/// The property by which a model says that the caller has confirmed a call: that it is to be done at all, or once more.
+pub const CONFIRMED: &str = "caller_confirmed";
 /// What the common models allow for the name of a function.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Below, no connection over a mobile network comes to be.

@@ -85,6 +85,7 @@ impl Call {
         let still = self.to_conversation.is_empty() && self.edges.is_empty() && !self.voice.busy();
         still
             && !self.watch.collecting
+            && self.watch.read_backs.is_empty()
             && self.watch.open.is_none()
             && self.voice.acoustic() == Acoustic::Quiet
             && !self.on_hold

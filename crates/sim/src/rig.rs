@@ -356,6 +356,9 @@ impl Rig {
         if let Input::Playback(PlaybackEvent::Marked { segment, back: Mark::Cleared, .. }) = &input {
             self.watch.told.thrown_away(call, *segment);
         }
+        if let Input::Playback(PlaybackEvent::Sent { segment, .. }) = &input {
+            self.watch.consents.sent(call.session, *segment, call.conversation.turn());
+        }
         if let Input::News(News::Update { envelope, text }) = &input {
             self.watch.told.has_news(envelope, text);
         }
@@ -485,6 +488,9 @@ impl Rig {
                 self.watch.told.speaks(&self.store, call, segment.playback, purpose, BootId(self.boot), &mut self.findings);
             }
             match &effect {
+                Effect::Speak { segment, content, purpose: Purpose::ReadBack { read_back }, .. } => {
+                    self.watch.consents.speaks(call.session, *segment, *read_back, content);
+                }
                 Effect::Speak { purpose: Purpose::Acceptance { batch }, .. } => {
                     let durable = self.store.batch_ever(*batch).is_some();
                     self.findings.check(durable, Invariant::I16, || format!("R1: {batch} is accepted aloud before it is durable"));

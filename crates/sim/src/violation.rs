@@ -51,6 +51,8 @@ pub enum Invariant {
     HangUp,
     /// News is said that its policy keeps silent.
     Silent,
+    /// What needs the caller's consent is done without.
+    Consent,
     /// A state machine took an edge that the contract does not have.
     Edge,
     /// A transaction breaks a constraint of the store.
@@ -65,6 +67,7 @@ impl fmt::Display for Invariant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::HangUp => f.write_str("hang-up"),
+            Self::Consent => f.write_str("consent"),
             Self::Silent => f.write_str("silent"),
             Self::Edge => f.write_str("edge"),
             Self::Constraint => f.write_str("constraint"),

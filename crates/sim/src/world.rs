@@ -18,9 +18,9 @@ use crate::script::Parameters;
 use crate::violation::Findings;
 
 /// The tools, by their place.
-pub const TOOLS: [&str; 16] = [
+pub const TOOLS: [&str; 17] = [
     "mesa", "taxi", "pago", "alarma", "plazo", "acta", "cita", "pedido", "vuelo", "aviso", "envio", "regalo", "bono", "saldo", "tramite",
-    "consulta",
+    "consulta", "firma",
 ];
 
 /// The parties, by their place; any other is not known.
@@ -40,7 +40,7 @@ fn tools() -> BTreeMap<String, ToolPolicy> {
 /// What is odd about a tool.
 type Manner = (&'static str, fn(&mut ToolPolicy));
 
-const MANNERS: [Manner; 16] = [
+const MANNERS: [Manner; 17] = [
     ("taxi", |policy| (policy.ride, policy.topic) = (RidePosition::Last, Some("cita".into()))),
     ("pago", |policy| policy.priority = Priority::Urgent),
     ("alarma", |policy| (policy.priority, policy.can_interrupt) = (Priority::Urgent, CanInterrupt::Caller)),
@@ -56,6 +56,7 @@ const MANNERS: [Manner; 16] = [
         policy.idempotency_fields = vec!["of".into()];
     }),
     ("regalo", |policy| (policy.duplicate, policy.idempotent, policy.cancellable) = (DuplicatePolicy::Confirm, false, true)),
+    ("firma", |policy| (policy.confirm, policy.cancellable) = (true, true)),
     ("bono", |policy| (policy.duplicate, policy.audience) = (DuplicatePolicy::Reject, Audience::SameCall)),
     ("saldo", |policy| {
         (policy.audience, policy.topic) = (Audience::VerifiedParty, Some("saldo".into()));
@@ -77,6 +78,8 @@ pub struct World {
     pub(crate) known: Vec<OperationId>,
     seen: usize,
     tool_calls: u32,
+    /// What each call last asked for that is read back first.
+    read_back: BTreeMap<usize, Wish>,
     /// The version of the latest result.
     version: u32,
     /// When the store last looked for what has been over for long (ms).
@@ -104,7 +107,18 @@ impl World {
         rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
-        Self { rig, parameters, current: Vec::new(), out: Vec::new(), known: Vec::new(), seen: 0, tool_calls: 0, version: 0, tended: 0 }
+        Self {
+            rig,
+            parameters,
+            current: Vec::new(),
+            out: Vec::new(),
+            known: Vec::new(),
+            seen: 0,
+            tool_calls: 0,
+            read_back: BTreeMap::new(),
+            version: 0,
+            tended: 0,
+        }
     }
 
     /// Lets time pass up to `at_ms`. The model and the tools do what they do by themselves.
@@ -327,6 +341,9 @@ impl World {
 
     fn ask(&mut self, call: usize, response: ResponseId, wish: Wish) {
         let Wish { tool, argument, same_id, note, confirmed } = wish;
+        if name_of(tool) == "firma" {
+            self.read_back.insert(call, wish);
+        }
         self.tool_calls += 1;
         let call_id = if same_id { "again".to_owned() } else { format!("call-{}", self.tool_calls) };
         let arguments = if note == 0 { json!({ "of": argument }) } else { json!({ "of": argument, "note": note }) };
@@ -347,7 +364,12 @@ impl World {
         for call in 0..self.rig.calls.len() {
             let asked = &self.rig.calls[call];
             let Some(response) = asked.watch.open.filter(|_| !asked.over && self.rig.now >= asked.asked_at + after) else { continue };
+            // The caller says yes to what was read back.
+            let wish = self.read_back.get(&call).copied().filter(|_| !self.rig.calls[call].watch.read_backs.is_empty());
             self.rig.say(call, response, CLAUSES[0]);
+            if let Some(wish) = wish {
+                self.ask(call, response, Wish { confirmed: true, ..wish });
+            }
             self.rig.complete(call, response);
         }
     }

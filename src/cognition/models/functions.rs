@@ -1,5 +1,5 @@
-//! What a model may call: the tools, and functions of the box's own for what is no tool: to end the call, to cancel what runs, to have
-//! keys pressed.
+//! What a model may call: the tools, and functions of the box's own for what is no tool: to end the call, to say what runs, to cancel it, to
+//! say a result once more, to have keys pressed.
 
 use recado_core::ResponseId;
 use recado_core::conversation::input::{ModelEvent, ToolCall};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::cognition::tools::{ArgumentsRefused, Schemas, ToolError};
-use crate::config::Tool;
+use crate::config::{CONFIRMED, Tool};
 
 /// A function that the model may call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -55,7 +55,7 @@ impl Functions {
         Ok(ModelEvent::ToolCall { response, call: ToolCall { call_id: call_id.to_owned(), tool: name.to_owned(), arguments, confirmed } })
     }
 
-    /// What a tool is called with: its arguments, and whether the caller has confirmed a repeat.
+    /// What a tool is called with: its arguments, and whether the caller has confirmed the call.
     fn arguments(&self, tool: &str, mut arguments: Value) -> Result<(Value, bool), ArgumentsRefused> {
         let own_property = self.offered.iter().any(|offered| offered.name == tool && takes_confirmation(&offered.parameters));
         let confirmed = match arguments.as_object_mut() {
@@ -67,7 +67,7 @@ impl Functions {
     }
 }
 
-/// A tool as the model sees it: with a way to say that the caller has confirmed a repeat, where it has no property of that name.
+/// A tool as the model sees it: with a way to say that the caller has confirmed the call, where it has no property of that name.
 fn offer(tool: &Tool) -> FunctionTool {
     let mut parameters = tool.parameters.clone();
     if let Some(schema) = parameters.as_object_mut() {
@@ -94,8 +94,29 @@ fn own() -> Vec<FunctionTool> {
         function(END_CALL, "Ends the telephone call, after what you say now. Only when the caller has said goodbye.", json!({}), &[]),
         function(
             CANCEL,
-            "Cancels what the caller has asked for and what still runs. Only when the caller says so; a new question cancels nothing.",
-            json!({ "tool": { "type": "string", "description": "The tool whose work is to be cancelled; all work when left out." } }),
+            "Cancels what the caller has asked for and what still runs. Only when the caller says so, as in \"don't make the transfer\"; a new question \
+             cancels nothing.",
+            json!({
+                "tool": { "type": "string", "description": "The tool whose work is to be cancelled; all work when this and work are left out." },
+                "work": {
+                    "type": "string",
+                    "description": "The one piece of work that is to be cancelled, by the short name that you have been told, such as w1.",
+                },
+            }),
+            &[],
+        ),
+        function(
+            LIST_WORK,
+            "Tells the caller, after what you say now, what of theirs is under way or about to be told. When they ask what is going on with what they \
+             have asked for. The telephone system says it, and tells you too.",
+            json!({}),
+            &[],
+        ),
+        function(
+            REPEAT_LAST,
+            "Tells the caller the last result once more that they were told in this call. When they ask for it to be repeated. The telephone system \
+             says it, word for word: do not repeat it yourself.",
+            json!({}),
             &[],
         ),
         function(
@@ -111,7 +132,7 @@ fn own() -> Vec<FunctionTool> {
 }
 
 fn is_own(function: &str) -> bool {
-    [END_CALL, CANCEL, COLLECT].contains(&function)
+    [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST].contains(&function)
 }
 
 /// What a call of one of them comes to.
@@ -122,9 +143,12 @@ fn event(response: ResponseId, function: &str, arguments: Value) -> Result<Model
     match function {
         END_CALL => Ok(ModelEvent::HangUp { response }),
         CANCEL => {
-            let Cancel { tool } = serde_json::from_value(arguments).map_err(|error| error.to_string())?;
-            Ok(ModelEvent::CancelIntent { response, tool: tool.filter(|tool| !tool.is_empty()) })
+            let Cancel { tool, work } = serde_json::from_value(arguments).map_err(|error| error.to_string())?;
+            let named = |name: Option<String>| name.filter(|name| !name.trim().is_empty());
+            Ok(ModelEvent::CancelIntent { response, tool: named(tool), work: named(work) })
         }
+        LIST_WORK => Ok(ModelEvent::ListWork { response }),
+        REPEAT_LAST => Ok(ModelEvent::RepeatLast { response }),
         COLLECT => {
             let Collect { digits_max, end_key: end } = serde_json::from_value(arguments).map_err(|error| error.to_string())?;
             if !(1..=DIGITS_MOST).contains(&digits_max) {
@@ -143,6 +167,8 @@ fn event(response: ResponseId, function: &str, arguments: Value) -> Result<Model
 struct Cancel {
     #[serde(default)]
     tool: Option<String>,
+    #[serde(default)]
+    work: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -152,11 +178,12 @@ struct Collect {
     end_key: Option<char>,
 }
 
-/// The property by which a model says that the caller has confirmed a repeat.
-const CONFIRMED: &str = "repeat_confirmed";
-const CONFIRMED_MEANS: &str = "Leave it out, unless an earlier call was answered with needs_confirmation and the caller has then said yes.";
+const CONFIRMED_MEANS: &str = "Leave it out, unless the same call was answered before with needs_consent or needs_confirmation, the caller has been asked, and \
+     has then said yes. Never true for what they have not been asked.";
 const END_CALL: &str = "end_call";
 const CANCEL: &str = "cancel_work";
+const LIST_WORK: &str = "list_work";
+const REPEAT_LAST: &str = "repeat_last";
 const COLLECT: &str = "collect_keys";
 /// As many as a conversation collects.
 const DIGITS_MOST: u8 = 32;

@@ -1,6 +1,6 @@
 //! What the model is told in words, beside what was said: short, and in English, which every model understands best.
 
-use recado_core::conversation::effect::{Cause, ToolStatus};
+use recado_core::conversation::effect::{Cause, NamedWork, ToolStatus};
 use serde::Serialize;
 use serde_json::json;
 
@@ -66,6 +66,25 @@ pub(super) fn cancelling(say: &str) -> String {
     format!("What the caller's wish to cancel came to; the caller is told this, in your name: {say:?}")
 }
 
+/// What of the caller's is under way, or about to be told: never what came of it.
+pub(super) fn work(work: &[NamedWork]) -> String {
+    if work.is_empty() {
+        return "Nothing of the caller's is under way or waits to be told.".to_owned();
+    }
+    let said: Vec<serde_json::Value> = work
+        .iter()
+        .map(|item| {
+            let seconds = item.age_ms.map(|age_ms| age_ms / 1_000);
+            json!({ "work": item.name, "tool": item.tool, "about": item.arguments, "state": item.state, "seconds_ago": seconds })
+        })
+        .collect();
+    format!(
+        "What of the caller's is under way or waits to be told, also from earlier calls: {}. The telephone system tells each result itself: do not \
+         call any of it again, and do not say or guess what came of it.",
+        serde_json::Value::Array(said)
+    )
+}
+
 pub(super) fn being_said(text: &str) -> String {
     format!("This is being said to the caller, in your name; whether it was heard is not known yet: {text:?}")
 }
@@ -95,6 +114,7 @@ pub fn output(status: ToolStatus) -> String {
         ToolStatus::Told => ("told", false),
         ToolStatus::Rejected => ("rejected", false),
         ToolStatus::NeedsConfirmation => ("needs_confirmation", true),
+        ToolStatus::NeedsConsent => ("needs_consent", true),
         ToolStatus::Refused => ("refused", true),
     };
     json!({ "status": name, "retryable": retryable, "message": status_words(status) }).to_string()
@@ -169,7 +189,12 @@ pub(super) fn status_words(status: ToolStatus) -> &'static str {
         ToolStatus::Rejected => "The same thing has been asked for before and is not done again.",
         ToolStatus::NeedsConfirmation => {
             "The same thing has been asked for before, and nothing was done now. Ask whether it is to be done once more; only if the caller says yes, \
-             call it again with repeat_confirmed set to true."
+             call it again with caller_confirmed set to true."
+        }
+        ToolStatus::NeedsConsent => {
+            "Nothing was done yet. The telephone system is reading back to the caller what would be done, and asks whether it is wanted: say nothing \
+             more now. Only if the caller, in their next turn, clearly says yes, call it again with the same arguments and caller_confirmed set to true. If \
+             they want something changed, call it with that and without caller_confirmed; if they say no, do not call it."
         }
         ToolStatus::Refused => "It could not be accepted, and nothing was done. The telephone system has told the caller.",
     }
@@ -183,6 +208,6 @@ mod tests {
     fn an_output_says_how_the_operation_stands_and_whether_calling_again_makes_sense() {
         let output: serde_json::Value = serde_json::from_str(&output(ToolStatus::NeedsConfirmation)).unwrap();
         assert_eq!((&output["status"], &output["retryable"]), (&json!("needs_confirmation"), &json!(true)));
-        assert!(output["message"].as_str().unwrap().contains("repeat_confirmed"));
+        assert!(output["message"].as_str().unwrap().contains("caller_confirmed set to true"));
     }
 }

@@ -1,6 +1,6 @@
 //! The port behind which every voice model stands.
 
-use recado_core::conversation::effect::{Cause, Effect, HeardText, ToolStatus};
+use recado_core::conversation::effect::{Cause, Effect, HeardText, NamedWork, ToolStatus};
 use recado_core::conversation::input::{AcousticEdge, ModelEvent};
 use recado_core::ledger::Cancellation;
 use recado_core::policy::Language;
@@ -103,7 +103,7 @@ pub struct ModelHandle {
 }
 
 /// What a model is told in a conversation. All but the last are the conversation's effects that are meant for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Give a response. For [`Cause::Turn`], the caller's turn is over.
     Respond {
@@ -149,6 +149,8 @@ pub enum Command {
         /// The words.
         text: String,
     },
+    /// As context: what of the caller's is under way, or waits to be told. Never a result.
+    Work(Vec<NamedWork>),
     /// What the caller's wish to cancel came to; the box itself says so.
     Cancelling(Cancellation),
     /// What the caller heard of a segment. What is provisional may still prove otherwise: a later one about the same segment
@@ -281,6 +283,7 @@ impl TryFrom<Effect> for Command {
             Effect::ToolOutput { call_id, operation, status } => Self::ToolOutput { call_id, operation, status },
             Effect::Told { delivery, text } => Self::Told { delivery, text },
             Effect::Update { delivery, text } => Self::Update { delivery, text },
+            Effect::Work { work } => Self::Work(work),
             Effect::Cancelling(cancellation) => Self::Cancelling(cancellation),
             Effect::Heard(heard) => Self::Heard(heard),
             other => return Err(Box::new(other)),

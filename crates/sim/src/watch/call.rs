@@ -1,5 +1,7 @@
 //! One call: what an input may lead to (I5, I11, I18), and the edges of its clocks.
 
+use std::collections::BTreeSet;
+
 use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, Input, ModelEvent, PlaybackEvent};
 use recado_core::ids::ResponseId;
 use recado_core::ledger;
@@ -29,6 +31,8 @@ pub struct CallWatch {
     pub(super) waiting_since: Option<u64>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
     pub(crate) collecting: bool,
+    /// What is being read back, until it is over: the floor may be held for it.
+    pub(crate) read_backs: BTreeSet<u64>,
     /// Whether the response that is being generated answers speech, and wants no keys.
     answers_speech: bool,
     /// Whether the model has been heard of since the response was asked for.
@@ -105,6 +109,10 @@ impl CallWatch {
                 May::Anything
             }
             Input::Model(event) => self.model(event, findings),
+            Input::News(ledger::News::ReadBack { read_back, .. }) => {
+                self.read_backs.insert(*read_back);
+                May::Anything
+            }
             Input::Voicemail => {
                 self.history.machine_heard();
                 May::Anything
@@ -206,6 +214,9 @@ impl CallWatch {
                     }
                 }
                 Effect::Ledger(asked) => {
+                    if let ledger::Input::ReadBackOver { read_back, .. } = &**asked {
+                        self.read_backs.remove(read_back);
+                    }
                     use ledger::Input::{Accept, Attempted, Callback, Cancel};
                     let operates = matches!(**asked, Accept { .. } | Attempted { .. } | Callback { .. } | Cancel { .. });
                     let allowed = !operates || may == May::AskLedger;

@@ -88,6 +88,9 @@ impl Watch {
                     let next = self.commits.order.len();
                     self.commits.order.entry(record.id).or_insert(next);
                 }
+                Write::CreateOperation(record) if policies.get(&record.tool).is_some_and(|policy| policy.confirm) => {
+                    self.consents.accepts(record, findings);
+                }
                 Write::CreateDelivery(record) => {
                     self.commits.made.entry(record.id).or_insert((at.boot, at.now));
                 }

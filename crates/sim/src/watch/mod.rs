@@ -12,10 +12,12 @@
 //! | I7 | [`history`]: what counts as heard, in both directions |
 //! | I8, I11 for samples, I20 | [`frames`]: every frame |
 //! | I13 | [`idle`]: in a quiet call, what waits begins; and [`crate::liveness`]: without faults everything ends |
+//! | consent | [`consent`]: what was said to its end before an operation is on record |
 //! | I15 | [`crate::play::twice`] |
 
 pub mod call;
 pub mod commits;
+pub mod consent;
 pub mod frames;
 pub mod history;
 mod honest;
@@ -34,6 +36,7 @@ use recado_core::policy::Audience;
 use recado_core::time::Wall;
 
 use self::commits::Commits;
+use self::consent::Consents;
 use self::told::Told;
 use crate::call::Call;
 
@@ -58,6 +61,8 @@ pub struct Watch {
     pub told: Told,
     /// What was committed.
     pub commits: Commits,
+    /// What was read back before it was done.
+    pub consents: Consents,
     /// When the store last failed or was slow (ms).
     pub unwell: Option<u64>,
     /// Everything that was wanted, as one number (I15); only where it is asked for.

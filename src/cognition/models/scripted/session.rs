@@ -229,6 +229,7 @@ impl Held {
             Command::ToolOutput { .. }
             | Command::Told { .. }
             | Command::Update { .. }
+            | Command::Work(_)
             | Command::Cancelling(_)
             | Command::Heard(_)
             | Command::AnsweredElsewhere

@@ -288,7 +288,15 @@ impl Takeover {
             output => {
                 giving.life.heard_of(now);
                 (giving.began, giving.answered) = (true, true);
-                giving.acted |= matches!(output, Output::Event(ModelEvent::ToolCall { .. } | ModelEvent::CancelIntent { .. }));
+                giving.acted |= matches!(
+                    output,
+                    Output::Event(
+                        ModelEvent::ToolCall { .. }
+                            | ModelEvent::CancelIntent { .. }
+                            | ModelEvent::ListWork { .. }
+                            | ModelEvent::RepeatLast { .. }
+                    )
+                );
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
                 if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
                     self.collects = Some(Who::First);

@@ -256,6 +256,7 @@ impl Session {
             Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),
             Command::Told { delivery: _, text } => self.note(Role::System, notes::told(&text)),
             Command::Update { delivery: _, text } => self.note(Role::System, notes::update(&text)),
+            Command::Work(work) => self.note(Role::System, notes::work(&work)),
             Command::Cancelling(cancellation) => self.note(Role::System, notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => match self.caller.edge(edge.to) {

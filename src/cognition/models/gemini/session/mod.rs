@@ -217,6 +217,7 @@ impl Session {
             Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),
             Command::Told { delivery: _, text } => self.context.told(&text),
             Command::Update { delivery: _, text } => self.context.update(&text),
+            Command::Work(work) => self.context.note(Role::System, notes::work(&work)),
             Command::Cancelling(cancellation) => self.context.cancelling(&cancellation.say),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => {

@@ -189,6 +189,7 @@ impl Session {
         let words = match status {
             // Nothing that this model can say stands for the caller's yes.
             ToolStatus::NeedsConfirmation => "The same thing has been asked for before, and is not done once more.",
+            ToolStatus::NeedsConsent => "It needs the caller's consent, which can't be taken here: nothing was done, and nothing will be.",
             status => status_words(status),
         };
         match own {

@@ -279,6 +279,7 @@ impl Session {
             Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),
             Command::Told { delivery: _, text } => self.note(notes::told(&text)),
             Command::Update { delivery: _, text } => self.note(notes::update(&text)),
+            Command::Work(work) => self.note(notes::work(&work)),
             Command::Cancelling(cancellation) => self.note(notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => {

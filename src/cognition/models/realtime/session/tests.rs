@@ -473,7 +473,7 @@ fn a_repeat_that_the_caller_has_confirmed_is_said_apart_from_the_arguments() {
     let mut stage = Stage::ready("");
     stage.respond(A, TURN);
     stage.begins("resp_1", A);
-    let called = stage.calls("resp_1", "call_1", "order", r#"{"item":"pan","repeat_confirmed":true}"#);
+    let called = stage.calls("resp_1", "call_1", "order", r#"{"item":"pan","caller_confirmed":true}"#);
     let call = ToolCall { call_id: "call_1".into(), tool: "order".into(), arguments: json!({ "item": "pan" }), confirmed: true };
     assert_eq!(events(&called), [ModelEvent::ToolCall { response: A, call }]);
 }
@@ -487,6 +487,9 @@ fn the_boxs_own_functions_become_events_and_are_answered_at_once() {
         ("end_call", "", ModelEvent::HangUp { response: A }),
         ("cancel_work", r#"{"tool":"order"}"#, ModelEvent::CancelIntent { response: A, tool: Some("order".into()), work: None }),
         ("cancel_work", "{}", ModelEvent::CancelIntent { response: A, tool: None, work: None }),
+        ("cancel_work", r#"{"work":"w2"}"#, ModelEvent::CancelIntent { response: A, tool: None, work: Some("w2".into()) }),
+        ("list_work", "{}", ModelEvent::ListWork { response: A }),
+        ("repeat_last", "{}", ModelEvent::RepeatLast { response: A }),
         (
             "collect_keys",
             r##"{"digits_max":4,"end_key":"#"}"##,
