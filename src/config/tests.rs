@@ -313,6 +313,15 @@ fn each_mistake_in_a_tool_is_named_with_its_place_and_a_remedy() {
             "recado.toml:5:15: tool \"look_up\": concurrency: 0 is outside of 1 to 64; write instead: concurrency = 1",
         ),
         (tool("idempotent = true\nretry.attempts_max = 3"), ""),
+        (tool("confirm = true\nsay_confirm.es = \"¿Lo miro?\""), ""),
+        (
+            tool("say_confirm.es = \"¿Lo miro?\""),
+            "recado.toml:5:1: warning: tool \"look_up\": say_confirm: this is never said; write instead: confirm = true",
+        ),
+        (
+            with_parameters("confirm = true\nparameters.properties.caller_confirmed.type = \"boolean\""),
+            "recado.toml:7:11: tool \"look_up\": confirm: the box's own \"caller_confirmed\" says that the caller agrees, and parameters have a property of that name; write instead: another name for the property caller_confirmed, or confirm = false",
+        ),
         (
             tool("parameters.type = \"object\"\nparameters.properties.n.type = \"text\""),
             "recado.toml:6:32: tool \"look_up\": parameters.properties.n.type: this is not JSON Schema: \"text\" is not valid under any of the schemas listed in the 'anyOf' keyword; write instead: type = \"string\", \"number\", \"integer\", \"boolean\", \"array\" or \"object\"",

@@ -14,7 +14,10 @@ use serde_json::Value;
 use toml::Spanned;
 
 use super::error::DialogueError;
-use super::step::{Call, Cancel, Collect, Facts, Say, Step, TakeMessage, placeholders};
+use super::step::{
+    Call, Cancel, Collect, Facts, MESSAGE_PAUSE_MS, MESSAGE_PAUSE_MS_MAX, MESSAGE_PAUSE_MS_MIN, MESSAGE_S, MESSAGE_S_MAX, MESSAGE_S_MIN, Say, Step,
+    TakeMessage, placeholders,
+};
 use crate::cognition::tools::Schemas;
 
 /// A dialogue that can be held: every name in it exists, every constant fits its tool.
@@ -112,6 +115,8 @@ struct RawStep {
     call: OneOrMany<RawCall>,
     collect: Option<Box<Spanned<RawCollect>>>,
     message: Option<Box<Spanned<RawMessage>>>,
+    #[serde(default)]
+    confirm: bool,
     #[serde(default)]
     hang_up: bool,
 }
@@ -227,7 +232,7 @@ impl Check<'_> {
             let message = "`after_s` belongs to `[[silence]]`: remove it here".to_owned();
             return Err(DialogueError::Toml { line: self.line(&after_s.span()), message });
         }
-        let asks = step.collect.is_some() || step.message.is_some();
+        let asks = step.collect.is_some() || step.message.is_some() || step.confirm;
         if step.say.0.is_empty() && step.call.0.is_empty() && step.cancel.is_none() && !asks && !step.hang_up {
             return Err(DialogueError::EmptyStep { line });
         }
@@ -243,6 +248,7 @@ impl Check<'_> {
             calls: step.call.0.iter().map(|call| self.call(call, place)).collect::<Result<_, _>>()?,
             collect: step.collect.as_ref().map(|collect| self.collect(collect)).transpose()?,
             message: step.message.as_ref().map(|message| self.message(message, step)).transpose()?,
+            confirms: step.confirm,
             hang_up: step.hang_up,
         })
     }
@@ -457,16 +463,6 @@ const COLLECTED_MAX: u8 = 32;
 const WAIT_S: u32 = 6;
 const WAIT_S_MIN: u32 = 2;
 const WAIT_S_MAX: u32 = 30;
-
-/// How long a message may be, where nothing is written; what may be written (s).
-const MESSAGE_S: u32 = 120;
-const MESSAGE_S_MIN: u32 = 5;
-const MESSAGE_S_MAX: u32 = 600;
-
-/// The pause that ends a message, after the one that ends a turn; what may be written (ms): the message has to be kept in five seconds.
-const MESSAGE_PAUSE_MS: u64 = 1_500;
-const MESSAGE_PAUSE_MS_MIN: u64 = 200;
-const MESSAGE_PAUSE_MS_MAX: u64 = 2_500;
 
 /// A shorter silence is a pause in somebody's thoughts (s).
 const SILENCE_S_MIN: u32 = 2;

@@ -188,6 +188,8 @@ struct Held {
     /// What is said of the last message, until the caller has heard it.
     telling: Option<Telling>,
     calls: u64,
+    /// What the last step with calls called, for the caller to confirm.
+    called: Vec<ToolCall>,
 }
 
 impl Held {
@@ -204,6 +206,7 @@ impl Held {
             keeping: None,
             telling: None,
             calls: 0,
+            called: Vec::new(),
         }
     }
 
@@ -400,6 +403,14 @@ impl Held {
         }
         let said = step.say.iter().filter_map(|say| say.content(self.opening.language));
         events.extend(said.map(|content| ModelEvent::Clause { response, content }));
+        if !step.calls.is_empty() {
+            self.called.clear();
+        }
+        for confirmed in if step.confirms { std::mem::take(&mut self.called) } else { Vec::new() } {
+            self.calls += 1;
+            let call = ToolCall { call_id: format!("call_{}", self.calls), confirmed: true, ..confirmed };
+            events.push(ModelEvent::ToolCall { response, call });
+        }
         for call in &step.calls {
             self.calls += 1;
             // A party is the box's account and the caller's number: a tool is given the number.
@@ -407,6 +418,7 @@ impl Held {
             let caller = party.split_once('/').map_or(party, |(_, number)| number);
             let arguments = call.arguments(Facts { caller, turn: self.turns, digit: keys.digit, digits: keys.digits });
             let call = ToolCall { call_id: format!("call_{}", self.calls), tool: call.tool.clone(), arguments, confirmed: false };
+            self.called.push(call.clone());
             events.push(ModelEvent::ToolCall { response, call });
         }
         if let Some(collect) = &step.collect {

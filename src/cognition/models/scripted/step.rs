@@ -13,6 +13,8 @@ pub(super) struct Step {
     pub(super) say: Vec<Say>,
     /// What is called, after what is said.
     pub(super) calls: Vec<Call>,
+    /// Whether the caller confirms what was called last: it is called once more, as confirmed.
+    pub(super) confirms: bool,
     /// Keys that are collected after what is said.
     pub(super) collect: Option<Box<Collect>>,
     /// A message that is taken after what is said.
@@ -167,6 +169,16 @@ fn other(language: Language) -> Language {
         Language::En => Language::Es,
     }
 }
+
+/// How long a message may be, where nothing is written; what may be written (s).
+pub(super) const MESSAGE_S: u32 = 120;
+pub(super) const MESSAGE_S_MIN: u32 = 5;
+pub(super) const MESSAGE_S_MAX: u32 = 600;
+
+/// The pause that ends a message, after the one that ends a turn; what may be written (ms): the message has to be kept in five seconds.
+pub(super) const MESSAGE_PAUSE_MS: u64 = 1_500;
+pub(super) const MESSAGE_PAUSE_MS_MIN: u64 = 200;
+pub(super) const MESSAGE_PAUSE_MS_MAX: u64 = 2_500;
 
 #[cfg(test)]
 mod tests {

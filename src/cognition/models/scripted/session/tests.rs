@@ -47,6 +47,23 @@ fn a_key_has_its_own_step_counts_as_no_turn_and_fills_in_what_it_calls() {
 }
 
 #[test]
+fn a_step_that_confirms_calls_once_more_what_was_called_last_and_once() {
+    let mut held = held("[digit.1]\nconfirm = true\n");
+    let called = |events: &[ModelEvent]| -> Vec<ToolCall> {
+        let of = |event: &ModelEvent| if let ModelEvent::ToolCall { call, .. } = event { Some(call.clone()) } else { None };
+        events.iter().filter_map(of).collect()
+    };
+    let one = |turn| Cause::Digit { turn: TurnId(turn), digit: '1' };
+    assert_eq!(called(&respond(&mut held, one(1))), [], "nothing was called");
+    let first = called(&respond(&mut held, Cause::Digit { turn: TurnId(2), digit: '7' }));
+    let again = called(&respond(&mut held, one(3)));
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].confirmed, &again[0].arguments, &again[0].tool), (true, &first[0].arguments, &first[0].tool));
+    assert_ne!(again[0].call_id, first[0].call_id);
+    assert_eq!(called(&respond(&mut held, one(4))), []);
+}
+
+#[test]
 fn keys_that_a_step_wants_are_collected_and_their_step_is_told_them() {
     let mut held = held("");
     let asks = respond(&mut held, Cause::Digit { turn: TurnId(1), digit: '9' });
