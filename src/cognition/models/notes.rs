@@ -75,7 +75,7 @@ pub(super) fn work(work: &[NamedWork]) -> String {
         .iter()
         .map(|item| {
             let seconds = item.age_ms.map(|age_ms| age_ms / 1_000);
-            json!({ "work": item.name, "tool": item.tool, "about": item.arguments, "state": item.state, "seconds_ago": seconds })
+            json!({ "work": item.name, "tool": item.tool, "about": in_few_words(&item.arguments), "state": item.state, "seconds_ago": seconds })
         })
         .collect();
     format!(
@@ -84,6 +84,20 @@ pub(super) fn work(work: &[NamedWork]) -> String {
         serde_json::Value::Array(said)
     )
 }
+
+/// Arguments, of no great size: long ones say no more about which operation is meant.
+fn in_few_words(arguments: &serde_json::Value) -> serde_json::Value {
+    let serde_json::Value::Object(fields) = arguments else { return json!({}) };
+    let few = |value: &serde_json::Value| match value {
+        serde_json::Value::Number(_) | serde_json::Value::Bool(_) => value.clone(),
+        serde_json::Value::String(text) => text.chars().take(VALUE_CHARS_MAX).collect::<String>().into(),
+        other => other.to_string().chars().take(VALUE_CHARS_MAX).collect::<String>().into(),
+    };
+    serde_json::Value::Object(fields.iter().map(|(name, value)| (name.clone(), few(value))).collect())
+}
+
+/// So much of an argument is shown (letters).
+const VALUE_CHARS_MAX: usize = 120;
 
 pub(super) fn being_said(text: &str) -> String {
     format!("This is being said to the caller, in your name; whether it was heard is not known yet: {text:?}")

@@ -86,16 +86,11 @@ fn item(policy: &ToolPolicy, record: &OperationRecord, state: WorkState, languag
     }
 }
 
-/// The arguments that may be shown, of no great size.
+/// The arguments that may be shown, each as it is.
 fn shown(policy: &ToolPolicy, arguments: &Value) -> Value {
     let Value::Object(fields) = arguments else { return Value::Object(Map::new()) };
     let may = |(name, value): &(&String, &Value)| !policy.private_fields.contains(name) && !value.is_null();
-    let short = |value: &Value| match value {
-        Value::String(text) => Value::String(clean(text).chars().take(VALUE_CHARS_MAX).collect()),
-        Value::Array(_) | Value::Object(_) if value.to_string().chars().count() > VALUE_CHARS_MAX => Value::String("…".into()),
-        value => value.clone(),
-    };
-    Value::Object(fields.iter().filter(may).take(FIELDS_MAX).map(|(name, value)| (name.clone(), short(value))).collect())
+    Value::Object(fields.iter().filter(may).take(FIELDS_MAX).map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
 /// What a tool does or is to do, in few words: what its author says of it, and its arguments as far as they may be said.
@@ -112,7 +107,7 @@ pub(super) fn about(policy: &ToolPolicy, tool: &str, arguments: &Value) -> Strin
 /// A value as it can be said.
 fn spoken(value: &Value) -> Option<String> {
     match value {
-        Value::String(text) => Some(text.clone()).filter(|text| !text.is_empty()),
+        Value::String(text) => Some(clean(text).chars().take(VALUE_CHARS_MAX).collect()).filter(|text: &String| !text.is_empty()),
         Value::Number(number) => Some(number.to_string()),
         Value::Bool(_) | Value::Null => None,
         Value::Array(items) => {

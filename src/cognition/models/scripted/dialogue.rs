@@ -15,8 +15,8 @@ use toml::Spanned;
 
 use super::error::DialogueError;
 use super::step::{
-    Call, Cancel, Collect, Facts, MESSAGE_PAUSE_MS, MESSAGE_PAUSE_MS_MAX, MESSAGE_PAUSE_MS_MIN, MESSAGE_S, MESSAGE_S_MAX, MESSAGE_S_MIN, Say, Step,
-    TakeMessage, placeholders,
+    Call, Cancel, Collect, Facts, MESSAGE_PAUSE_MS, MESSAGE_PAUSE_MS_MAX, MESSAGE_PAUSE_MS_MIN, MESSAGE_S, MESSAGE_S_MAX, MESSAGE_S_MIN,
+    Say, Step, TakeMessage, placeholders,
 };
 use crate::cognition::tools::Schemas;
 

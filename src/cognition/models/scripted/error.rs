@@ -20,7 +20,9 @@ pub enum DialogueError {
         message: String,
     },
     /// A step does nothing: give it something to do, or remove it.
-    #[error("line {line}: this step does nothing: give it `say`, `call`, `cancel`, `collect`, `message`, `confirm` or `hang_up`, or remove it")]
+    #[error(
+        "line {line}: this step does nothing: give it `say`, `call`, `cancel`, `collect`, `message`, `confirm` or `hang_up`, or remove it"
+    )]
     EmptyStep {
         /// The line.
         line: usize,
