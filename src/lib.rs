@@ -18,6 +18,7 @@ pub mod demo;
 pub mod g711;
 pub mod messages;
 mod outward;
+mod process;
 pub mod simulate;
 pub mod surface;
 pub mod telemetry;

@@ -12,8 +12,9 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::Loaded;
 use super::scratch::Scratch;
+use crate::process::Program;
 use crate::surface::speech::error::SpeechError;
-use crate::surface::speech::process::{Program, SECONDS_MAX, STDERR_BYTES_MAX};
+use crate::surface::speech::process::{self, SECONDS_MAX, STDERR_BYTES_MAX};
 use crate::surface::speech::wav::{self, WavFault};
 
 /// A process with its voice. It is killed when this is dropped.
@@ -38,7 +39,7 @@ impl Running {
     pub async fn start(loaded: &Loaded) -> Result<Self, SpeechError> {
         let io = |source| SpeechError::EngineIo { program: loaded.program.clone(), source };
         let scratch = Scratch::make().map_err(io)?;
-        let (program, (stdin, stdout, stderr)) = Program::start(&loaded.program, &arguments(loaded, scratch.path()), INSTALL)?;
+        let (program, (stdin, stdout, stderr)) = process::start(&loaded.program, &arguments(loaded, scratch.path()), INSTALL)?;
         let stdin = stdin.ok_or_else(|| io(std::io::ErrorKind::BrokenPipe.into()))?;
         let (writes, written) = mpsc::channel(FILES_MAX);
         let complaint = Arc::new(Mutex::new(String::new()));
@@ -70,7 +71,7 @@ impl Running {
             tokio::select! {
                 biased;
                 Some(file) = self.written.recv() => Ok(file),
-                status = self.program.ended() => Err(status.err().unwrap_or_else(|| ENDED.to_owned())),
+                status = process::ended(&mut self.program) => Err(status.err().unwrap_or_else(|| ENDED.to_owned())),
             }
         });
         match file.await {
@@ -82,7 +83,7 @@ impl Running {
 
     /// Waits until it has ended, and says how. Cancel-safe.
     pub async fn ended(&mut self) -> SpeechError {
-        let status = self.program.ended().await;
+        let status = process::ended(&mut self.program).await;
         self.failed(status.err().unwrap_or_else(|| ENDED.to_owned())).await
     }
 
