@@ -117,6 +117,29 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// What runs with the box's rights must be its owner's alone to change.
+    pub fn only_its_owner_writes(&mut self, path: &Path, program: &FilePath) {
+        let looks = self.depth != Depth::Settings;
+        if looks && program.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & WRITABLE_BY_OTHERS != 0) {
+            let what = format!("others than its owner may write to {}, and what they write runs with this box's rights", program.display());
+            self.warning(path, what, format!("what it says now, after `chmod go-w {}`", program.display()));
+        }
+    }
+
+    /// A directory must be there and must be one.
+    pub fn directory_exists(&mut self, path: &Path, directory: &FilePath) {
+        if self.depth == Depth::Settings {
+            return;
+        }
+        let what = match directory.metadata() {
+            Ok(found) if found.is_dir() => return,
+            Ok(found) => format!("{} is {}, not a directory", directory.display(), file::kind(found.file_type())),
+            Err(error) if error.kind() == ErrorKind::NotFound => format!("the directory {} does not exist", directory.display()),
+            Err(error) => format!("the directory {} can't be reached: {error}", directory.display()),
+        };
+        self.error(path, what, "the path of a directory that recado may enter");
+    }
+
     /// How long the speech engine is waited for when it is asked for a voice; none where it is not to be asked.
     pub fn engine_answers_within(&self) -> Option<Duration> {
         match self.depth {

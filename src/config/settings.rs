@@ -81,6 +81,7 @@ impl Config {
             tool.bearer_file = tool.bearer_file.as_ref().map(credential);
             tool.resolve_delegate(base, credential);
             tool.sign_secret_file = tool.sign_secret_file.as_ref().map(credential);
+            tool.command.iter_mut().for_each(|command| command.resolve(base));
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));

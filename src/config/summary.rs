@@ -90,9 +90,10 @@ impl Display for Summary<'_> {
             if let Some(proxy) = &tool.proxy {
                 write!(traits, ", through {}", origin(proxy))?;
             }
-            let does = match &tool.delegate {
-                Some(delegate) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),
-                None => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
+            let does = match (&tool.delegate, &tool.command) {
+                (Some(delegate), _) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),
+                (None, Some(command)) => format!("runs {}", command.program.display()),
+                (None, None) => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
             };
             writeln!(f, "  {}: {does}, within {}{traits}", tool.name, duration(tool.deadline_ms))
         })

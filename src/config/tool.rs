@@ -11,6 +11,7 @@ use recado_core::policy::{
 use serde::Deserialize;
 
 use super::DelegateService;
+use super::tool_command::ToolCommand;
 
 /// One `[[tools]]` table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -30,6 +31,9 @@ pub struct Tool {
     /// Where attempts are POSTed, for a tool behind HTTP: `http://` or `https://`.
     #[serde(default)]
     pub url: Option<String>,
+    /// The program that carries attempts out, for a tool on the box itself.
+    #[serde(default)]
+    pub command: Option<ToolCommand>,
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
@@ -171,6 +175,7 @@ impl Tool {
             // A question to a model that can do nothing is cancelled by giving it up.
             cancellable: self.cancel_url.is_some()
                 || self.compensate_url.is_some()
+                || self.command.is_some()
                 || self.delegate.as_ref().is_some_and(|delegate| delegate.tools.is_empty()),
             inquirable: self.status_url.is_some(),
             inquiry_ms: self.status_after_ms,

@@ -17,11 +17,12 @@ impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
         self.check_name(checker, &place.join("name"));
         match &self.url {
+            _ if self.command.is_some() => self.command.iter().for_each(|command| command.check(checker, self, place)),
             Some(url) => self.check_url(checker, place, "url", url),
             None if self.delegate.is_some() => {}
             None => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
         }
-        if let Some(url) = &self.cancel_url {
+        if let Some(url) = self.cancel_url.as_ref().filter(|_| self.command.is_none()) {
             self.check_url(checker, place, "cancel_url", url);
         }
         self.check_endpoints(checker, place);

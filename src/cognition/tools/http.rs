@@ -56,7 +56,7 @@ pub fn http_tools(
 ) -> Result<BTreeMap<String, Slot>, ToolError> {
     let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
-    for tool in tools.iter().filter(|tool| tool.delegate.is_none()) {
+    for tool in tools.iter().filter(|tool| tool.delegate.is_none() && tool.command.is_none()) {
         let port = HttpTool { reports: reports.cloned(), ..HttpTool::new(tool, &mut clients, callback.cloned())? };
         if slots.insert(tool.name.clone(), Slot { port: Arc::new(port), concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });

@@ -9,11 +9,14 @@
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
 //! * [`delegates`] have it answered by a larger model.
+//! * [`commands`] have it carried out by a program on the box.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
 mod asking;
 mod callbacks;
+mod command;
+mod command_limits;
 mod delegate;
 mod error;
 mod executor;
@@ -32,6 +35,8 @@ mod webhook;
 #[cfg(test)]
 mod callback_faults;
 #[cfg(test)]
+mod command_faults;
+#[cfg(test)]
 mod http_faults;
 #[cfg(test)]
 mod tls_faults;
@@ -39,6 +44,7 @@ mod tls_faults;
 mod webhook_faults;
 
 pub use callbacks::{Callback, CallbackAddress, Report, Signers, refusing_router, router};
+pub use command::commands;
 pub use delegate::delegates;
 pub use error::ToolError;
 pub use executor::{Executor, Slot};
