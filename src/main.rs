@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory, Parser, Subcommand};
 use recado::app::MessagesAsked;
 use recado::config::{Config, Depth, Sources};
 use recado::demo::{self, Options};
@@ -61,6 +62,20 @@ enum Command {
         #[arg(long, value_name = "ID")]
         delete: Option<MessageId>,
     },
+    /// List the tools; explain what the policy of one will do; try one out. No store is touched, and no box needs to run.
+    Tools {
+        #[command(subcommand)]
+        asked: Option<ToolsAsked>,
+        /// The configuration file.
+        #[arg(short = 'c', long = "config", value_name = "FILE", global = true)]
+        file: Option<PathBuf>,
+        /// Set one setting over all others; may be repeated.
+        #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
+        flags: Vec<String>,
+        /// As JSON.
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// What concerns a speech model in a network.
     #[command(subcommand)]
     Cloud(Cloud),
@@ -113,6 +128,26 @@ enum Command {
 }
 
 #[derive(Debug, Subcommand)]
+enum ToolsAsked {
+    /// What is done when it is asked for twice, fails, or is cancelled, and what the caller hears in each case.
+    Explain {
+        /// The tool.
+        name: String,
+    },
+    /// Carry out one real attempt, and say what came of it and what the caller would hear.
+    Call {
+        /// The tool.
+        name: String,
+        /// Its arguments, as a JSON object.
+        #[arg(value_name = "JSON", default_value = "{}")]
+        arguments: String,
+        /// Do it for real, also with a tool that is not idempotent.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 enum Cloud {
     /// Talk with the model that is configured: what works, how long it takes, what mends the rest. Needs espeak-ng; costs some tokens.
     Test(Configured),
@@ -151,6 +186,12 @@ fn main() -> ExitCode {
                 Ok((config, _)) => ended(app::messages(&config, asked).map(|text| print(&text))),
                 Err(problems) => ended::<()>(Err(problems)),
             }
+        }
+        Command::Tools { asked, file: Some(file), flags, json } => tools(asked, Configured { file, flags }, json),
+        Command::Tools { file: None, .. } => {
+            let missing = Cli::command().error(ErrorKind::MissingRequiredArgument, "the configuration file is missing: add -c FILE");
+            let _ = missing.print();
+            ExitCode::from(NOT_UNDERSTOOD)
         }
         Command::Cloud(Cloud::Test(configured)) => cloud_test(configured),
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
@@ -206,6 +247,34 @@ fn doctor(configured: Configured, mend: bool, speech: bool, json: bool) -> ExitC
     if diagnosis.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
 }
 
+fn tools(asked: Option<ToolsAsked>, configured: Configured, json: bool) -> ExitCode {
+    // A tool that is tried out needs its files; to show it, none of them has to be there.
+    let depth = if matches!(asked, Some(ToolsAsked::Call { .. })) { Depth::Files } else { Depth::Settings };
+    let config = match Config::load(&sources(configured), depth) {
+        Ok((config, _)) => config,
+        Err(problems) => return ended::<()>(Err(problems)),
+    };
+    let shown = match asked {
+        None => app::listed(&config, json),
+        Some(ToolsAsked::Explain { name }) => app::explained(&config, &name),
+        Some(ToolsAsked::Call { name, arguments, yes }) => match app::called(&config, &name, &arguments, yes) {
+            Ok(call) => {
+                let text = if json { call.json() } else { Ok(call.text()) };
+                let code = if call.is_done() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) };
+                return match text {
+                    Ok(text) => {
+                        print(&text);
+                        code
+                    }
+                    Err(error) => ended::<()>(Err(error)),
+                };
+            }
+            Err(error) => Err(error),
+        },
+    };
+    ended(shown.map(|text| print(&text)))
+}
+
 fn cloud_test(configured: Configured) -> ExitCode {
     let config = match Config::load(&sources(configured), Depth::Settings) {
         Ok((config, _)) => config,
@@ -252,6 +321,9 @@ Exit codes:
   0  done
   1  it could not be done, or the configuration has problems: they are on stderr
   2  the command line was not understood
-  3  recado doctor has found something wrong, and has not mended it; or not all of what recado cloud test tries works";
+  3  recado doctor has found something wrong, and has not mended it; or not all of what recado cloud test tries works;
+     or recado tools call has not done what it was asked for";
+
+const NOT_UNDERSTOOD: u8 = 2;
 
 const SOMETHING_IS_WRONG: u8 = 3;

@@ -26,6 +26,7 @@ mod services;
 mod session_log;
 mod speech_model;
 mod switchboard;
+mod tools_command;
 mod upkeep;
 mod watch;
 
@@ -41,6 +42,7 @@ pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use realtime_model::RealtimeModel;
 pub use run::{AppError, run};
 pub use speech_model::SpeechModelError;
+pub use tools_command::{Call, ToolsError, called, explained, listed};
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

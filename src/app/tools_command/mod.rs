@@ -1,0 +1,79 @@
+//! `recado tools`: what tools a box has, what their policies will do, and one attempt to try a tool out. No store is touched, and no box needs to run.
+
+mod call;
+mod explain;
+mod list;
+mod rehearsal;
+
+use recado_core::policy::Language;
+
+use crate::cognition::tools::{ArgumentsRefused, ToolError};
+use crate::config::{Config, Tool};
+
+pub use call::{Call, called};
+pub use explain::explained;
+pub use list::listed;
+
+/// Why a tool can't be shown or tried out.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolsError {
+    /// There is no such tool: name one of those that there are.
+    #[error("there is no tool {name:?}; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// The arguments are not JSON: write an object, in quotes for the shell.
+    #[error("the arguments are not JSON: {0}; write them as in '{{\"people\": 2}}'")]
+    NotJson(serde_json::Error),
+    /// The arguments are not what the tool takes: correct them as it says, as a model would have to.
+    #[error("{0}")]
+    Refused(#[from] ArgumentsRefused),
+    /// A tool that is not idempotent is asked only when that is wanted.
+    #[error("{name} is not idempotent, and this does it for real: add --yes if that is what you want")]
+    ForReal {
+        /// The tool.
+        name: String,
+    },
+    /// The tool can't be used as it is configured: the words say why.
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    /// The operation was not taken: the words say why.
+    #[error("nothing was done: {0}")]
+    NotAccepted(String),
+    /// Nothing can be run here: the words say why.
+    #[error("the tool can't be asked here: {0}")]
+    Runtime(std::io::Error),
+    /// What was found can't be written as JSON.
+    #[error("what was found can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// The tool of this name.
+fn found<'a>(config: &'a Config, name: &str) -> Result<&'a Tool, ToolsError> {
+    config.tool(name).ok_or_else(|| {
+        let names: Vec<&str> = config.tools.iter().map(|tool| tool.name.as_str()).collect();
+        ToolsError::Unknown { name: name.to_owned(), known: if names.is_empty() { "none".to_owned() } else { names.join(", ") } }
+    })
+}
+
+/// The one of two texts that is in the box's language.
+fn either<'a>(language: Language, es: &'a str, en: &'a str) -> &'a str {
+    match language {
+        Language::Es => es,
+        Language::En => en,
+    }
+}
+
+/// Milliseconds in the largest unit that they are whole in.
+fn duration(ms: u64) -> String {
+    match ms {
+        ms if ms > 0 && ms % 86_400_000 == 0 => format!("{} d", ms / 86_400_000),
+        ms if ms > 0 && ms % 3_600_000 == 0 => format!("{} h", ms / 3_600_000),
+        ms if ms > 0 && ms % 60_000 == 0 => format!("{} min", ms / 60_000),
+        ms if ms % 1_000 == 0 => format!("{} s", ms / 1_000),
+        ms => format!("{ms} ms"),
+    }
+}
