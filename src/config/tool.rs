@@ -5,8 +5,8 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use recado_core::policy::{
-    Audience, CanInterrupt, DuplicatePolicy, HAND_OFF_AFTER_MS, INQUIRY_MS, Localised, MAX_WAIT_MS, Priority, ProgressPolicy, Retry,
-    RidePosition, Sayings, ToolPolicy, UncertainPolicy, WhenUnheard,
+    Audience, CanInterrupt, DuplicatePolicy, HAND_OFF_AFTER_MS, INQUIRY_MS, IdempotencyScope, Localised, MAX_WAIT_MS, Priority,
+    ProgressPolicy, Retry, RidePosition, Sayings, ToolPolicy, UncertainPolicy, WhenUnheard,
 };
 use serde::Deserialize;
 
@@ -76,6 +76,12 @@ pub struct Tool {
     /// Which argument fields make two requests the same one; all of them when empty.
     #[serde(default)]
     pub idempotency_fields: Vec<String>,
+    /// Among whose requests two can be the same one.
+    #[serde(default)]
+    pub idempotency_scope: IdempotencyScope,
+    /// How long a request stays the same one (ms); until its result is told and it is asked for again where it is not given.
+    #[serde(default)]
+    pub idempotency_window_ms: Option<u64>,
     /// How failed attempts are repeated.
     #[serde(default)]
     pub retry: Retry,
@@ -171,6 +177,8 @@ impl Tool {
             description: self.description.clone(),
             confirm: self.confirm,
             private_fields: private_fields(&self.parameters),
+            idempotency_scope: self.idempotency_scope,
+            idempotency_window_ms: self.idempotency_window_ms,
             duplicate: self.duplicate,
             // A question to a model that can do nothing is cancelled by giving it up.
             cancellable: self.cancel_url.is_some()

@@ -1,7 +1,9 @@
 //! What must be true of a `[[tools]]` table.
 
 use recado_core::ledger::template_environment;
-use recado_core::policy::{Audience, DuplicatePolicy, INQUIRY_MS_MAX, Language, Localised, ProgressPolicy, WhenUnheard};
+use recado_core::policy::{
+    Audience, DuplicatePolicy, INQUIRY_MS_MAX, IdempotencyScope, Language, Localised, ProgressPolicy, WhenUnheard,
+};
 use reqwest::Url;
 use serde_json::Value as Json;
 
@@ -183,6 +185,18 @@ impl Tool {
         }
         if !self.say_confirm.is_empty() && !self.confirm {
             checker.warning(&place.join("say_confirm"), "this is never said", "confirm = true");
+        }
+        if self.duplicate == DuplicatePolicy::Replace && self.idempotency_scope == IdempotencyScope::Global {
+            let what = "nobody's request cancels another's";
+            checker.error(&place.join("idempotency_scope"), what, "idempotency_scope = \"party\"");
+        }
+        if let Some(window_ms) = self.idempotency_window_ms {
+            let path = place.join("idempotency_window_ms");
+            checker.within(&path, window_ms, 1..=KEPT_MS_MOST);
+            if window_ms < self.deadline_ms {
+                let what = format!("the same request is a new one while the first may still run, up to deadline_ms = {}", self.deadline_ms);
+                checker.warning(&path, what, format!("idempotency_window_ms = {}", self.deadline_ms));
+            }
         }
         if !self.say_progress.is_empty() && self.progress != ProgressPolicy::Say {
             checker.warning(&place.join("say_progress"), "this is never said", "progress = \"say\"");

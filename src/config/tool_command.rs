@@ -117,8 +117,10 @@ pub fn pieces(argument: &str) -> Vec<Piece> {
 impl ToolCommand {
     /// Gives the paths their place.
     pub(super) fn resolve(&mut self, base: &FilePath) {
-        self.program = base.join(&self.program);
-        self.working_dir = base.join(&self.working_dir);
+        // It runs elsewhere than the box was started.
+        let absolute = |path: &FilePath| std::path::absolute(base.join(path)).unwrap_or_else(|_| base.join(path));
+        self.program = absolute(&self.program);
+        self.working_dir = absolute(&self.working_dir);
     }
 
     pub(super) fn check(&self, checker: &mut Checker<'_>, tool: &Tool, place: &Path) {

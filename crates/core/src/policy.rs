@@ -105,6 +105,19 @@ pub enum DuplicatePolicy {
     Confirm,
 }
 
+/// Among whose requests two can be the same one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdempotencyScope {
+    /// Those of one party; of one conversation where the party is not known.
+    #[default]
+    Party,
+    /// Those of one conversation.
+    Call,
+    /// All: what anybody has asked for is not done again for another. Nobody is told what belongs to another for that.
+    Global,
+}
+
 /// Who must be on the line to hear a closing; the most careful is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -213,6 +226,11 @@ pub struct ToolPolicy {
     pub confirm: bool,
     /// The fields of its arguments that are neither said nor shown.
     pub private_fields: Vec<String>,
+    /// Among whose requests two can be the same one.
+    pub idempotency_scope: IdempotencyScope,
+    /// How long a request stays the same one (ms since it was accepted), whether or not its closing is over by then; where there is none, until its
+    /// closing is over and it is asked for in another turn.
+    pub idempotency_window_ms: Option<u64>,
     /// What is done about a request that repeats another.
     pub duplicate: DuplicatePolicy,
     /// Whether the tool can be asked to cancel an operation that it has.
@@ -266,6 +284,8 @@ impl Default for ToolPolicy {
             description: String::new(),
             confirm: false,
             private_fields: Vec::new(),
+            idempotency_scope: IdempotencyScope::Party,
+            idempotency_window_ms: None,
             duplicate: DuplicatePolicy::Reuse,
             cancellable: false,
             inquirable: false,

@@ -4,7 +4,7 @@ mod ledger_rig;
 
 use ledger_rig::*;
 use recado_core::ledger::*;
-use recado_core::policy::DuplicatePolicy;
+use recado_core::policy::{DuplicatePolicy, IdempotencyScope};
 use recado_core::{DeliveryId, OperationId};
 use serde_json::json;
 
@@ -237,4 +237,78 @@ fn a_restart_in_the_middle_of_a_replacement_goes_on_with_it() {
         rig.cancel_answered(older, CancelOutcome::Cancelled);
         assert_eq!((rig.operation(newer), rig.sent(newer)), (OperationState::Running, 1));
     }
+}
+
+fn scoped(scope: IdempotencyScope, window_ms: Option<u64>, duplicate: DuplicatePolicy) -> Rig {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.idempotency_scope, pay.idempotency_window_ms, pay.duplicate) = (scope, window_ms, duplicate);
+    pay.idempotency_fields = vec!["to".into()];
+    Rig::with(policies)
+}
+
+fn pay_in(rig: &mut Rig, session: recado_core::SessionId, turn: u128) -> OperationId {
+    rig.ask(session, turn, turn, "pay", json!({ "to": "bea", "euros": 5 }));
+    rig.seal(session, turn);
+    rig.accepted().operation
+}
+
+#[test]
+fn in_the_scope_of_a_call_another_call_of_the_same_party_asks_for_something_new() {
+    for (scope, same) in [(IdempotencyScope::Party, true), (IdempotencyScope::Call, false)] {
+        let mut rig = scoped(scope, None, DuplicatePolicy::Reuse);
+        rig.up(CALL, "ana");
+        let first = pay_in(&mut rig, CALL, 1);
+        assert_eq!(pay_in(&mut rig, CALL, 2), first, "{scope:?}: within the call");
+        rig.over(CALL);
+        rig.up(LATER_CALL, "ana");
+        assert_eq!(pay_in(&mut rig, LATER_CALL, 3) == first, same, "{scope:?}");
+    }
+}
+
+#[test]
+fn in_the_scope_of_all_what_another_has_asked_for_is_not_done_again_and_not_told() {
+    for duplicate in [DuplicatePolicy::Reuse, DuplicatePolicy::Reject, DuplicatePolicy::Confirm, DuplicatePolicy::Replace] {
+        let mut rig = scoped(IdempotencyScope::Global, None, duplicate);
+        rig.up(CALL, "ana");
+        rig.up(OTHERS_CALL, "bea");
+        let first = pay_in(&mut rig, CALL, 1);
+        assert_eq!(pay_in(&mut rig, OTHERS_CALL, 2), first, "{duplicate:?}");
+        assert_eq!(repeat(&rig), (Standing::Running, RepeatAnswer::AskedByAnother, None));
+        assert_eq!(rig.accepted().say, "Eso ya está pedido.");
+        rig.done(first);
+        let delivery = rig.waiting().id;
+        pay_in(&mut rig, OTHERS_CALL, 3);
+        assert_eq!(repeat(&rig), (Standing::AboutToBeTold, RepeatAnswer::AskedByAnother, None), "nothing of it is given away");
+        assert_eq!(rig.accepted().say, "Eso ya está pedido.");
+        assert_eq!(rig.told(OTHERS_CALL, delivery), Vec::<&str>::new());
+        assert_eq!(rig.dispatched.len(), 1);
+        rig.tell(CALL, delivery);
+        assert_ne!(pay_in(&mut rig, OTHERS_CALL, 4), first, "what is over for who asked is new for another");
+        assert_eq!(rig.dispatched.len(), 2);
+    }
+}
+
+#[test]
+fn within_its_window_a_request_is_the_same_one_also_when_it_was_told_and_after_it_a_new_one_also_when_it_was_not() {
+    let mut rig = scoped(IdempotencyScope::Party, Some(60_000), DuplicatePolicy::Reuse);
+    rig.up(CALL, "ana");
+    let first = pay_in(&mut rig, CALL, 1);
+    rig.done(first);
+    let delivery = rig.waiting().id;
+    rig.tell(CALL, delivery);
+    rig.now = 59_999;
+    assert_eq!(pay_in(&mut rig, CALL, 2), first);
+    assert_eq!(repeat(&rig), (Standing::Told, RepeatAnswer::Reused, None));
+    rig.now = 60_000;
+    let second = pay_in(&mut rig, CALL, 3);
+    assert_ne!(second, first, "the window is over");
+    rig.now = 119_999;
+    assert_eq!(pay_in(&mut rig, CALL, 4), second, "it runs");
+    rig.now = 120_000;
+    assert_eq!(pay_in(&mut rig, CALL, 3), second, "a model that repeats itself in one turn, however late");
+    assert_ne!(pay_in(&mut rig, CALL, 5), second, "although that one runs still");
+    assert_eq!(rig.dispatched.len(), 3);
+    let keys: std::collections::BTreeSet<_> = rig.dispatched.iter().map(|dispatch| dispatch.intent_key.clone()).collect();
+    assert_eq!(keys.len(), 3, "each has a key of its own");
 }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, Input, template_environment};
 use recado_core::policy::{
-    Audience, DuplicatePolicy, Language, Localised, Priority, ProgressPolicy, ToolPolicy, UncertainPolicy, WhenUnheard,
+    Audience, DuplicatePolicy, IdempotencyScope, Language, Localised, Priority, ProgressPolicy, ToolPolicy, UncertainPolicy, WhenUnheard,
 };
 use serde_json::{Map, Value, json};
 
@@ -55,7 +55,16 @@ fn twice(policy: &ToolPolicy, language: Language) -> String {
             t("se hace solo si quien llama, preguntado, lo confirma", "it is done only if the caller, when asked, confirms it")
         }
     };
-    format!("{same}: {then}.")
+    let scope = match policy.idempotency_scope {
+        IdempotencyScope::Party => t("de quien llama", "of the same caller"),
+        IdempotencyScope::Call => t("de la misma llamada", "of the same call"),
+        IdempotencyScope::Global => t("de cualquiera", "of anybody"),
+    };
+    let until = match policy.idempotency_window_ms {
+        Some(ms) => format!("{} {}", t("durante", "for"), duration(ms)),
+        None => t("hasta que se ha contado y se pide en otro turno", "until it has been told and is asked for in another turn").to_owned(),
+    };
+    format!("{same} ({scope}, {until}): {then}.")
 }
 
 fn attempts(text: &mut String, tool: &Tool, policy: &ToolPolicy, language: Language) {

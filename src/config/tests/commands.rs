@@ -65,3 +65,18 @@ fn a_program_has_no_address() {
     let said = room.problems(&room.sources());
     assert!(said.contains("url: a tool is a program or behind an address, and this one is a program"), "{said}");
 }
+
+#[test]
+fn what_makes_two_requests_one_is_checked() {
+    let said = |more: &str| {
+        let room = Room::with(&super::tool(more));
+        room.problems(&room.sources())
+    };
+    assert_eq!(said("idempotency_scope = \"call\"\nidempotency_window_ms = 300000"), "");
+    let both = "idempotency_scope = \"global\"\nduplicate = \"replace\"\nidempotency_fields = [\"a\"]\nparameters = { type = \"object\", properties = { a = { type = \"string\" } } }";
+    assert!(said(both).contains("idempotency_scope: nobody's request cancels another's; write instead: idempotency_scope = \"party\""), "{}", said(both));
+    assert!(said("idempotency_window_ms = 0").contains("0 is outside of 1 to"), "{}", said("idempotency_window_ms = 0"));
+    let short = said("idempotency_window_ms = 1000");
+    assert!(short.contains("while the first may still run") && short.contains("idempotency_window_ms = 300000"), "{short}");
+    assert!(said("idempotency_scope = \"world\"").contains("global"), "{}", said("idempotency_scope = \"world\""));
+}

@@ -238,7 +238,7 @@ impl Conversation {
 fn status(repeat: Option<ledger::Repeat>) -> ToolStatus {
     match repeat.map(|repeat| (repeat.answer, repeat.standing)) {
         None => ToolStatus::Running,
-        Some((RepeatAnswer::Rejected, _)) => ToolStatus::Rejected,
+        Some((RepeatAnswer::Rejected | RepeatAnswer::AskedByAnother, _)) => ToolStatus::Rejected,
         Some((RepeatAnswer::NeedsConfirmation, _)) => ToolStatus::NeedsConfirmation,
         Some((RepeatAnswer::Reused, ledger::Standing::Running)) => ToolStatus::AlreadyRunning,
         Some((RepeatAnswer::Reused, ledger::Standing::AboutToBeTold)) => ToolStatus::AboutToBeTold,

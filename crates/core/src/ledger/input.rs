@@ -378,6 +378,8 @@ pub enum RepeatAnswer {
     Reused,
     /// It is refused.
     Rejected,
+    /// It is refused, and nothing of the first one is told: that is another party's.
+    AskedByAnother,
     /// It is done once more if the caller says so: the same request in a later turn, marked as confirmed.
     NeedsConfirmation,
 }

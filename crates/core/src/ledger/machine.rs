@@ -8,7 +8,7 @@ use super::due::Due;
 use super::effect::{CallbackAnswer, Effect, News};
 use super::hand_off::HandOffs;
 use super::input::{CommitId, HandOffOutcome, Input, OperationResult, RequestId, Standing};
-use super::intent::{Intents, Judgement, base, split};
+use super::intent::{Intents, Judgement, Origin, Rules, base, split};
 use super::progress::Updates;
 use super::reach::Outages;
 use super::record::{DeliveryRecord, Route};
@@ -245,7 +245,8 @@ impl Ledger {
             return;
         };
         let base = base(ask.party.as_ref(), ask.session, &ask.call.tool, policy, &ask.call.arguments);
-        let judgement = self.intents.judge(&base, (ask.session, ask.turn), &ask.call, policy.duplicate, ask.tries > 0);
+        let rules = Rules::of(policy, ask.party.as_ref(), step.now);
+        let judgement = self.intents.judge(&base, (ask.session, ask.turn), &ask.call, &rules, ask.tries > 0);
         if !self.world.sessions.contains_key(&ask.session) {
             // It is asked again from the start, after its conversation's end.
             self.intents.session_over(ask.session);
@@ -301,7 +302,8 @@ impl Ledger {
         let key = IntentKey(format!("{base}|{occurrence}"));
         let late = self.world.sessions.get(&ask.session).is_none_or(|listener| listener.sealed(ask.response));
         self.by_operation.insert(operation, number);
-        self.intents.open(base, (operation, batch, number), ask.turn, occurrence, &ask.call.arguments);
+        let origin = Origin { turn: ask.turn, session: ask.session, party: ask.party.clone(), now: step.now, age_ms: 0 };
+        self.intents.open(base, (operation, batch, number), origin, occurrence, &ask.call.arguments);
         self.put(number, Work::Accept { ask, batch, operation, key, replaces }, step, effects);
         if late && let Some(number) = self.open.remove(&of) {
             self.put(number, Work::Seal, step, effects);

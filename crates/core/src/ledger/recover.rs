@@ -69,7 +69,7 @@ impl Ledger {
         let highest = snapshot.deliveries.iter().map(|delivery| delivery.sequence.saturating_add(1)).max();
         ledger.next_sequence = snapshot.next_sequence.max(highest.unwrap_or(0));
         for batch in assemble(snapshot, &ledger.world, step) {
-            ledger.adopt(batch);
+            ledger.adopt(batch, step);
         }
         ledger.resume_replacements();
         let mut effects = Vec::new();
@@ -84,7 +84,7 @@ impl Ledger {
         (ledger, effects)
     }
 
-    fn adopt(&mut self, batch: Batch) {
+    fn adopt(&mut self, batch: Batch, step: &Step) {
         if fault(Fault::BatchForgottenAtRestart) && !batch.closed() {
             return;
         }
@@ -93,7 +93,9 @@ impl Ledger {
         let closed = batch.closed();
         for operation in &batch.operations {
             let record = &operation.record;
-            self.intents.restore(record, number, closed);
+            // Over boots only the wall clock knows an age, and only where it is synchronised: otherwise the time begins anew.
+            let age_ms = step.wall.age_ms(record.accepted).unwrap_or(0);
+            self.intents.restore(record, number, closed, (age_ms, step.now));
             self.by_operation.insert(record.id, number);
         }
         for delivery in &batch.deliveries {

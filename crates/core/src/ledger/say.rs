@@ -54,6 +54,7 @@ impl Sayer {
         let which = match (answer, standing) {
             (RepeatAnswer::NeedsConfirmation, Standing::Running) => Phrase::RunningConfirm,
             (RepeatAnswer::NeedsConfirmation, Standing::AboutToBeTold | Standing::Told) => Phrase::AskedConfirm,
+            (RepeatAnswer::AskedByAnother, _) => Phrase::AskedByAnother,
             (_, Standing::Running) => Phrase::AlreadyRunning,
             (_, Standing::AboutToBeTold) => Phrase::ResultWaits,
             (_, Standing::Told) => Phrase::AlreadyTold,
@@ -243,6 +244,7 @@ enum Phrase {
     Accepted,
     Waiting,
     AlreadyRunning,
+    AskedByAnother,
     ResultWaits,
     AlreadyTold,
     Refused,
@@ -274,6 +276,7 @@ fn phrase(which: Phrase, name: Option<&str>) -> Localised {
             "I've noted it. I can't get it through just now; I'll do it as soon as I can and let you know.",
         ),
         Phrase::AlreadyRunning => ("Ya estoy con ello.", "I'm already on it."),
+        Phrase::AskedByAnother => ("Eso ya está pedido.", "That has been asked for already."),
         Phrase::ResultWaits => {
             ("Ya está en marcha; enseguida te cuento cómo ha ido.", "That's under way already; I'll tell you how it went in a moment.")
         }

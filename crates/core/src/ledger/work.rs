@@ -181,6 +181,8 @@ impl Work {
             Work::Repeat { ask, operation, answer } => match batch.operation(*operation).map(|found| found.record.turn) {
                 Some(turn) if !durable.is_some_and(Batch::closed) || turn == ask.turn => {
                     let (standing, next) = batch.standing();
+                    // What is another's is neither told sooner for this, nor spoken of.
+                    let next = next.filter(|_| *answer != RepeatAnswer::AskedByAnother);
                     if let Some(delivery) = next.and_then(|id| batch.delivery(id)) {
                         delivery.asked_for = true;
                     }
