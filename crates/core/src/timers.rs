@@ -78,6 +78,8 @@ timers! {
     /// A question whether something is to be done, that nobody answers. Ends: the answer to the caller's next turn; time (over: it is
     /// asked again before it is done).
     ConsentMax = 30_000;
+    /// A PIN that was given to the verifier. Ends: its outcome; time (taken as not verified).
+    VerifyMax = 5_000;
     /// A segment that waits for its report; reports come about every five seconds. Ends: the report; time (settled without).
     EvidenceMax = 15_000;
     /// A segment that was settled as uncertain, and may still be reported on. Ends: the report; time (forgotten).
@@ -129,7 +131,7 @@ pub const fn ends(blocker: Blocker) -> End {
         Blocker::IdentityUnknown => End::Outside("who is on the line becomes known well enough; the end of the call"),
         Blocker::OnHold => End::Outside("the far end takes the call back; the end of the call"),
         Blocker::RideOnly => End::Outside("the caller's next turn; the end of the call"),
-        Blocker::FloorHeld => End::Timers(&[Timer::FloorMax, Timer::ConsentMax]),
+        Blocker::FloorHeld => End::Timers(&[Timer::FloorMax, Timer::ConsentMax, Timer::VerifyMax]),
         Blocker::SpeechSuspected => End::Timers(&[Timer::SuspectedMax]),
         Blocker::CallerSpeaking => End::Timers(&[Timer::SpeakingMax]),
         Blocker::SpeechTrailing => End::Timers(&[Timer::TrailingMax]),

@@ -528,6 +528,7 @@ impl Rig {
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
                 other @ (Effect::ToolOutput { .. }
+                | Effect::Verify { .. }
                 | Effect::Measured(_)
                 | Effect::Update { .. }
                 | Effect::Cancelling(_)

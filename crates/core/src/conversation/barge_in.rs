@@ -132,10 +132,13 @@ impl Conversation {
         self.hang_up = None;
         self.window_since = None;
         self.late = None;
+        // Who talks instead of keying a PIN in is listened to.
+        self.verifying.stop();
         let response = self.reply.as_ref().map(|reply| reply.response);
         let cut = self.current.is_some();
         self.cut_current(cx, Why::Caller);
         let mut left = std::mem::take(&mut self.deferred);
+        left.retain(|piece| piece.purpose != Purpose::Identity);
         let unsaid = self.close_reply(cx);
         if let Some(response) = response.filter(|_| !cut)
             && unsaid.iter().any(|piece| matches!(piece.purpose, Purpose::Reply { .. }))

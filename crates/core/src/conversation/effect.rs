@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::identity::Pin;
 use super::input::{Acoustic, AcousticEpoch, Content, Evidence, SegmentRef};
 use super::playback::PlaybackState;
 use super::reply::GenerationState;
@@ -90,6 +91,13 @@ pub enum Effect {
     },
     /// Ask the ledger.
     Ledger(Box<ledger::Input>),
+    /// Find out whether these keys are the PIN of the call's party; [`super::Input::Verified`] says what it came to.
+    Verify {
+        /// Which attempt of this call it is, from 1.
+        attempt: u32,
+        /// The keys.
+        digits: Pin,
+    },
     /// End the call.
     HangUp,
     /// Record this decision of the gate.
@@ -148,6 +156,8 @@ pub enum Purpose {
     },
     /// What the caller has asked the box itself: what runs, what they were told last. It is no closing.
     Information,
+    /// That something waits, and what the box asks to know who is on the line.
+    Identity,
     /// News of how far an operation is: no closing, and dropped rather than said late.
     Progress {
         /// What the news is called.

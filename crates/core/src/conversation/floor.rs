@@ -28,7 +28,7 @@ impl std::fmt::Debug for Collecting {
 impl Conversation {
     /// Whether anything holds the floor.
     pub(super) fn floor_held(&self) -> bool {
-        self.floor_held_since.is_some() || self.collecting.is_some() || self.consent_awaited()
+        self.floor_held_since.is_some() || self.collecting.is_some() || self.consent_awaited() || self.verifying.holds_floor()
     }
 
     /// The floor is held for something outside, or free again of that.
@@ -58,6 +58,9 @@ impl Conversation {
     /// A key. Where none are collected it is a turn of its own: it cuts the voice and is answered.
     pub(super) fn digit(&mut self, cx: &mut Cx, digit: char) {
         if self.over.is_some() {
+            return;
+        }
+        if self.key_of_pin(cx, digit) {
             return;
         }
         let Some(collecting) = self.collecting.as_mut() else {

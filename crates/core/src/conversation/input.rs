@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::identity::VerificationOutcome;
 use super::life::ANSWER_MS_LEAST;
 use crate::ids::{PartyId, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger::News;
@@ -26,6 +27,13 @@ pub enum Input {
     FloorHeld(bool),
     /// Who is on the line is known better, or less well, than before.
     Identified(Identity),
+    /// What the keys of an [`super::Effect::Verify`] came to.
+    Verified {
+        /// Which attempt of this call it is about.
+        attempt: u32,
+        /// What it came to.
+        outcome: VerificationOutcome,
+    },
     /// A machine answered: nobody hears what is said from now on, or heard what was said before.
     Voicemail,
     /// The caller's acoustic clock moved.

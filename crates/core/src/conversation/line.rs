@@ -19,6 +19,7 @@ impl Conversation {
         self.floor_held_since = None;
         self.collecting = None;
         self.read_backs.clear();
+        self.verifying.stop();
         self.close_reply(cx);
         self.late = None;
         self.deferred.clear();
@@ -46,6 +47,7 @@ impl Conversation {
     /// Who is on the line is known better, or less well. What they may not hear is not said to its end (I14).
     pub(super) fn identified(&mut self, cx: &mut Cx, identity: Identity) {
         self.identity = identity;
+        self.verifying.stop();
         for delivery in self.told_without_right() {
             self.stop_telling(cx, delivery);
         }
@@ -63,6 +65,7 @@ impl Conversation {
         }
         self.updates.clear();
         self.nobody_consents(cx);
+        self.verifying.stop();
         for delivery in self.being_told() {
             self.stop_telling(cx, delivery);
         }
@@ -70,7 +73,7 @@ impl Conversation {
     }
 
     /// Whether nobody has anything to say, and the call is not about to end.
-    fn has_room(&self) -> bool {
+    pub(super) fn has_room(&self) -> bool {
         self.idle() && self.hang_up.is_none() && !self.hung_up
     }
 

@@ -6,7 +6,8 @@
 //! * [`acoustic`]: the caller's clock · [`reply`]: the generation clock · [`playback`]: the playback clock
 //! * [`barge_in`]: what the caller's movements do to the voice · [`model`]: what the model's events do
 //! * [`speaking`]: words to the voice, and what became of them · [`mod@line`]: hold, who is on the line, hanging up
-//! * [`floor`]: the floor held, keys being collected · [`consent`]: what is read back before it is done · [`asked`]: what runs, what was told last
+//! * [`floor`]: the floor held, keys being collected · [`identity`]: who is on the line, proved by keys
+//! * [`consent`]: what is read back before it is done · [`asked`]: what runs, what was told last
 //! * [`offers`]: the asking of the gate, claims · [`telling`]: deliveries being told
 //! * [`settling`], [`evidence`], [`history`]: what counts as heard · [`latency`]: what the caller waits for · [`life`]: whether the model still answers
 
@@ -18,6 +19,7 @@ pub mod effect;
 mod evidence;
 mod floor;
 mod history;
+mod identity;
 pub mod input;
 mod latency;
 mod life;
@@ -33,6 +35,7 @@ mod telling;
 use std::collections::{BTreeMap, VecDeque};
 
 pub use effect::{Cause, Decision, Doubt, Edge, Effect, HeardText, Measure, MeasureName, NamedWork, Purpose, Standing, ToolStatus};
+pub use identity::{Pin, Verification, VerificationOutcome};
 pub use input::{
     Acoustic, AcousticEdge, AcousticEpoch, Channel, Content, Evidence, Generation, Identity, Input, Mark, ModelEvent, PlaybackEvent,
     SegmentRef, ToolCall, Word,
@@ -48,6 +51,7 @@ use self::barge_in::{Clearing, HeardOf};
 use self::consent::ReadBack;
 use self::evidence::Reports;
 use self::floor::Collecting;
+use self::identity::Verifying;
 use self::offers::{Claim, Offer, Update};
 use self::playback::{Of, Piece, Playback};
 use self::reply::Reply;
@@ -69,6 +73,9 @@ pub struct Settings {
     pub silence_ms: Option<u64>,
     /// What the caller hears when the model fails to answer, or it takes too long to put their wish to cancel on record.
     pub say_no_answer: Localised,
+    /// How callers are verified; not at all where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verification: Option<Verification>,
 }
 
 impl Default for Settings {
@@ -80,6 +87,7 @@ impl Default for Settings {
                 es: Some("Perdone, ahora no le he podido responder. ¿Me lo repite?".into()),
                 en: Some("Sorry, I could not answer you just now. Could you say it again?".into()),
             },
+            verification: None,
         }
     }
 }
@@ -108,6 +116,7 @@ pub struct Conversation {
     work_names: Vec<OperationId>,
     /// The last closing that was told in this call.
     last_told: Option<Closing>,
+    verifying: Verifying,
     acoustic: AcousticClock,
     turn: TurnId,
     /// When speech was last suspected: barge-in is measured from there.
@@ -188,6 +197,7 @@ impl Conversation {
             read_backs: VecDeque::new(),
             work_names: Vec::new(),
             last_told: None,
+            verifying: Verifying::default(),
             acoustic: AcousticClock::new(step.now),
             turn: TurnId(step.ids.draw()),
             suspected_at: None,
@@ -243,6 +253,7 @@ impl Conversation {
             Input::FloorHeld(held) => self.hold_floor(cx.now, held),
             Input::Identified(identity) => self.identified(&mut cx, identity),
             Input::Voicemail => self.machine_answered(&mut cx),
+            Input::Verified { attempt, outcome } => self.verified(&mut cx, attempt, outcome),
             Input::Acoustic(edge) => self.acoustic_edge(&mut cx, edge),
             Input::Digit(digit) => self.digit(&mut cx, digit),
             Input::Playback(event) => self.playback_event(&mut cx, event),
@@ -258,9 +269,11 @@ impl Conversation {
         self.free_floor_in_time(cx.now);
         self.end_collecting_in_time(&mut cx);
         self.end_consent_in_time(&mut cx);
+        self.end_verification_in_time(&mut cx);
         self.let_model_speak(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
+        self.ask_who_it_is(&mut cx);
         self.tell_updates(&mut cx);
         self.hang_up_when_told(&mut cx);
         self.finish(&mut cx);
@@ -289,6 +302,8 @@ impl Conversation {
             self.floor_held_due(),
             self.collecting_due(),
             self.consent_due(),
+            self.verification_due(),
+            self.ask_who_it_is_due(),
             self.gate_due(),
             self.updates_due(),
             self.silence_due(),
@@ -383,7 +398,8 @@ impl Conversation {
         for piece in pieces {
             match piece.purpose {
                 Purpose::Clause { .. } => self.unheard(&piece.purpose),
-                Purpose::Progress { .. } => {}
+                // It asks for what the moment has passed for.
+                Purpose::Progress { .. } | Purpose::Identity => {}
                 _ => words.push_back(piece),
             }
         }

@@ -12,7 +12,7 @@ use crate::faults::{Fault, fault};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
 use crate::ledger::{self, DeliveryEnvelope, DeliveryKind, Route, SpokenClause};
-use crate::policy::Priority;
+use crate::policy::{Audience, Priority};
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -217,6 +217,24 @@ impl Conversation {
         self.offers.values().filter(|offer| !self.may_hear(offer)).map(|offer| offer.envelope.delivery).collect()
     }
 
+    /// What the gate would be asked about the deliveries that wait here for somebody who is known better.
+    pub(super) fn withheld_asked(&self, cx: &Cx) -> Vec<Asked> {
+        self.offers.values().filter(|offer| !self.may_hear(offer)).map(|offer| self.asked(cx, &offer.envelope, offer.since)).collect()
+    }
+
+    /// When it has been quiet for long enough for one of them.
+    pub(super) fn withheld_quiet_due(&self) -> Option<Time> {
+        let verified = |offer: &&Offer| offer.envelope.audience == Audience::VerifiedParty && !self.may_hear(offer);
+        let quiet_since = self.quiet_since();
+        let offers = self.offers.values().filter(verified);
+        offers.filter(|offer| !offer.envelope.ride_only).map(|offer| quiet_since.plus(self.min_quiet_ms(&offer.envelope))).min()
+    }
+
+    /// Whether anything waits here to be told.
+    pub(super) fn something_waits(&self) -> bool {
+        !self.offers.is_empty()
+    }
+
     fn may_hear(&self, offer: &Offer) -> bool {
         gate::known_well_enough(offer.envelope.audience, self.identity, self.channel.party.is_some())
     }
@@ -256,7 +274,7 @@ impl Conversation {
         envelope.min_quiet_ms.unwrap_or(self.ms(timer))
     }
 
-    fn snapshot(&self, now: Time) -> ChannelSnapshot {
+    pub(super) fn snapshot(&self, now: Time) -> ChannelSnapshot {
         let words_wait = !self.deferred.is_empty();
         let reply_waits = self.reply.as_ref().is_some_and(|reply| reply.audio_released && !reply.queue.is_empty());
         let playing = self.current.as_ref().map(|playback| playback.priority);

@@ -162,6 +162,7 @@ impl Conversation {
             | Purpose::Cancellation
             | Purpose::ReadBack { .. }
             | Purpose::Information
+            | Purpose::Identity
             | Purpose::Progress { .. } => {}
         }
     }

@@ -1,0 +1,289 @@
+//! Who is on the line, proved by keys: a caller whom the box knows by their word alone is asked, once a call, for the PIN
+//! that only the party knows. Until it is right they learn at most that there is something for them.
+//!
+//! The box asks by itself, whatever the model does: the keys go to the verifier, and to nobody else. What is right is
+//! decided outside, and so is who is locked out: here is only when it is asked, and what follows.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::effect::{Effect, Purpose};
+use super::input::{Content, Identity};
+use super::playback::{Of, Piece, Playback};
+use super::speaking::give_next;
+use super::{Conversation, Cx};
+use crate::gate::{self, DeliveryDecision};
+use crate::ids::PlaybackId;
+use crate::policy::{Audience, Localised, Priority};
+use crate::time::Time;
+use crate::timers::Timer;
+
+/// How callers are verified, and what they are told of what waits for whoever they say they are. None of these texts may
+/// say anything that is the party's own matter.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verification {
+    /// Whether somebody who is not known well enough is told that there is a message.
+    pub announce_waiting: bool,
+    /// So many keys are all of a PIN (1 to 32); `#` ends it before, `*` begins it anew.
+    pub digits_max: u8,
+    /// How often a caller may try in a call.
+    pub attempts_max: u8,
+    /// How long a pause may be, from the end of what we say or from the last key (ms).
+    pub wait_ms: u64,
+    /// Says that there is a message, and asks for the PIN and `#`.
+    pub say_ask: Localised,
+    /// That PIN was not right: asks again.
+    pub say_again: Localised,
+    /// The caller could not be verified; the message stays.
+    pub say_not_verified: Localised,
+    /// Says to a machine that there is a message.
+    pub say_waiting: Localised,
+}
+
+impl Default for Verification {
+    fn default() -> Self {
+        let both = |es: &str, en: &str| Localised { es: Some(es.into()), en: Some(en.into()) };
+        Self {
+            announce_waiting: true,
+            digits_max: 12,
+            attempts_max: 3,
+            wait_ms: 8_000,
+            say_ask: both(
+                "Hay un mensaje para usted. Para oírlo, marque su PIN y almohadilla.",
+                "There is a message for you. To hear it, key in your PIN and the hash key.",
+            ),
+            say_again: both("No ha podido ser. Márquelo otra vez, y almohadilla.", "That did not work. Key it in again, and the hash key."),
+            say_not_verified: both(
+                "No puedo comprobar quién es usted. El mensaje se queda guardado.",
+                "I can't verify who you are. The message stays.",
+            ),
+            say_waiting: both("Hay un mensaje para usted. Llámenos, por favor.", "There is a message for you. Please call us."),
+        }
+    }
+}
+
+/// Keys that are to prove who somebody is. They are shown nowhere.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Pin(String);
+
+impl Pin {
+    /// The keys, for whoever compares them.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Pin(hidden)")
+    }
+}
+
+/// What a verification came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VerificationOutcome {
+    /// It is the party.
+    Verified,
+    /// It is not known to be: the PIN is wrong, or the party has none. Which of them is not told.
+    NotVerified,
+    /// There were too many failures: nothing is compared for now.
+    Locked,
+    /// It can't be looked up now.
+    Unavailable,
+}
+
+/// How far the verification of a caller is.
+#[derive(Debug, Default)]
+pub(super) struct Verifying {
+    /// Whether the caller has been asked, or a machine told: that is done once a call.
+    announced: bool,
+    /// How many PINs have been given to the verifier.
+    attempts: u32,
+    at: Stage,
+}
+
+#[derive(Debug, Default)]
+enum Stage {
+    #[default]
+    Nothing,
+    Keys {
+        since: Time,
+        keys: Pin,
+        last_key: Option<Time>,
+    },
+    Outcome {
+        since: Time,
+    },
+}
+
+impl Verifying {
+    /// Whether the floor is held for it.
+    pub(super) fn holds_floor(&self) -> bool {
+        !matches!(self.at, Stage::Nothing)
+    }
+
+    /// The caller does something else, or it is not wanted any more. What the verifier still says of a PIN counts.
+    pub(super) fn stop(&mut self) {
+        self.at = Stage::Nothing;
+    }
+}
+
+impl Conversation {
+    /// Asks for a PIN where nothing but that keeps a delivery from being told now; tells a machine that there is a message.
+    pub(super) fn ask_who_it_is(&mut self, cx: &mut Cx) {
+        let Some(settings) = self.settings.verification.as_ref().filter(|settings| settings.announce_waiting) else { return };
+        if self.voicemail {
+            let say = settings.say_waiting.clone();
+            if !self.verifying.announced && self.something_waits() && self.has_room() {
+                self.verifying.announced = true;
+                self.say_of_identity(cx, &say);
+            }
+        } else if self.may_ask_for_pin() && self.would_be_told(cx) {
+            let say = settings.say_ask.clone();
+            self.verifying.announced = true;
+            self.take_keys(cx, &say);
+        }
+    }
+
+    /// When time alone makes it the moment to ask.
+    pub(super) fn ask_who_it_is_due(&self) -> Option<Time> {
+        let announces = self.settings.verification.as_ref().is_some_and(|settings| settings.announce_waiting);
+        (announces && self.may_ask_for_pin()).then(|| self.withheld_quiet_due()).flatten()
+    }
+
+    fn may_ask_for_pin(&self) -> bool {
+        !self.verifying.announced
+            && !self.voicemail
+            && self.identity == Identity::CallersWord
+            && self.channel.party.is_some()
+            && self.has_room()
+    }
+
+    /// Whether the gate would let a delivery for a verified party be told now, if this caller were verified.
+    fn would_be_told(&self, cx: &Cx) -> bool {
+        let known = gate::ChannelSnapshot { identity: Identity::Verified, ..self.snapshot(cx.now) };
+        self.withheld_asked(cx).iter().any(|asked| {
+            asked.audience == Audience::VerifiedParty
+                && gate::decide(asked, &known) == (DeliveryDecision::DeliverNow { interrupt: false }, None)
+        })
+    }
+
+    fn take_keys(&mut self, cx: &mut Cx, say: &Localised) {
+        self.verifying.at = Stage::Keys { since: cx.now, keys: Pin(String::new()), last_key: None };
+        self.window_since = None;
+        self.say_of_identity(cx, say);
+    }
+
+    fn say_of_identity(&mut self, cx: &mut Cx, say: &Localised) {
+        let language = self.channel.language;
+        let Some(text) = say.text(language) else { return };
+        let piece = Piece { purpose: Purpose::Identity, content: Content::Text { text: text.to_owned(), language } };
+        if self.current.is_some() || !self.acoustic.quiet() || self.on_hold() {
+            return self.deferred.push_back(piece);
+        }
+        let mut playback = Playback::new(PlaybackId(cx.ids.draw()), Of::Announcement, Priority::Normal);
+        playback.to_give.push_back(piece);
+        give_next(cx, &mut playback, self.acoustic.epoch);
+        self.current = Some(playback);
+    }
+
+    /// Takes a key, where a PIN is awaited or being looked up.
+    pub(super) fn key_of_pin(&mut self, cx: &mut Cx, key: char) -> bool {
+        let Some(digits_max) = self.settings.verification.as_ref().map(|settings| usize::from(settings.digits_max).clamp(1, 32)) else {
+            return false;
+        };
+        let (first, complete) = match &mut self.verifying.at {
+            Stage::Nothing => return false,
+            Stage::Outcome { .. } => return true, // A key too many, behind the PIN.
+            // Behind a PIN that was all there is, it comes late.
+            Stage::Keys { keys: Pin(keys), .. } if key == '#' && keys.is_empty() => return true,
+            Stage::Keys { keys: Pin(keys), last_key, .. } => {
+                let first = last_key.replace(cx.now).is_none();
+                match key {
+                    '0'..='9' => keys.push(key),
+                    '*' => keys.clear(),
+                    _ => {}
+                }
+                (first, key == '#' || keys.len() >= digits_max)
+            }
+        };
+        if first {
+            // The keys are no turn: nobody but the verifier is told of them. What asks for them has been understood.
+            self.deferred.retain(|piece| piece.purpose != Purpose::Identity);
+            if self.current.as_ref().is_some_and(|playback| playback.has_left_to_say(|purpose| *purpose == Purpose::Identity)) {
+                self.cut_current(cx, super::barge_in::Why::Caller);
+            }
+        }
+        if complete {
+            self.give_pin(cx);
+        }
+        true
+    }
+
+    fn give_pin(&mut self, cx: &mut Cx) {
+        match std::mem::take(&mut self.verifying.at) {
+            Stage::Keys { keys, .. } if !keys.0.is_empty() => {
+                self.verifying.attempts = self.verifying.attempts.saturating_add(1);
+                self.verifying.at = Stage::Outcome { since: cx.now };
+                cx.out.push(Effect::Verify { attempt: self.verifying.attempts, digits: keys });
+            }
+            // Nothing was keyed in in time: the caller does not want to.
+            _ => {}
+        }
+    }
+
+    /// The verifier says what a PIN came to.
+    pub(super) fn verified(&mut self, cx: &mut Cx, attempt: u32, outcome: VerificationOutcome) {
+        // Whoever is on the line by now may be another one, or nobody.
+        let same_caller = self.identity == Identity::CallersWord && !self.voicemail && self.over.is_none();
+        if !same_caller || attempt == 0 || attempt > self.verifying.attempts {
+            return;
+        }
+        if outcome == VerificationOutcome::Verified {
+            return self.identified(cx, Identity::Verified);
+        }
+        if attempt == self.verifying.attempts && matches!(self.verifying.at, Stage::Outcome { .. }) {
+            self.not_verified(cx, outcome == VerificationOutcome::NotVerified);
+        }
+    }
+
+    fn not_verified(&mut self, cx: &mut Cx, may_try_again: bool) {
+        self.verifying.stop();
+        let Some(settings) = self.settings.verification.clone() else { return };
+        if may_try_again && self.verifying.attempts < u32::from(settings.attempts_max) {
+            self.take_keys(cx, &settings.say_again);
+        } else {
+            self.say_of_identity(cx, &settings.say_not_verified);
+        }
+    }
+
+    /// When the keys, or what the verifier says of them, are not waited for any longer.
+    pub(super) fn verification_due(&self) -> Option<Time> {
+        match &self.verifying.at {
+            Stage::Nothing => None,
+            Stage::Outcome { since } => Some(since.plus(self.ms(Timer::VerifyMax))),
+            Stage::Keys { since, last_key, .. } => {
+                let latest = since.plus(self.ms(Timer::FloorMax));
+                let wait_ms = self.settings.verification.as_ref().map_or(0, |settings| settings.wait_ms);
+                let busy = self.current.is_some() || !self.acoustic.quiet() || self.on_hold();
+                let paused = self.quiet_since().max(last_key.unwrap_or(*since)).plus(wait_ms);
+                Some(if busy { latest } else { paused.min(latest) })
+            }
+        }
+    }
+
+    pub(super) fn end_verification_in_time(&mut self, cx: &mut Cx) {
+        if self.verification_due().is_none_or(|due| due > cx.now) {
+            return;
+        }
+        match self.verifying.at {
+            // Many leave the last key out.
+            Stage::Keys { .. } => self.give_pin(cx),
+            Stage::Outcome { .. } => self.not_verified(cx, false),
+            Stage::Nothing => {}
+        }
+    }
+}
