@@ -131,9 +131,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
-    let mut slots = tools::http_tools(&config.tools, Some(&address), Some(&reports))?;
-    let of_models = tools::http_tools(&config.tools, None, None)?;
-    slots.extend(tools::delegates(&config.tools, config.this_box.language, &of_models, Some(&reports))?);
+    let slots = tools::slots(config, Some(&address), Some(&reports))?;
     let signers = Signers::of(&config.tools)?;
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);

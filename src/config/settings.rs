@@ -1,5 +1,6 @@
 //! The whole configuration: one field for each table.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -8,11 +9,13 @@ use serde::Deserialize;
 
 use super::check::Checker;
 use super::engines::resolve_program;
+use super::meant::nearest;
 use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 use super::{
-    Cloud, Gate, HandOff, Http, Listen, Log, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool, Trace,
+    Cloud, Gate, HandOff, Http, Listen, Log, McpServer, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool,
+    Trace,
 };
 
 /// Everything that a box is told before it starts.
@@ -50,6 +53,8 @@ pub struct Config {
     pub log: Log,
     /// `[trace]`: what is written of what was decided, and why.
     pub trace: Trace,
+    /// `[mcp.NAME]`: servers whose tools `[[tools]]` name.
+    pub mcp: BTreeMap<String, McpServer>,
     /// `[[tools]]`: what callers can ask for.
     pub tools: Vec<Tool>,
 }
@@ -82,6 +87,9 @@ impl Config {
             tool.resolve_delegate(base, credential);
             tool.sign_secret_file = tool.sign_secret_file.as_ref().map(credential);
             tool.command.iter_mut().for_each(|command| command.resolve(base));
+        }
+        for server in self.mcp.values_mut() {
+            server.resolve(base, credential);
         }
         if let Some(hand_off) = &mut self.hand_off {
             hand_off.ca_file = hand_off.ca_file.as_ref().map(|file| base.join(file));
@@ -168,6 +176,9 @@ impl Config {
             let instead = format!("listen = \"{}\"", SocketAddr::new(self.http.listen.ip(), free));
             checker.warning(&Path::of("http.listen"), "the same address and port as sip.listen, which is easily confused", instead);
         }
+        for (name, server) in &self.mcp {
+            server.check(checker, &Path::of("mcp").join(name));
+        }
         let places = checker.tools();
         if self.tools.len() > TOOLS_MAX {
             let what = format!("{} tools are more than {TOOLS_MAX}", self.tools.len());
@@ -176,6 +187,14 @@ impl Config {
         for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
             tool.check(checker, place, self.this_box.language);
             tool.check_delegate(checker, place, &self.tools);
+            if let Some(server) = tool.mcp.as_ref().filter(|server| !self.mcp.contains_key(*server)) {
+                let known: Vec<_> = self.mcp.keys().map(String::as_str).collect();
+                let instead = match nearest(server, &known) {
+                    Some(near) => format!("mcp = {near:?}"),
+                    None => format!("a table [mcp.{server}] with url or program"),
+                };
+                checker.error(&place.join("mcp"), format!("there is no table [mcp.{server}]"), instead);
+            }
             if tool.when_unheard == WhenUnheard::Webhook && self.hand_off.is_none() {
                 let instead = "a table [hand_off] with url and secret_file, or when_unheard = \"wait\"";
                 checker.error(&place.join("when_unheard"), "there is no webhook to hand its results off to", instead);

@@ -69,7 +69,7 @@ impl Display for Summary<'_> {
             if tool.idempotent {
                 write!(traits, ", idempotent, up to {} attempts", tool.retry.attempts_max)?;
             }
-            if tool.cancel_url.is_some() {
+            if tool.cancel_url.is_some() || tool.mcp.is_some() {
                 traits.push_str(", can be cancelled");
             }
             if tool.compensate_url.is_some() {
@@ -90,10 +90,12 @@ impl Display for Summary<'_> {
             if let Some(proxy) = &tool.proxy {
                 write!(traits, ", through {}", origin(proxy))?;
             }
-            let does = match (&tool.delegate, &tool.command) {
-                (Some(delegate), _) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),
-                (None, Some(command)) => format!("runs {}", command.program.display()),
-                (None, None) => format!("POST {}", origin(tool.url.as_deref().unwrap_or_default())),
+            let does = match tool.way() {
+                Some(Way::Delegate(delegate)) => format!("asks the model {} at {}", delegate.model, origin(&delegate.url)),
+                Some(Way::Command(command)) => format!("runs {}", command.program.display()),
+                Some(Way::Mcp(server)) => format!("of the MCP server {server}"),
+                Some(Way::Http(url)) => format!("POST {}", origin(url)),
+                None => "nowhere".to_owned(),
             };
             writeln!(f, "  {}: {does}, within {}{traits}", tool.name, duration(tool.deadline_ms))
         })

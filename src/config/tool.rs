@@ -13,6 +13,19 @@ use serde::Deserialize;
 use super::DelegateService;
 use super::tool_command::ToolCommand;
 
+/// What carries a tool's operations out.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Way<'a> {
+    /// An address that attempts are POSTed to.
+    Http(&'a str),
+    /// A program on the box.
+    Command(&'a ToolCommand),
+    /// A larger model.
+    Delegate(&'a DelegateService),
+    /// The server of this name, which speaks the Model Context Protocol.
+    Mcp(&'a str),
+}
+
 /// One `[[tools]]` table.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +47,12 @@ pub struct Tool {
     /// The program that carries attempts out, for a tool on the box itself.
     #[serde(default)]
     pub command: Option<ToolCommand>,
+    /// The server of `[mcp]` that has it, for a tool behind the Model Context Protocol.
+    #[serde(default)]
+    pub mcp: Option<String>,
+    /// Its name there; the same as here when left out.
+    #[serde(default)]
+    pub mcp_tool: Option<String>,
     /// Where it is asked to cancel an operation; none where it can't be.
     #[serde(default)]
     pub cancel_url: Option<String>,
@@ -169,6 +188,13 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// What carries its operations out; none where it does not say. A configuration that has been checked names exactly one.
+    pub fn way(&self) -> Option<Way<'_>> {
+        let beyond_http = self.command.as_ref().map(Way::Command);
+        let beyond_http = beyond_http.or(self.delegate.as_ref().map(Way::Delegate)).or(self.mcp.as_deref().map(Way::Mcp));
+        beyond_http.or(self.url.as_deref().map(Way::Http))
+    }
+
     /// What the core needs to know of it.
     pub fn policy(&self) -> ToolPolicy {
         ToolPolicy {
@@ -184,6 +210,7 @@ impl Tool {
             cancellable: self.cancel_url.is_some()
                 || self.compensate_url.is_some()
                 || self.command.is_some()
+                || self.mcp.is_some()
                 || self.delegate.as_ref().is_some_and(|delegate| delegate.tools.is_empty()),
             inquirable: self.status_url.is_some(),
             inquiry_ms: self.status_after_ms,

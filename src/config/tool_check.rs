@@ -12,19 +12,22 @@ use super::gate::MIN_QUIET_MS;
 use super::headers;
 use super::meant::nearest;
 use super::template;
-use super::tool::Tool;
+use super::tool::{Tool, Way};
 use super::tree::Path;
 
 impl Tool {
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path, language: Language) {
         self.check_name(checker, &place.join("name"));
-        match &self.url {
-            _ if self.command.is_some() => self.command.iter().for_each(|command| command.check(checker, self, place)),
-            Some(url) => self.check_url(checker, place, "url", url),
-            None if self.delegate.is_some() => {}
+        match self.way() {
+            Some(Way::Http(url)) => self.check_url(checker, place, "url", url),
+            Some(Way::Command(command)) => command.check(checker, self, place),
+            Some(Way::Mcp(_)) => self.check_mcp(checker, place),
+            // Looked at where the other tools are known.
+            Some(Way::Delegate(_)) => {}
             None => checker.error(place, "it does not say where the tool is", "url = \"https://crm.example/recado/tickets\""),
         }
-        if let Some(url) = self.cancel_url.as_ref().filter(|_| self.command.is_none()) {
+        self.check_one_way(checker, place);
+        if let (Some(url), Some(Way::Http(_))) = (&self.cancel_url, self.way()) {
             self.check_url(checker, place, "cancel_url", url);
         }
         self.check_endpoints(checker, place);
@@ -43,6 +46,9 @@ impl Tool {
             let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the secret";
             checker.holds_credential(&place.join("sign_secret_file"), file, instead);
         }
+        if self.mcp_tool.is_some() && self.mcp.is_none() {
+            checker.error(&place.join("mcp_tool"), "it does not say which server has it", "mcp = \"NAME\", of a table [mcp.NAME]");
+        }
         if self.say_done.is_empty() {
             let what = "without a text the caller only hears that it is done, not what came of it";
             checker.warning(&place.join("say_done"), what, format!("say_done.{} = \"… {{{{ result.… }}}} …\"", code_of(language)));
@@ -59,6 +65,39 @@ impl Tool {
             let repaired = if repaired.is_empty() { "open_ticket".to_owned() } else { repaired };
             let what = format!("a name is 1 to {NAME_BYTES_MAX} letters, digits, `_` and `-`, for models take no other");
             checker.error(path, what, format!("name = {repaired:?}"));
+        }
+    }
+
+    /// What a tool of a server has none of: the server has it for all its tools.
+    fn check_mcp(&self, checker: &mut Checker<'_>, place: &Path) {
+        for key in self.http_keys() {
+            checker.error(&place.join(key), "a tool of an MCP server has none of its own", "this in the server's table, or nothing");
+        }
+    }
+
+    /// The keys written that only a tool behind an address of its own has.
+    pub(super) fn http_keys(&self) -> impl Iterator<Item = &'static str> {
+        let written = [
+            ("url", self.url.is_some()),
+            ("cancel_url", self.cancel_url.is_some()),
+            ("compensate_url", self.compensate_url.is_some()),
+            ("status_url", self.status_url.is_some()),
+            ("headers", !self.headers.is_empty()),
+            ("bearer_file", self.bearer_file.is_some()),
+            ("sign_secret_file", self.sign_secret_file.is_some()),
+            ("ca_file", self.ca_file.is_some()),
+            ("proxy", self.proxy.is_some()),
+        ];
+        written.into_iter().filter_map(|(key, written)| written.then_some(key))
+    }
+
+    /// A tool is one thing: a program, a larger model, or a server's.
+    fn check_one_way(&self, checker: &mut Checker<'_>, place: &Path) {
+        let written = [("command", self.command.is_some()), ("delegate", self.delegate.is_some()), ("mcp", self.mcp.is_some())];
+        let mut written = written.into_iter().filter_map(|(key, written)| written.then_some(key));
+        let Some(first) = written.next() else { return };
+        for key in written {
+            checker.error(&place.join(key), format!("a tool is one thing, and this one has {first} too"), format!("{first} or {key} alone"));
         }
     }
 

@@ -124,17 +124,9 @@ impl ToolCommand {
     }
 
     pub(super) fn check(&self, checker: &mut Checker<'_>, tool: &Tool, place: &Path) {
-        for (key, written) in [
-            ("url", tool.url.is_some()),
-            ("cancel_url", tool.cancel_url.is_some()),
-            ("headers", !tool.headers.is_empty()),
-            ("bearer_file", tool.bearer_file.is_some()),
-            ("ca_file", tool.ca_file.is_some()),
-        ] {
-            if written {
-                let what = "a tool is a program or behind an address, and this one is a program";
-                checker.error(&place.join(key), what, format!("[tools.command] without {key}, or {key} without it"));
-            }
+        for key in tool.http_keys() {
+            let what = "a tool is a program or behind an address, and this one is a program";
+            checker.error(&place.join(key), what, format!("[tools.command] without {key}, or {key} without it"));
         }
         let place = place.join("command");
         self.check_program(checker, &place);

@@ -131,18 +131,7 @@ impl Tool {
 
     /// What says where another kind of tool is has no meaning here.
     fn check_is_delegate_alone(&self, checker: &mut Checker<'_>, place: &Path) {
-        let written = [
-            ("url", self.url.is_some()),
-            ("cancel_url", self.cancel_url.is_some()),
-            ("headers", !self.headers.is_empty()),
-            ("bearer_file", self.bearer_file.is_some()),
-            ("ca_file", self.ca_file.is_some()),
-            ("compensate_url", self.compensate_url.is_some()),
-            ("status_url", self.status_url.is_some()),
-            ("sign_secret_file", self.sign_secret_file.is_some()),
-            ("proxy", self.proxy.is_some()),
-        ];
-        for (key, _) in written.into_iter().filter(|(_, written)| *written) {
+        for key in self.http_keys() {
             let instead = match key {
                 "cancel_url" => "no cancel_url: a question that has changed nothing is cancelled by giving it up",
                 "bearer_file" => "key_file in [tools.delegate], or no [tools.delegate]",

@@ -36,10 +36,13 @@ pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
 
 /// What carries a tool out, and where, without what may be secret in it.
 pub(super) fn place(tool: &Tool) -> String {
-    match (&tool.command, &tool.url) {
-        (Some(command), _) => format!("command {}", command.program.display()),
-        (None, Some(url)) => format!("http {}", Url::parse(url).map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())),
-        (None, None) => "…".to_owned(),
+    let origin = |url: &str| Url::parse(url).map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization());
+    match tool.way() {
+        Some(Way::Command(command)) => format!("command {}", command.program.display()),
+        Some(Way::Delegate(delegate)) => format!("delegate {}", origin(&delegate.url)),
+        Some(Way::Mcp(server)) => format!("mcp {server}"),
+        Some(Way::Http(url)) => format!("http {}", origin(url)),
+        None => "…".to_owned(),
     }
 }
 

@@ -35,6 +35,7 @@ use tokio::time::{Instant, timeout};
 
 use super::command_limits::Limits;
 use super::error::ToolError;
+use super::executor::Slot;
 use super::http::idempotency_key;
 use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort, failed};
 use super::reply::{RESULT_BYTES_MAX, result_object};
@@ -71,6 +72,20 @@ struct Handle {
     cancelled: watch::Sender<bool>,
     /// None while it runs; then whether it was terminated before it had ended.
     terminated: watch::Sender<Option<bool>>,
+}
+
+/// Those of `tools` that are programs, ready for an [`super::Executor`].
+///
+/// # Errors
+/// The first setting that can't be used.
+pub fn commands(tools: &[Tool]) -> Result<BTreeMap<String, Slot>, ToolError> {
+    let mut slots = BTreeMap::new();
+    for tool in tools {
+        let Some(command) = &tool.command else { continue };
+        let port = Arc::new(CommandTool::new(tool, command)?);
+        slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency });
+    }
+    Ok(slots)
 }
 
 impl CommandTool {

@@ -104,6 +104,16 @@ pub enum ToolError {
         /// What it is to use.
         used: String,
     },
+    /// A server of the Model Context Protocol can't be used as it is configured: correct the setting.
+    #[error("mcp.{server}.{setting}: {reason}")]
+    Mcp {
+        /// The server.
+        server: String,
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The webhook can't be used as it is configured: correct the setting.
     #[error("hand_off.{setting}: {reason}")]
     Webhook {

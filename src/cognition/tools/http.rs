@@ -31,7 +31,7 @@ use super::reply::{RESULT_BYTES_MAX, Verdict, judge, result_object};
 use super::status::{StatusUrl, Whose, ask_how_it_stands, same_origin, status_url_named};
 use super::tls::Clients;
 use super::token::hex;
-use crate::config::Tool;
+use crate::config::{Tool, Way};
 use crate::outward::{SystemAuthorities, bounded_text, out_of_reach, retry_after_ms, status_words, transport_fault};
 
 /// A tool behind an HTTP address.
@@ -56,7 +56,7 @@ pub fn http_tools(
 ) -> Result<BTreeMap<String, Slot>, ToolError> {
     let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
-    for tool in tools.iter().filter(|tool| tool.delegate.is_none() && tool.command.is_none()) {
+    for tool in tools.iter().filter(|tool| matches!(tool.way(), None | Some(Way::Http(_)))) {
         let port = HttpTool { reports: reports.cloned(), ..HttpTool::new(tool, &mut clients, callback.cloned())? };
         if slots.insert(tool.name.clone(), Slot { port: Arc::new(port), concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });

@@ -8,8 +8,8 @@
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
-//! * [`delegates`] have it answered by a larger model.
-//! * [`commands`] have it carried out by a program on the box.
+//! * [`delegates`] have it answered by a larger model, [`commands`] have it carried out by a program on the box, [`mcp_tools`] by a server of
+//!   the Model Context Protocol; [`slots`] are all of them.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
@@ -22,11 +22,13 @@ mod error;
 mod executor;
 mod http;
 mod http_cancel;
+mod mcp;
 mod port;
 mod replays;
 mod reply;
 mod schema;
 mod signature;
+mod slots;
 mod status;
 mod tls;
 mod token;
@@ -50,7 +52,9 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
+pub use mcp::mcp_tools;
 pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
+pub use slots::slots;
 pub use token::{BoxSecret, CallbackToken};
 pub use webhook::{Webhook, not_handed_off};

@@ -1,0 +1,151 @@
+//! What a server's answers and faults mean for an operation.
+//!
+//! | a server says, of `tools/call` | executed | retryable | because |
+//! | --- | --- | --- | --- |
+//! | a result with `isError` | no | no | the tool's own word on the whole: it is to the protocol what a 4xx is to HTTP. One that has done half of it should say what in its text, which the caller may hear; were it "nobody knows", no refusal could ever be told as one |
+//! | it wants to be given more (`input_required`) | no | no | the call ends there, and nobody here can answer |
+//! | parse error, invalid request, no such method, invalid parameters (-32700, -32600 to -32602) | no | no | refused before the tool was begun |
+//! | another error | maybe | yes | it may have been begun |
+//! | an HTTP status | as for a tool behind HTTP | | |
+//! | nothing: the connection broke, or its program died | maybe | yes | |
+//! | nothing: no connection came to be | unreachable | | nothing has left the box |
+
+use std::error::Error;
+
+use recado_core::ledger::{AttemptOutcome, Executed};
+use reqwest::{StatusCode, Url};
+use rmcp::model::{CallToolResult, ErrorData};
+use rmcp::service::ServiceError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use serde_json::{Value, json};
+
+use super::super::port::failed;
+use super::super::reply::{RESULT_BYTES_MAX, Verdict, judge, result_object};
+use crate::config::Secret;
+use crate::outward::{quoted, status_words, transport_fault};
+
+/// What faults are told with.
+#[derive(Clone, Copy)]
+pub(super) struct Faults<'a> {
+    pub url: Option<&'a Url>,
+    pub token: Option<&'a Secret>,
+}
+
+/// What a finished call says.
+pub(super) enum Said {
+    /// It took effect, with this result.
+    Done(Value),
+    /// It did not, in the tool's words.
+    Refused(String),
+    /// The result is larger than what is taken.
+    TooLarge,
+}
+
+/// What came of a call: its structure where it has one, else its text.
+pub(super) fn said(result: CallToolResult, token: Option<&Secret>) -> Said {
+    let texts: Vec<&str> = result.content.iter().filter_map(|part| part.as_text().map(|text| text.text.as_str())).collect();
+    let text = texts.join("\n");
+    if result.is_error == Some(true) {
+        let reason = quoted(&text, token);
+        return Said::Refused(if reason.is_empty() { "the tool gave no reason".to_owned() } else { reason });
+    }
+    let value = match result.structured_content {
+        Some(value) => result_object(value),
+        None => json!({ "text": text }),
+    };
+    if value.to_string().len() > RESULT_BYTES_MAX { Said::TooLarge } else { Said::Done(value) }
+}
+
+impl Faults<'_> {
+    /// What becomes of an attempt, the `attempt`th, whose call was not answered with a result.
+    pub fn of_call(self, error: &ServiceError, attempt: u32) -> AttemptOutcome {
+        match error {
+            ServiceError::McpError(fault) => {
+                let refused = is_refusal(fault);
+                let executed = if refused { Executed::No } else { Executed::Maybe };
+                failed(self.words(fault), executed, !refused)
+            }
+            ServiceError::UnexpectedResponse => failed("the server's answer is none that a call has", Executed::Maybe, false),
+            ServiceError::TransportSend(fault) => self.of_transport(fault.error.as_ref(), attempt),
+            other => failed(quoted(&format!("the connection to the server broke: {other}"), self.token), Executed::Maybe, true),
+        }
+    }
+
+    /// A fault in words.
+    pub fn told(self, error: &ServiceError) -> String {
+        match error {
+            ServiceError::McpError(fault) => self.words(fault),
+            ServiceError::TransportSend(fault) => match http_fault(fault.error.as_ref()) {
+                Some(fault) => self.http_words(fault),
+                None => quoted(&fault.to_string(), self.token),
+            },
+            other => quoted(&other.to_string(), self.token),
+        }
+    }
+
+    fn words(self, fault: &ErrorData) -> String {
+        let words = quoted(&fault.message, self.token);
+        if words.is_empty() { format!("the server answered with the error {}", fault.code.0) } else { words }
+    }
+
+    fn of_transport(self, error: &(dyn Error + 'static), attempt: u32) -> AttemptOutcome {
+        let Some(fault) = http_fault(error) else {
+            let words = quoted(&format!("the connection to the server broke: {error}"), self.token);
+            return failed(words, Executed::Maybe, true);
+        };
+        let words = self.http_words(fault);
+        let (status, retry_after_ms) = match fault {
+            StreamableHttpError::Client(fault) if fault.is_connect() => {
+                return AttemptOutcome::Unreachable { reason: words, retry_after_ms: None };
+            }
+            StreamableHttpError::Client(fault) => (fault.status(), None),
+            StreamableHttpError::HttpStatus(fault) => {
+                let seconds = fault.retry_after.as_ref().and_then(|value| value.trim().parse::<u64>().ok());
+                (StatusCode::from_u16(fault.status).ok(), seconds.map(|seconds| seconds.saturating_mul(1_000)))
+            }
+            StreamableHttpError::AuthRequired(_) => (Some(StatusCode::UNAUTHORIZED), None),
+            StreamableHttpError::InsufficientScope(_) => (Some(StatusCode::FORBIDDEN), None),
+            StreamableHttpError::SessionExpired => (Some(StatusCode::NOT_FOUND), None),
+            StreamableHttpError::ReservedHeaderConflict(_) => return failed(words, Executed::No, false),
+            StreamableHttpError::ResponseBodyTooLarge { .. } | StreamableHttpError::UnexpectedContentType(_) => {
+                return failed(words, Executed::Maybe, false);
+            }
+            _ => (None, None),
+        };
+        match status.map(|status| judge(status, attempt)) {
+            Some(Verdict::Failed { executed, retryable }) => AttemptOutcome::Failed { error: words, executed, retryable, retry_after_ms },
+            _ => failed(words, Executed::Maybe, true),
+        }
+    }
+
+    fn http_words(self, fault: &StreamableHttpError<reqwest::Error>) -> String {
+        match (fault, self.url) {
+            (StreamableHttpError::Client(fault), Some(url)) => match fault.status() {
+                Some(status) => format!("the server answered {}", status_words(status)),
+                None => transport_fault(fault, "the server", url),
+            },
+            (StreamableHttpError::HttpStatus(fault), _) => match StatusCode::from_u16(fault.status) {
+                Ok(status) => format!("the server answered {}", status_words(status)),
+                Err(_) => format!("the server answered {}", fault.status),
+            },
+            (StreamableHttpError::AuthRequired(_), _) => "the server wants to know who asks: set its `bearer_file`".to_owned(),
+            (other, _) => quoted(&other.to_string(), self.token),
+        }
+    }
+}
+
+/// Whether a server refused a request before it began anything (JSON-RPC 2.0, section 5.1).
+pub(super) fn is_refusal(fault: &ErrorData) -> bool {
+    matches!(fault.code.0, -32_700 | -32_602..=-32_600)
+}
+
+fn http_fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StreamableHttpError<reqwest::Error>> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(fault) = error.downcast_ref() {
+            return Some(fault);
+        }
+        next = error.source();
+    }
+    None
+}

@@ -1,0 +1,56 @@
+//! Tools of servers that speak the Model Context Protocol: over HTTP, or as programs on this machine.
+//!
+//! A server has one connection (`server`), made when it is first needed and shared by all its tools. A tool (`tool`) is called with
+//! `tools/call` and never twice by the protocol's client itself: whether it is called once more is the ledger's decision. What a server makes a
+//! task of (`io.modelcontextprotocol/tasks`) is taken under the task's identifier, which the ledger keeps and asks with. What its answers and
+//! faults mean stands in `meaning`.
+
+mod meaning;
+mod process;
+mod server;
+mod tool;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use recado_core::ledger;
+use tokio::sync::mpsc;
+
+use super::error::ToolError;
+use super::executor::Slot;
+use crate::config::{McpServer, Tool};
+use crate::outward::SystemAuthorities;
+use server::Server;
+use tool::McpTool;
+
+/// Those of `tools` that `servers` have, ready for an [`super::Executor`]. Reads their files; no server is asked for anything yet. News of how far
+/// a task is goes to `news`, and is dropped where that is full.
+///
+/// # Errors
+/// The first setting that can't be used.
+pub fn mcp_tools(
+    servers: &BTreeMap<String, McpServer>,
+    tools: &[Tool],
+    news: Option<mpsc::Sender<ledger::Input>>,
+) -> Result<BTreeMap<String, Slot>, ToolError> {
+    let mut authorities = None;
+    let mut ready = BTreeMap::new();
+    for (name, settings) in servers {
+        let system = || SystemAuthorities::load();
+        let server = Server::new(name, settings, || authorities.get_or_insert_with(system))?;
+        ready.insert(name.as_str(), Arc::new(server));
+    }
+    let mut slots = BTreeMap::new();
+    for tool in tools {
+        let Some(of) = &tool.mcp else { continue };
+        let Some(server) = ready.get(of.as_str()) else {
+            let reason = format!("there is no table [mcp.{of}], which the tool `{}` names", tool.name);
+            return Err(ToolError::Mcp { server: of.clone(), setting: "url", reason });
+        };
+        let port = Arc::new(McpTool::new(tool, Arc::clone(server), news.clone()));
+        if slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency }).is_some() {
+            return Err(ToolError::Duplicate { tool: tool.name.clone() });
+        }
+    }
+    Ok(slots)
+}

@@ -1,0 +1,235 @@
+//! One tool of a server: called, asked how its task stands, and asked to end it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use recado_core::OperationId;
+use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DetailedTask, GetTaskParams, RequestMetaObject, TaskPayload,
+};
+use rmcp::service::ServiceError;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::super::http::idempotency_key;
+use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, cancel_failed, failed, unanswered};
+use super::super::reply::RESULT_BYTES_MAX;
+use super::meaning::{Said, is_refusal, said};
+use super::server::{Away, Server};
+use crate::config::Tool;
+use crate::outward::quoted;
+
+/// A tool of a server.
+pub(super) struct McpTool(Arc<Called>);
+
+struct Called {
+    server: Arc<Server>,
+    /// Its name at the server.
+    name: String,
+    timeout: Duration,
+    news: Option<mpsc::Sender<ledger::Input>>,
+}
+
+/// What the ledger keeps of a task.
+#[derive(Serialize, Deserialize)]
+struct Handle {
+    task_id: String,
+}
+
+impl McpTool {
+    pub fn new(tool: &Tool, server: Arc<Server>, news: Option<mpsc::Sender<ledger::Input>>) -> Self {
+        let name = tool.mcp_tool.clone().unwrap_or_else(|| tool.name.clone());
+        Self(Arc::new(Called { server, name, timeout: Duration::from_millis(tool.timeout_ms), news }))
+    }
+}
+
+impl ToolPort for McpTool {
+    fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
+        let called = Arc::clone(&self.0);
+        Box::pin(async move { called.attempt(dispatch, sent).await })
+    }
+
+    fn inquire(&self, inquiry: Inquiry) -> InquiryFuture {
+        let called = Arc::clone(&self.0);
+        Box::pin(async move { called.inquire(inquiry).await })
+    }
+
+    fn cancel(&self, request: CancelRequest) -> CancelFuture {
+        let called = Arc::clone(&self.0);
+        Box::pin(async move { called.cancel(request).await })
+    }
+}
+
+impl Called {
+    async fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptOutcome {
+        let deadline = Instant::now() + self.timeout;
+        let open = match timeout_at(deadline, self.server.open()).await {
+            Ok(Ok(open)) => open,
+            Ok(Err(Away { reason, retry_after_ms })) => {
+                return AttemptOutcome::Unreachable { reason, retry_after_ms: Some(retry_after_ms) };
+            }
+            Err(_) => return AttemptOutcome::Unreachable { reason: self.too_slow("came to be reached"), retry_after_ms: None },
+        };
+        let mut params = CallToolRequestParams::new(self.name.clone());
+        params.arguments = dispatch.arguments.as_object().cloned();
+        // A server that knows it recognises a repeat; the protocol itself has no such key.
+        let meta = json!({ KEY_IN_META: idempotency_key(&dispatch.intent_key) });
+        params.meta = serde_json::from_value::<RequestMetaObject>(meta).ok();
+        if !sent.mark() {
+            return failed("the attempt ended before it was sent", Executed::No, true);
+        }
+        // Where this is dropped, the server is told that nobody waits any more: it may stop, and may have acted.
+        let answer = match timeout_at(deadline, open.peer.call_tool_once(params)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return self.server.faults().of_call(&error, dispatch.attempt),
+            Err(_) => return failed(self.too_slow("answered the call"), Executed::Maybe, true),
+        };
+        match answer {
+            CallToolResponse::Complete(result) => match said(result, self.server.faults().token) {
+                Said::Done(value) => AttemptOutcome::Succeeded(value),
+                Said::Refused(reason) => failed(reason, Executed::No, false),
+                Said::TooLarge => failed(too_large(), Executed::Maybe, false),
+            },
+            CallToolResponse::InputRequired(_) => failed(WANTS_INPUT, Executed::No, false),
+            CallToolResponse::Task(created) => match serde_json::to_string(&Handle { task_id: created.task.task_id }) {
+                Ok(handle) if handle.len() <= HANDLE_BYTES_MAX => AttemptOutcome::Taken { handle },
+                _ => failed("the server has it under a name that can't be kept", Executed::Maybe, false),
+            },
+            _ => failed("the server's answer is none that a call has", Executed::Maybe, false),
+        }
+    }
+
+    async fn inquire(&self, inquiry: Inquiry) -> InquiryOutcome {
+        let deadline = Instant::now() + self.timeout;
+        let Some(task) = task_of(inquiry.handle.as_deref()) else { return InquiryOutcome::Unsupported };
+        let open = match timeout_at(deadline, self.server.open()).await {
+            Ok(Ok(open)) => open,
+            Ok(Err(Away { reason, retry_after_ms })) => {
+                return InquiryOutcome::Unanswered { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
+            }
+            Err(_) => return unanswered(self.too_slow("came to be reached"), true),
+        };
+        let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+            Ok(Ok(found)) => found.task,
+            Ok(Err(error)) if is_unknown(&error) => return InquiryOutcome::Forgotten,
+            Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
+            Err(_) => return unanswered(self.too_slow("said how the task stands"), true),
+        };
+        if matches!(found.payload, TaskPayload::InputRequired { .. }) {
+            // Nobody here can give it what it asks for: it would wait for ever.
+            let _ = timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task))).await;
+            return InquiryOutcome::Failed(WANTS_INPUT.to_owned());
+        }
+        self.standing(found, inquiry.operation)
+    }
+
+    fn standing(&self, found: DetailedTask, operation: OperationId) -> InquiryOutcome {
+        let token = self.server.faults().token;
+        match found.payload {
+            TaskPayload::Completed { result } => match result_of(result) {
+                Some(result) => match said(result, token) {
+                    Said::Done(value) => InquiryOutcome::Succeeded(value),
+                    Said::Refused(reason) => InquiryOutcome::Failed(reason),
+                    Said::TooLarge => unanswered(too_large(), false),
+                },
+                None => unanswered("the task has ended, with what is no result of a tool", false),
+            },
+            TaskPayload::Failed { error } => {
+                let reason = error.get("message").and_then(Value::as_str).map(|text| quoted(text, token)).unwrap_or_default();
+                InquiryOutcome::Failed(if reason.is_empty() { "the tool gave no reason".to_owned() } else { reason })
+            }
+            TaskPayload::Cancelled => InquiryOutcome::Cancelled,
+            _ => {
+                if let (Some(news), Some(message)) = (&self.news, &found.task.status_message) {
+                    let progress = json!({ "message": quoted(message, token) });
+                    // Dropped where there is no room: it is news, and more comes.
+                    let _ = news.try_send(ledger::Input::Progress { request: None, operation, progress });
+                }
+                InquiryOutcome::Running { again_ms: found.task.poll_interval_ms }
+            }
+        }
+    }
+
+    /// A server is asked to end a task, and believed when it says that the task is ended.
+    async fn cancel(&self, request: CancelRequest) -> CancelOutcome {
+        let deadline = Instant::now() + self.timeout;
+        let Some(task) = task_of(request.handle.as_deref()) else { return CancelOutcome::Unsupported };
+        let open = match timeout_at(deadline, self.server.open()).await {
+            Ok(Ok(open)) => open,
+            Ok(Err(Away { reason, retry_after_ms })) => {
+                return CancelOutcome::Failed { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
+            }
+            Err(_) => return cancel_failed(self.too_slow("came to be reached"), true),
+        };
+        match timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task.clone()))).await {
+            Ok(Ok(())) => {}
+            // A task that has ended can't be cancelled: how it ended is asked below.
+            Ok(Err(ServiceError::McpError(_))) => {}
+            Ok(Err(error)) => return cancel_failed(self.server.faults().told(&error), true),
+            Err(_) => return cancel_failed(self.too_slow("answered the cancel"), true),
+        }
+        loop {
+            let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+                Ok(Ok(found)) => found.task,
+                Ok(Err(error)) => return cancel_failed(self.server.faults().told(&error), !is_unknown(&error)),
+                Err(_) => return cancel_failed("the server has not ended the task yet", true),
+            };
+            let again = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(POLL_MS).clamp(POLL_MS_LEAST, POLL_MS));
+            match found.payload {
+                TaskPayload::Cancelled => return CancelOutcome::Cancelled,
+                TaskPayload::Completed { result } => {
+                    return match result_of(result).map(|result| said(result, self.server.faults().token)) {
+                        Some(Said::Done(value)) => CancelOutcome::TooLate { result: Some(value) },
+                        // It has failed by itself, which its next inquiry says.
+                        Some(Said::Refused(reason)) => cancel_failed(reason, false),
+                        Some(Said::TooLarge) | None => CancelOutcome::TooLate { result: None },
+                    };
+                }
+                TaskPayload::Failed { .. } => return cancel_failed("the task had failed before", false),
+                _ => {}
+            }
+            if Instant::now() + again >= deadline {
+                return cancel_failed("the server has not ended the task yet", true);
+            }
+            sleep(again).await;
+        }
+    }
+
+    fn too_slow(&self, what: &str) -> String {
+        format!("the server has not {what} within {} ms", self.timeout.as_millis())
+    }
+}
+
+fn task_of(handle: Option<&str>) -> Option<String> {
+    let handle: Handle = serde_json::from_str(handle?).ok()?;
+    Some(handle.task_id)
+}
+
+fn result_of(result: serde_json::Map<String, Value>) -> Option<CallToolResult> {
+    serde_json::from_value(Value::Object(result)).ok()
+}
+
+/// Whether a server does not know a task: it answers with invalid parameters then.
+fn is_unknown(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::McpError(fault) if is_refusal(fault))
+}
+
+fn too_large() -> String {
+    format!("the tool's result is larger than {RESULT_BYTES_MAX} bytes")
+}
+
+/// Under which a tool that knows it recognises a repeat.
+const KEY_IN_META: &str = "io.recado/idempotency-key";
+
+/// What is said of a tool that wants to ask somebody while it works.
+const WANTS_INPUT: &str = "the tool asks for more than it was given, and nobody here can answer it";
+
+/// Larger than any identifier of a task (bytes).
+const HANDLE_BYTES_MAX: usize = 4 * 1024;
+
+/// How often a task is looked at that is being cancelled (ms).
+const POLL_MS: u64 = 500;
+const POLL_MS_LEAST: u64 = 50;

@@ -1,0 +1,46 @@
+//! All tools of a configuration, whatever carries them out.
+
+use std::collections::BTreeMap;
+
+use recado_core::ledger;
+use tokio::sync::mpsc;
+
+use super::callbacks::CallbackAddress;
+use super::command::commands;
+use super::delegate::delegates;
+use super::error::ToolError;
+use super::executor::Slot;
+use super::http::http_tools;
+use super::mcp::mcp_tools;
+use crate::config::Config;
+
+/// The tools of `config`, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities, and asks nobody for anything.
+///
+/// Results that come later are POSTed to the `callback` address; news of how far operations are go to `reports`, as far as there is room.
+///
+/// # Errors
+/// The first setting that can't be used.
+pub fn slots(
+    config: &Config,
+    callback: Option<&CallbackAddress>,
+    reports: Option<&mpsc::Sender<ledger::Input>>,
+) -> Result<BTreeMap<String, Slot>, ToolError> {
+    let tools = &config.tools;
+    // What a larger model uses itself answers at once: a result that comes back later would be taken for the whole operation's.
+    let mut of_models = http_tools(tools, None, None)?;
+    of_models.extend(commands(tools)?);
+    let mut slots = http_tools(tools, callback, reports)?;
+    for more in [
+        commands(tools)?,
+        mcp_tools(&config.mcp, tools, reports.cloned())?,
+        delegates(tools, config.this_box.language, &of_models, reports)?,
+    ] {
+        for (name, slot) in more {
+            if slots.contains_key(&name) {
+                return Err(ToolError::Duplicate { tool: name });
+            }
+            slots.insert(name, slot);
+        }
+    }
+    Ok(slots)
+}
