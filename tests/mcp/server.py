@@ -1,0 +1,61 @@
+"""An MCP server with tools for the tests, as its framework's users write them. What its tools do is written into the folder that it is given."""
+
+import asyncio
+import os
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+from fastmcp import Context, FastMCP
+from fastmcp.exceptions import ToolError
+from fastmcp.utilities.tasks import TaskConfig
+from fastmcp_tasks import TasksExtension
+
+folder = Path(sys.argv[2])
+server = FastMCP("counterpart")
+server.add_extension(TasksExtension())
+
+
+def note(what: str) -> None:
+    with open(folder / "effects", "a") as effects:
+        effects.write(what + "\n")
+
+
+@server.tool
+def quick(order: str, context: Context) -> dict:
+    meta = context.request_context.meta
+    note(f"quick {order}")
+    note(f"meta {meta}")
+    return {"order": order, "at": "nine"}
+
+
+@server.tool
+def refusing(order: str) -> str:
+    note(f"refusing {order}")
+    raise ToolError("no table left")
+
+
+@server.tool
+def dying(order: str) -> str:
+    note(f"dying {order}")
+    os._exit(1)
+
+
+@server.tool(task=TaskConfig(mode="required"))
+async def slow(order: str) -> dict:
+    note(f"begun {order}")
+    while not (folder / "finish").exists():
+        await asyncio.sleep(0.02)
+    note(f"done {order}")
+    return {"order": order, "at": "ten"}
+
+
+if sys.argv[1] == "stdio":
+    server.run(transport="stdio", show_banner=False)
+else:
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    app = server.http_app(stateless_http=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])
