@@ -69,8 +69,7 @@ impl Scene {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let wall = Wall { unix_ms: 1_790_000_000_000, synchronised: true };
         let (store, recovered) = Store::open(&folder.path().join("state.db"), &Options::new(BootId(boot), wall)).expect("a store");
-        let tools = tools(&service.base);
-        let policies = tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
+        let policies = around.tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
         let claims = recovered.claims.into_iter();
         let snapshot = Snapshot {
             operations: recovered.operations,
