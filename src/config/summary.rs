@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use recado_core::policy::{Language, Priority};
 use reqwest::Url;
 
-use super::{Config, Engine, ModelKind, TraceMode};
+use super::{Config, Engine, ModelKind, TraceMode, Way};
 
 impl Config {
     /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.

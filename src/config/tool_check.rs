@@ -1,9 +1,7 @@
 //! What must be true of a `[[tools]]` table.
 
 use recado_core::ledger::template_environment;
-use recado_core::policy::{
-    Audience, DuplicatePolicy, INQUIRY_MS_MAX, IdempotencyScope, Language, Localised, ProgressPolicy, WhenUnheard,
-};
+use recado_core::policy::{Audience, DuplicatePolicy, INQUIRY_MS_MAX, IdempotencyScope, Language, Localised, ProgressPolicy, WhenUnheard};
 use reqwest::Url;
 use serde_json::Value as Json;
 
@@ -97,7 +95,11 @@ impl Tool {
         let mut written = written.into_iter().filter_map(|(key, written)| written.then_some(key));
         let Some(first) = written.next() else { return };
         for key in written {
-            checker.error(&place.join(key), format!("a tool is one thing, and this one has {first} too"), format!("{first} or {key} alone"));
+            checker.error(
+                &place.join(key),
+                format!("a tool is one thing, and this one has {first} too"),
+                format!("{first} or {key} alone"),
+            );
         }
     }
 

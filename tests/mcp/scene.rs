@@ -129,7 +129,7 @@ impl Scene {
     }
 
     pub async fn wants_it_cancelled(&mut self, tool: &str) {
-        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()) });
+        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()), operation: None });
     }
 
     /// Claims the closing and says what the caller hears.

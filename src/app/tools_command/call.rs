@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::rehearsal::{Rehearsal, Wanted};
 use super::{ToolsError, duration, either, found};
 use crate::app::random;
-use crate::cognition::tools::{Schemas, Sent, ToolPort, http_tools};
+use crate::cognition::tools::{Schemas, Sent, ToolPort, slots};
 use crate::config::{Config, Tool};
 
 /// What came of an attempt.
@@ -42,11 +42,12 @@ pub fn called(config: &Config, name: &str, arguments: &str, yes: bool) -> Result
         return Err(ToolsError::ForReal { name: name.to_owned() });
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ToolsError::Runtime)?;
-    runtime.block_on(carried_out(tool, arguments, config.this_box.language))
+    runtime.block_on(carried_out(config, tool, arguments))
 }
 
-async fn carried_out(tool: &Tool, arguments: Value, language: Language) -> Result<Call, ToolsError> {
-    let slots = http_tools(std::slice::from_ref(tool), None)?;
+async fn carried_out(config: &Config, tool: &Tool, arguments: Value) -> Result<Call, ToolsError> {
+    let language = config.this_box.language;
+    let slots = slots(config, None, None)?;
     let Some(port) = slots.get(&tool.name).map(|slot| slot.port.clone()) else {
         return Err(ToolsError::NotAccepted("nothing carries it out".to_owned()));
     };

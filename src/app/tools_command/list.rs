@@ -7,7 +7,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::{ToolsError, duration, either};
-use crate::config::{Config, Tool};
+use crate::config::{Config, Tool, Way};
 
 /// Every tool: what it is, where, what it takes, and what its policy will do; for people or as one JSON list.
 ///

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::command::CommandTool;
 use super::http_faults::{dispatch, expect};
 use super::port::{Sent, ToolPort};
-use super::{Executor, http_tools};
+use super::{Executor, commands};
 use crate::config::Tool;
 
 /// A directory with a program in it.
@@ -258,10 +258,10 @@ async fn a_program_that_ends_well_although_it_is_cancelled_has_done_it() {
 }
 
 #[tokio::test]
-async fn an_executor_runs_programs_beside_tools_behind_addresses() {
+async fn an_executor_runs_programs() {
     let room = Room::with("cat > /dev/null; echo '{\"id\": 3}'");
     let (sender, mut reports) = tokio::sync::mpsc::channel(4);
-    let slots = http_tools(&[room.tool(json!({}))], None).unwrap();
+    let slots = commands(&[room.tool(json!({}))]).unwrap();
     let executor = Executor::start(slots, 2.try_into().unwrap(), sender);
     executor.dispatch(dispatch(1)).unwrap();
     let report = reports.recv().await.unwrap();

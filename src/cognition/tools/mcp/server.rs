@@ -72,7 +72,7 @@ impl Server {
                 let url = Url::parse(text).map_err(|error| unusable("url", error.to_string()))?;
                 let client = match url.scheme() {
                     "https" => authorities().client(settings.ca_file.as_deref(), CONNECTIONS),
-                    _ => plain_client(CONNECTIONS),
+                    _ => plain_client(None, CONNECTIONS),
                 };
                 let client = client.map_err(|fault| match fault {
                     ClientFault::File { path, reason } => unusable("ca_file", format!("{} {reason}", path.display())),
