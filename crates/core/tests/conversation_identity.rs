@@ -209,3 +209,15 @@ fn a_machine_is_told_once_that_something_waits_and_nothing_else() {
     assert_eq!(spoken(&call.pass(60_000)), Vec::<String>::new());
     assert!(never_told(&call));
 }
+
+#[test]
+fn what_the_verifier_says_of_a_pin_does_not_count_for_whoever_is_on_the_line_afterwards() {
+    let mut call = asked();
+    assert_eq!(given(&keys(&mut call, "4321#")), [(1, "4321".to_owned())]);
+    call.give(Input::Identified(Identity::Unknown));
+    call.give(Input::Identified(Identity::CallersWord));
+    let effects = outcome(&mut call, 1, VerificationOutcome::Verified);
+    assert_eq!((claims(&effects), spoken(&effects)), (vec![], vec![]), "nobody on this line has been verified");
+    call.pass(5_000);
+    assert!(never_told(&call));
+}

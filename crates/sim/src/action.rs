@@ -1,6 +1,7 @@
 //! What the outside can do. A script is a list of these, with times; every one of them makes sense at any time, so that a list
 //! stays a script whatever is cut out of it.
 
+use recado_core::conversation::VerificationOutcome;
 use serde::{Deserialize, Serialize};
 
 /// What the outside does. Calls, responses, operations and attempts are picked from those that there are; where there is none,
@@ -209,6 +210,22 @@ pub enum Action {
         call: u8,
         /// Not at all (0), by the caller's word (1), verified (2).
         level: u8,
+    },
+    /// The caller keys something in that may be their PIN, and the hash key.
+    Pin {
+        /// The call.
+        call: u8,
+        /// How many keys.
+        keys: u8,
+    },
+    /// The verifier says what the oldest PIN came to that it was given in a call.
+    Verdict {
+        /// The call.
+        call: u8,
+        /// What it came to.
+        how: VerificationOutcome,
+        /// Whether it says so once more.
+        again: bool,
     },
     /// A machine answered.
     Voicemail {

@@ -52,6 +52,8 @@ pub struct Call {
     pub floor_held: bool,
     /// Who is on the line, as far as the conversation has been told.
     pub identity: Identity,
+    /// The PINs that the verifier has been given and that are the caller's who is on the line now, oldest first.
+    pub pins: VecDeque<u32>,
     /// Whether a machine has answered.
     pub voicemail: bool,
     /// Since when less may be told here than before (ms).
@@ -86,6 +88,7 @@ impl Call {
         still
             && !self.watch.collecting
             && self.watch.read_backs.is_empty()
+            && !self.watch.asks_pin
             && self.watch.open.is_none()
             && self.voice.acoustic() == Acoustic::Quiet
             && !self.on_hold

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use recado_core::conversation::{Acoustic, Channel, Content, Conversation, Evidence, Identity, Input, ModelEvent, Purpose, ToolCall};
+use recado_core::conversation::{
+    Acoustic, Channel, Content, Conversation, Evidence, Identity, Input, ModelEvent, Purpose, ToolCall, VerificationOutcome,
+};
 use recado_core::ids::{BootId, DeliveryId, OperationId, PartyId, ResponseId, SessionId, TurnId};
 use recado_core::ledger::{
     self, AttemptOutcome, CancelOutcome, CancelRequest, DeliveryState, Executed, HandOffOutcome, Inquiry, InquiryOutcome, OperationResult,
@@ -64,11 +66,12 @@ impl Rig {
             on_hold: false,
             floor_held: false,
             identity: if party.is_some() { Identity::CallersWord } else { Identity::Unknown },
+            pins: VecDeque::new(),
             voicemail: false,
             lowered_at: None,
             timers: self.settings.timers.clone(),
             over: false,
-            watch: CallWatch::of(self.best),
+            watch: CallWatch::of(self.best, &self.settings.timers),
             journal,
         });
         let call = self.calls.len() - 1;
@@ -93,6 +96,9 @@ impl Rig {
         match input {
             Input::Identified(identity) => {
                 let lowered = identity < std::mem::replace(&mut self.calls[call].identity, identity);
+                if lowered {
+                    self.calls[call].pins.clear();
+                }
                 self.calls[call].lowered_at = if lowered { Some(self.now) } else { self.calls[call].lowered_at };
             }
             Input::Voicemail if !self.calls[call].voicemail => {
@@ -104,6 +110,18 @@ impl Rig {
         }
         self.queue.push_back(Todo::Call(call, input));
         self.drain();
+    }
+
+    /// The verifier says what the oldest PIN of a call came to that it has been given and not spoken of; of one that it was never given where
+    /// there is none. What it says counts only for whoever keyed the PIN in.
+    pub fn verdict(&mut self, call: usize, outcome: VerificationOutcome, again: bool) {
+        let on_the_line = &mut self.calls[call];
+        let attempt = if again { on_the_line.pins.front().copied() } else { on_the_line.pins.pop_front() };
+        let counts = attempt.is_some() && on_the_line.identity == Identity::CallersWord && !on_the_line.voicemail && !on_the_line.over;
+        if counts && outcome == VerificationOutcome::Verified {
+            on_the_line.identity = Identity::Verified;
+        }
+        self.input(call, Input::Verified { attempt: attempt.unwrap_or(NEVER_GIVEN), outcome });
     }
 
     /// The model answers the response that was asked for last, and ends it.
@@ -314,6 +332,9 @@ impl Rig {
         self.calls[call].conversation.turn()
     }
 }
+
+/// An attempt that no call has come to.
+const NEVER_GIVEN: u32 = 99;
 
 /// Tools whose closings are told apart by their words.
 pub fn policies() -> BTreeMap<String, ToolPolicy> {

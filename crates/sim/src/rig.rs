@@ -527,8 +527,15 @@ impl Rig {
                 }
                 Effect::Decided(decision) => call.decisions.push(decision),
                 Effect::Heard(heard) => call.history.push(heard),
+                Effect::Verify { attempt, digits } => {
+                    let (asked, party) = (call.watch.asks_pin, call.party.clone());
+                    let may = asked && party.is_some() && !digits.expose().is_empty();
+                    self.findings
+                        .check(may, Invariant::I14, || format!("keys of {party:?} are taken for a PIN, though nobody has asked for any"));
+                    call.pins.push_back(attempt);
+                    call.watch.pin_given(attempt);
+                }
                 other @ (Effect::ToolOutput { .. }
-                | Effect::Verify { .. }
                 | Effect::Measured(_)
                 | Effect::Update { .. }
                 | Effect::Cancelling(_)
@@ -544,6 +551,7 @@ impl Rig {
     fn look(&mut self) {
         let now = self.now;
         for call in self.calls.iter_mut().filter(|call| !call.over) {
+            call.watch.in_time(now);
             let plays = call.shows == Some(PlaybackState::Playing);
             let since = call.watch.frames.playing(plays, now);
             let sounds =

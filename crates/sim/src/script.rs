@@ -4,6 +4,7 @@
 //! Not only what happens is drawn, but also how likely each kind of thing is (swarm testing: Groce et al., ISSTA 2012): a box in
 //! which nobody ever hangs up goes to places that one in which everything happens never sees.
 
+use recado_core::conversation::VerificationOutcome;
 use recado_core::timers::{Timer, Timers};
 use serde::{Deserialize, Serialize};
 
@@ -153,7 +154,7 @@ fn line(random: &mut Random) -> Line {
 type Kind = (u64, fn(&mut Random, &[u8]) -> Action);
 
 /// Everything that happens.
-const KINDS: [Kind; 48] = [
+const KINDS: [Kind; 50] = [
     (24, |random, _| Action::Speak { call: call(random), ms: random.between(200, 3_000) }),
     (4, |random, _| Action::SpeakOn { call: call(random) }),
     (10, |random, _| Action::Cough { call: call(random), ms: random.pick(&[300, 60, 900, 1_000]) }),
@@ -229,6 +230,8 @@ const KINDS: [Kind; 48] = [
     (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Taken, again: random.chance(20) }),
     (5, |random, _| Action::Report { which: random.byte(0, 255), how: Answered::Unreachable, again: random.chance(20) }),
     (8, |random, _| Action::InquiryAnswer { which: random.byte(0, 255), how: inquiry_answered(random), again: random.chance(15) }),
+    (5, |random, _| Action::Pin { call: call(random), keys: random.byte(0, 6) }),
+    (8, |random, _| Action::Verdict { call: call(random), how: verdict(random), again: random.chance(15) }),
 ];
 
 /// How likely each kind of thing is in this script: some never happen, others all the time.
@@ -269,6 +272,12 @@ fn tool(random: &mut Random, tools: &[u8]) -> u8 {
 
 fn some_tools(random: &mut Random, tools: &[u8]) -> Vec<u8> {
     (0..random.below(3)).map(|_| tool(random, tools)).collect()
+}
+
+/// Mostly that it is the party, or not.
+fn verdict(random: &mut Random) -> VerificationOutcome {
+    use VerificationOutcome::{Locked, NotVerified, Unavailable, Verified};
+    random.pick(&[Verified, Verified, Verified, NotVerified, NotVerified, NotVerified, Locked, Unavailable])
 }
 
 /// Mostly what a tool that can be asked answers.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use recado_core::conversation::{Content, Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall};
+use recado_core::conversation::{Content, Evidence, Identity, Input, Mark, ModelEvent, PlaybackEvent, SegmentRef, ToolCall, Verification};
 use recado_core::ids::{OperationId, PlaybackId, ResponseId};
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, Executed, InquiryOutcome, OperationResult};
 use recado_core::policy::{
@@ -104,6 +104,7 @@ impl World {
             rig.best = Evidence::Marked;
         }
         rig.settings.silence_ms = parameters.silence_ms;
+        rig.settings.verification = Some(Verification::default());
         rig.settings.timers = parameters.timers.clone();
         rig.store.delay_ms = parameters.store_delay_ms;
         let parameters = parameters.clone();
@@ -186,6 +187,8 @@ impl World {
             | Action::Digit { call }
             | Action::Hash { call }
             | Action::Identify { call, .. }
+            | Action::Pin { call, .. }
+            | Action::Verdict { call, .. }
             | Action::Voicemail { call }
             | Action::FalseMark { call, .. }
             | Action::Hold { call, .. }
@@ -253,6 +256,12 @@ impl World {
             Action::Cough { ms, .. } => self.rig.cough_for(call, ms),
             Action::Digit { .. } => self.rig.input(call, Input::Digit('5')),
             Action::Hash { .. } => self.rig.input(call, Input::Digit('#')),
+            Action::Pin { keys, .. } => {
+                for key in (0..keys).map(|_| '7').chain(['#']) {
+                    self.rig.input(call, Input::Digit(key));
+                }
+            }
+            Action::Verdict { how, again, .. } => self.rig.verdict(call, how, again),
             Action::Identify { level, .. } => self.rig.input(call, Input::Identified(identity(level))),
             Action::Voicemail { .. } => self.rig.input(call, Input::Voicemail),
             Action::FalseMark { sent, .. } if self.parameters.marks => {

@@ -13,7 +13,7 @@ use super::input::{Content, Identity};
 use super::playback::{Of, Piece, Playback};
 use super::speaking::give_next;
 use super::{Conversation, Cx};
-use crate::gate::{self, DeliveryDecision};
+use crate::gate::{self, Blocker, DeliveryDecision};
 use crate::ids::PlaybackId;
 use crate::policy::{Audience, Localised, Priority};
 use crate::time::Time;
@@ -102,6 +102,10 @@ pub(super) struct Verifying {
     announced: bool,
     /// How many PINs have been given to the verifier.
     attempts: u32,
+    /// The last one that somebody else may have keyed in: somebody less well known was on the line since.
+    void: u32,
+    /// When it has been quiet for long enough to ask for the first.
+    due: Option<Time>,
     at: Stage,
 }
 
@@ -129,6 +133,11 @@ impl Verifying {
     pub(super) fn stop(&mut self) {
         self.at = Stage::Nothing;
     }
+
+    /// Somebody else may be on the line: what the verifier still says is about who was there before.
+    pub(super) fn another_caller(&mut self) {
+        self.void = self.attempts;
+    }
 }
 
 impl Conversation {
@@ -141,17 +150,21 @@ impl Conversation {
                 self.verifying.announced = true;
                 self.say_of_identity(cx, &say);
             }
-        } else if self.may_ask_for_pin() && self.would_be_told(cx) {
+        } else if self.may_ask_for_pin() {
             let say = settings.say_ask.clone();
-            self.verifying.announced = true;
-            self.take_keys(cx, &say);
+            let (now, due) = self.moment_to_ask(cx);
+            self.verifying.due = due;
+            if now {
+                self.verifying.announced = true;
+                self.take_keys(cx, &say);
+            }
         }
     }
 
     /// When time alone makes it the moment to ask.
     pub(super) fn ask_who_it_is_due(&self) -> Option<Time> {
         let announces = self.settings.verification.as_ref().is_some_and(|settings| settings.announce_waiting);
-        (announces && self.may_ask_for_pin()).then(|| self.withheld_quiet_due()).flatten()
+        (announces && self.may_ask_for_pin()).then_some(self.verifying.due).flatten()
     }
 
     fn may_ask_for_pin(&self) -> bool {
@@ -162,13 +175,20 @@ impl Conversation {
             && self.has_room()
     }
 
-    /// Whether the gate would let a delivery for a verified party be told now, if this caller were verified.
-    fn would_be_told(&self, cx: &Cx) -> bool {
+    /// Whether the gate would let a delivery for a verified party be told now, if this caller were verified; and when it would where nothing but the
+    /// quiet is too short.
+    fn moment_to_ask(&self, cx: &Cx) -> (bool, Option<Time>) {
         let known = gate::ChannelSnapshot { identity: Identity::Verified, ..self.snapshot(cx.now) };
-        self.withheld_asked(cx).iter().any(|asked| {
-            asked.audience == Audience::VerifiedParty
-                && gate::decide(asked, &known) == (DeliveryDecision::DeliverNow { interrupt: false }, None)
-        })
+        let withheld = self.withheld_asked(cx).into_iter().filter(|(asked, _)| asked.audience == Audience::VerifiedParty);
+        let mut moment = (false, None);
+        for (asked, quiet_at) in withheld {
+            match gate::decide(&asked, &known) {
+                (DeliveryDecision::DeliverNow { interrupt: false }, None) => moment.0 = true,
+                (_, Some(Blocker::QuietTooShort)) => moment.1 = Some(moment.1.map_or(quiet_at, |at: Time| at.min(quiet_at))),
+                _ => {}
+            }
+        }
+        moment
     }
 
     fn take_keys(&mut self, cx: &mut Cx, say: &Localised) {
@@ -239,7 +259,7 @@ impl Conversation {
     pub(super) fn verified(&mut self, cx: &mut Cx, attempt: u32, outcome: VerificationOutcome) {
         // Whoever is on the line by now may be another one, or nobody.
         let same_caller = self.identity == Identity::CallersWord && !self.voicemail && self.over.is_none();
-        if !same_caller || attempt == 0 || attempt > self.verifying.attempts {
+        if !same_caller || attempt <= self.verifying.void || attempt > self.verifying.attempts {
             return;
         }
         if outcome == VerificationOutcome::Verified {

@@ -46,6 +46,9 @@ impl Conversation {
 
     /// Who is on the line is known better, or less well. What they may not hear is not said to its end (I14).
     pub(super) fn identified(&mut self, cx: &mut Cx, identity: Identity) {
+        if identity < self.identity {
+            self.verifying.another_caller();
+        }
         self.identity = identity;
         self.verifying.stop();
         for delivery in self.told_without_right() {

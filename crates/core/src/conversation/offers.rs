@@ -12,7 +12,7 @@ use crate::faults::{Fault, fault};
 use crate::gate::{self, Asked, Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{DeliveryId, PlaybackId, ResponseId};
 use crate::ledger::{self, DeliveryEnvelope, DeliveryKind, Route, SpokenClause};
-use crate::policy::{Audience, Priority};
+use crate::policy::Priority;
 use crate::time::Time;
 use crate::timers::Timer;
 
@@ -217,17 +217,17 @@ impl Conversation {
         self.offers.values().filter(|offer| !self.may_hear(offer)).map(|offer| offer.envelope.delivery).collect()
     }
 
-    /// What the gate would be asked about the deliveries that wait here for somebody who is known better.
-    pub(super) fn withheld_asked(&self, cx: &Cx) -> Vec<Asked> {
-        self.offers.values().filter(|offer| !self.may_hear(offer)).map(|offer| self.asked(cx, &offer.envelope, offer.since)).collect()
-    }
-
-    /// When it has been quiet for long enough for one of them.
-    pub(super) fn withheld_quiet_due(&self) -> Option<Time> {
-        let verified = |offer: &&Offer| offer.envelope.audience == Audience::VerifiedParty && !self.may_hear(offer);
+    /// What the gate is asked about those deliveries that this caller is not known well enough to hear, and when it has been quiet for long enough
+    /// for each.
+    pub(super) fn withheld_asked(&self, cx: &Cx) -> Vec<(Asked, Time)> {
         let quiet_since = self.quiet_since();
-        let offers = self.offers.values().filter(verified);
-        offers.filter(|offer| !offer.envelope.ride_only).map(|offer| quiet_since.plus(self.min_quiet_ms(&offer.envelope))).min()
+        let withheld = self.offers.values().filter(|offer| !self.may_hear(offer));
+        withheld
+            .map(|offer| {
+                let asked = self.asked(cx, &offer.envelope, offer.since);
+                (asked, quiet_since.plus(self.min_quiet_ms(&offer.envelope)))
+            })
+            .collect()
     }
 
     /// Whether anything waits here to be told.

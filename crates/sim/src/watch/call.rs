@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use recado_core::conversation::{Acoustic, AcousticEpoch, Cause, Edge, Effect, Evidence, Input, ModelEvent, PlaybackEvent};
+use recado_core::conversation::{
+    Acoustic, AcousticEpoch, Cause, Content, Edge, Effect, Evidence, Input, ModelEvent, PlaybackEvent, Purpose, Verification,
+    VerificationOutcome,
+};
 use recado_core::ids::ResponseId;
 use recado_core::ledger;
+use recado_core::timers::{Timer, Timers};
 
 use super::frames::Frames;
 use super::history::History;
@@ -31,6 +35,15 @@ pub struct CallWatch {
     pub(super) waiting_since: Option<u64>,
     /// Whether keys are being collected: from the model's wish to the response that is asked for when they have come.
     pub(crate) collecting: bool,
+    /// Whether a PIN is awaited, or what the verifier says of one: the keys are no turns then. It may be over when this still says so, for what ends
+    /// it is time.
+    pub(crate) asks_pin: bool,
+    /// Until when it is at the latest (ms).
+    asks_pin_until: u64,
+    /// How long that may last (ms).
+    pin_ms: u64,
+    /// How many PINs have been given to the verifier.
+    pins: u32,
     /// What is being read back, until it is over: the floor may be held for it.
     pub(crate) read_backs: BTreeSet<u64>,
     /// Whether the response that is being generated answers speech, and wants no keys.
@@ -59,9 +72,20 @@ pub enum May {
 }
 
 impl CallWatch {
-    /// Of a call whose channel gives evidence up to `best`.
-    pub fn of(best: Evidence) -> Self {
-        Self { history: History::of(best), ..Self::default() }
+    /// Of a call whose channel gives evidence up to `best`, and in which these timers hold.
+    pub fn of(best: Evidence, timers: &Timers) -> Self {
+        let pin_ms = timers.ms(Timer::FloorMax) + timers.ms(Timer::VerifyMax);
+        Self { history: History::of(best), pin_ms, ..Self::default() }
+    }
+
+    /// A PIN has been given to the verifier.
+    pub(crate) fn pin_given(&mut self, attempt: u32) {
+        self.pins = attempt;
+    }
+
+    /// Time has gone by.
+    pub(crate) fn in_time(&mut self, now: u64) {
+        self.asks_pin &= now <= self.asks_pin_until;
     }
 
     /// An input goes to the conversation.
@@ -95,7 +119,7 @@ impl CallWatch {
                 }
             }
             // Keys that are collected are answered together.
-            Input::Digit(_) if self.collecting => May::Anything,
+            Input::Digit(_) if self.collecting || self.asks_pin => May::Anything,
             Input::Digit(_) => {
                 self.hang_up_wish = None;
                 May::Answer
@@ -109,6 +133,12 @@ impl CallWatch {
                 May::Anything
             }
             Input::Model(event) => self.model(event, findings),
+            // Whoever may try again is asked again.
+            Input::Verified { attempt, outcome } if *attempt == self.pins => {
+                self.asks_pin &= *outcome == VerificationOutcome::NotVerified;
+                self.asks_pin_until = findings.now + self.pin_ms;
+                May::Anything
+            }
             Input::News(ledger::News::ReadBack { read_back, .. }) => {
                 self.read_backs.insert(*read_back);
                 May::Anything
@@ -191,6 +221,9 @@ impl CallWatch {
                 }
                 // What came of a wish to cancel is an answer to the turn that held it.
                 Effect::Cancelling(cancellation) if !cancellation.say.is_empty() => self.said = true,
+                Effect::Speak { purpose: Purpose::Identity, content, .. } if asks_for_keys(content) => {
+                    (self.asks_pin, self.asks_pin_until) = (true, findings.now + self.pin_ms);
+                }
                 Effect::CancelResponse { .. } if may == May::OnlyWait => {
                     findings.check(false, Invariant::I11, || format!("a false start cancels a response: {effects:?}"));
                 }
@@ -229,4 +262,9 @@ impl CallWatch {
         let answers = may != May::Answer || over || answered();
         findings.check(answers, Invariant::I18, || format!("a turn that ended is not answered: {effects:?}"));
     }
+}
+
+fn asks_for_keys(content: &Content) -> bool {
+    let texts = Verification::default();
+    [texts.say_ask, texts.say_again].iter().any(|text| text.es.as_deref() == Some(content.text()))
 }
