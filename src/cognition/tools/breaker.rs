@@ -122,8 +122,8 @@ pub(super) struct Shut {
 pub struct Standing {
     /// By its name.
     pub endpoint: String,
-    /// The last fault, while it is left alone.
-    pub left_alone: Option<String>,
+    /// Whether it is left alone, but for a probe now and then.
+    pub left_alone: bool,
     /// Attempts and inquiries that were handed back because it was left alone, since the start.
     pub turned_away: u64,
 }
@@ -163,7 +163,7 @@ impl Breaker {
     pub fn standing(&self) -> Standing {
         Standing {
             endpoint: self.endpoint.clone(),
-            left_alone: self.circuit().left_alone(),
+            left_alone: self.circuit().until.is_some(),
             turned_away: self.turned_away.load(Ordering::Relaxed),
         }
     }
@@ -172,7 +172,12 @@ impl Breaker {
         let change = self.circuit().judge(sign, probe, now);
         match change {
             Some(Change::Opened { reason, for_ms }) => {
-                tracing::warn!(endpoint = self.endpoint, reason, for_ms, "an endpoint of tools is down: it is left alone, and looked at now and then");
+                tracing::warn!(
+                    endpoint = self.endpoint,
+                    reason,
+                    for_ms,
+                    "an endpoint of tools is down: it is left alone, and looked at now and then"
+                );
             }
             Some(Change::StillDown { reason, for_ms }) => {
                 tracing::debug!(endpoint = self.endpoint, reason, for_ms, "an endpoint of tools is still down");
@@ -233,8 +238,6 @@ struct Circuit {
     probing: Option<u64>,
     /// Probes so far.
     probes: u64,
-    /// The last fault.
-    reason: String,
 }
 
 impl Circuit {
@@ -279,7 +282,6 @@ impl Circuit {
                     return None;
                 }
                 self.faults = self.faults.saturating_add(1);
-                self.reason.clone_from(&reason);
                 if !is_open && self.faults < FAULTS_MAX {
                     return None;
                 }
@@ -292,10 +294,6 @@ impl Circuit {
                 Some(if is_open { Change::StillDown { reason, for_ms } } else { Change::Opened { reason, for_ms } })
             }
         }
-    }
-
-    fn left_alone(&self) -> Option<String> {
-        self.until.map(|_| self.reason.clone())
     }
 }
 
@@ -356,7 +354,6 @@ mod tests {
         assert_eq!(circuit.begin(due).map_err(|shut| shut.retry_after_ms), Err(2_000), "and nothing beside it");
         assert_eq!(circuit.judge(Sign::Life, Some(1), due), Some(Change::Closed));
         assert_eq!(circuit.begin(due), Ok(None));
-        assert_eq!(circuit.left_alone(), None);
     }
 
     #[test]
@@ -405,7 +402,7 @@ mod tests {
         assert!(probe.probe == Some(2) && breaker.begin(due).is_err());
         probe.shows(Sign::Nothing, due);
         breaker.begin(due).unwrap().shows(Sign::Life, due);
-        assert_eq!(breaker.standing(), Standing { endpoint: "there".to_owned(), left_alone: None, turned_away: 1 });
+        assert_eq!(breaker.standing(), Standing { endpoint: "there".to_owned(), left_alone: false, turned_away: 1 });
     }
 
     #[test]
@@ -447,6 +444,9 @@ mod tests {
         let inquiry = |retryable| InquiryOutcome::Unanswered { error: "e".into(), retryable, retry_after_ms: Some(7) };
         assert_eq!(Sign::of_inquiry(&InquiryOutcome::Forgotten, false), Sign::Life);
         assert_eq!((Sign::of_inquiry(&inquiry(true), false), Sign::of_inquiry(&inquiry(true), true)), (fault, Sign::Life));
-        assert_eq!((Sign::of_inquiry(&inquiry(false), false), Sign::of_inquiry(&InquiryOutcome::Unsupported, false)), (Sign::Nothing, Sign::Nothing));
+        assert_eq!(
+            (Sign::of_inquiry(&inquiry(false), false), Sign::of_inquiry(&InquiryOutcome::Unsupported, false)),
+            (Sign::Nothing, Sign::Nothing)
+        );
     }
 }

@@ -176,7 +176,8 @@ mod tests {
 
     fn judged_as(wish: Wish, status: u16, body: &str) -> CancelOutcome {
         let tool = tool("http://127.0.0.1:1/");
-        let asking = Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
+        let asking =
+            Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
         judge(wish, StatusCode::from_u16(status).unwrap(), None, body.as_bytes(), &asking).outcome
     }
 

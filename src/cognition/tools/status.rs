@@ -193,7 +193,8 @@ mod tests {
 
     fn judged(status: u16, body: &str, whose: Whose) -> (InquiryOutcome, Option<Value>) {
         let tool = tool("http://127.0.0.1:1/");
-        let asking = Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
+        let asking =
+            Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
         judge(&asking, StatusCode::from_u16(status).unwrap(), Some(3_000), body.as_bytes(), whose)
     }
 
