@@ -152,7 +152,7 @@ name = "expert"
 say_done.en = "{{ result.answer }}"
 idempotent = true
 [tools.delegate]
-url = "https://models.example/v1?key=hidden"
+url = "https://models.example/v1/hidden"
 model = "m"
 "#;
     let room = Room::with(toml);

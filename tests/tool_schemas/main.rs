@@ -59,7 +59,8 @@ fn translate(schema: &mut Value) {
 }
 
 impl Function {
-    /// The calls that are accepted: in each, one parameter has another of its values than in the first.
+    /// The calls that are accepted: in each, one parameter has another of its values than in the first. What the function itself requires is not left
+    /// out, as some of the calls there do.
     fn right(&self) -> Vec<Value> {
         let Some(accepted) = &self.accepted else { return Vec::new() };
         let given = |value: &Value| (value != "").then(|| value.clone());
@@ -72,6 +73,7 @@ impl Function {
                 let mut call = first.clone();
                 match given(&value) {
                     Some(value) => drop(call.insert(name.clone(), value)),
+                    None if self.required().contains(name) => continue,
                     None => drop(call.remove(name)),
                 }
                 right.push(Value::Object(call));
