@@ -114,6 +114,88 @@ fn a_policy_is_explained_by_what_a_ledger_makes_of_it() {
 }
 
 #[test]
+fn tools_of_every_kind_are_listed_and_explained() {
+    let toml = r#"
+[box]
+language = "en"
+
+[mcp.office]
+url = "https://tools.example/mcp?key=hidden"
+
+[[tools]]
+name = "book"
+url = "https://crm.example/book?key=hidden"
+cancel_url = "https://crm.example/cancel?key=hidden"
+compensate_url = "https://undo.example/undo?key=hidden"
+status_url = "https://crm.example/jobs/{operation_id}?key=hidden"
+status_after_ms = 3000
+sign_secret_file = "secret"
+bearer_file = "token"
+confirm = true
+idempotent = true
+idempotency_scope = "global"
+idempotency_window_ms = 3600000
+say_confirm.en = "Shall I book for {{ arguments.people }}?"
+say_done.en = "Booked."
+[tools.parameters]
+type = "object"
+required = ["people"]
+properties.people = { type = "integer", minimum = 4 }
+
+[[tools]]
+name = "rooms"
+mcp = "office"
+say_done.en = "Done."
+
+[[tools]]
+name = "expert"
+say_done.en = "{{ result.answer }}"
+idempotent = true
+[tools.delegate]
+url = "https://models.example/v1/hidden"
+model = "m"
+"#;
+    let room = Room::with(toml);
+    for file in ["secret", "token", "language-key"] {
+        std::fs::write(room.path(file), "hidden").unwrap();
+    }
+    let listed = json(&room.recado(&["--json"]));
+    let kinds: Vec<_> = listed.as_array().unwrap().iter().map(|tool| (tool["kind"].clone(), tool["place"].clone())).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("http".into(), "https://crm.example".into()),
+            ("mcp".into(), "office (https://tools.example)".into()),
+            ("delegate".into(), "https://models.example".into()),
+        ]
+    );
+    for (name, expected) in [
+        (
+            "book",
+            &[
+                "a bearer token; a signature (Standard Webhooks)",
+                "is asked for at https://crm.example, first after 3 s",
+                "that is asked for at https://crm.example; where it is too late, to undo it at https://undo.example.",
+                "(of anybody, for 1 h)",
+                "before it is done: Shall I book for 4?",
+                "accepted: ",
+            ][..],
+        ),
+        ("rooms", &["mcp office (https://tools.example)", "its server is asked to end the task", "makes a task"][..]),
+        ("expert", &["delegate https://models.example", "the question is given up", "left alone and tried now and then"][..]),
+    ] {
+        let output = room.recado(&["explain", name]);
+        let said = text(&output.stdout);
+        for words in expected {
+            assert!(said.contains(words), "{name}: {words}\n{said}{output:?}");
+        }
+        assert!(!said.contains("hidden"), "{said}");
+    }
+    let output = room.recado(&["call", "book", r#"{"people": 4}"#]);
+    assert_eq!((output.status.code(), text(&output.stderr).contains("only when the caller agrees")), (Some(1), true), "{output:?}");
+}
+
+#[test]
 fn a_tool_is_tried_out_for_real_and_its_result_is_what_the_caller_would_hear() {
     let room = Room::with(DOOR).program("open-door", "echo '{\"seconds\": 5}'");
     let output = room.recado(&["call", "open_door", r#"{"door": "yard"}"#, "--json"]);

@@ -175,6 +175,9 @@ impl LedgerTask {
                     }
                     running.tell_health();
                     running.measures.deliveries(&running.store.deliveries());
+                    if let Some(executor) = &running.executor {
+                        watch::tools(&running.health, &running.measures, &executor.load());
+                    }
                     if !running.store.is_alive() {
                         error!("the store's thread has ended: nothing can be promised any more");
                         return;

@@ -9,8 +9,10 @@ use tracing::error;
 
 use super::clock::Clock;
 use crate::admin::{HealthState, Impact, StoreHealth};
+use crate::cognition::tools::Load;
 use crate::coordination::StoreStats;
 use crate::surface::media::MediaProgress;
+use crate::telemetry::{Measures, ToolMeasures};
 
 /// The pulse of a task: it says every [`BEAT`] that it still takes what comes.
 #[derive(Debug, Clone)]
@@ -48,6 +50,24 @@ pub fn every(period: Duration) -> tokio::time::Interval {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
+}
+
+/// Shows what the tools have to do, and tells health of those whose endpoint is down.
+pub fn tools(health: &HealthState, measures: &Measures, load: &Load) {
+    measures.tools(&ToolMeasures {
+        attempts: load.tools.iter().map(|(name, of)| (name.clone(), of.waiting, of.running)).collect(),
+        cancels: load.cancels,
+        inquiries: load.inquiries,
+        endpoints: load.endpoints.iter().map(|at| (at.endpoint.clone(), at.left_alone, at.turned_away)).collect(),
+    });
+    let down: Vec<&str> = load.endpoints.iter().filter(|at| at.left_alone).map(|at| at.endpoint.as_str()).collect();
+    if down.is_empty() {
+        health.clear(TOOLS);
+    } else {
+        // What they said is their own and their callers'.
+        let text = format!("{} failed again and again, as the log says: what is asked of it waits until it is back", down.join(", "));
+        health.raise(TOOLS, Impact::Degrades, text);
+    }
 }
 
 /// Tells health how the store is. `last_failure` is why the last commit failed, if it did; `oldest` is how long the oldest
@@ -136,6 +156,9 @@ pub async fn follow_media(mut progress: MediaProgress, pulse: Pulse) {
     }
 }
 
+/// What health calls the tools.
+const TOOLS: &str = "tools";
+
 /// What health calls the store.
 pub const STORE: &str = "store";
 
@@ -157,6 +180,7 @@ mod tests {
 
     use super::*;
     use crate::admin::Status;
+    use crate::cognition::tools::Standing;
 
     #[test]
     fn a_part_that_shows_nothing_keeps_the_watchdog_from_being_fed_and_is_named_until_it_goes_on() {
@@ -174,6 +198,21 @@ mod tests {
         assert!(stuck.problems.len() == 1 && stuck.problems[0].starts_with("media: no progress for 8 s"), "{stuck:?}");
         pulses[1].1.beat();
         assert!(look(&pulses, &health) && health.report(Instant::now()).problems.is_empty());
+    }
+
+    #[test]
+    fn an_endpoint_that_is_down_degrades_the_box_until_it_is_back() {
+        let (health, measures) = (HealthState::new(Instant::now()), Measures::new().unwrap());
+        let standing = |endpoint: &str, left_alone| Standing { endpoint: endpoint.to_owned(), left_alone, turned_away: 3 };
+        let mut load = Load { endpoints: vec![standing("http://a.example", true), standing("mcp office", false)], ..Load::default() };
+        tools(&health, &measures, &load);
+        let report = health.report(Instant::now());
+        assert_eq!(report.status, Status::Degraded);
+        assert!(report.problems[0].starts_with("tools: http://a.example failed again and again"), "{report:?}");
+        assert!(measures.render().contains("recado_endpoint_left_alone{endpoint=\"http://a.example\"} 1\n"));
+        load.endpoints[0].left_alone = false;
+        tools(&health, &measures, &load);
+        assert_eq!(health.report(Instant::now()).status, Status::Ok);
     }
 
     #[test]

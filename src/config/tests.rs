@@ -1271,7 +1271,8 @@ fn every_setting_that_is_commented_out_in_the_annotated_default_is_one() {
     room.write("cloud-ca.pem", "");
     room.write("standby.dialogue.toml", "");
     engines::furnish(&room);
-    for name in ["transcription-key", "language-key"] {
+    room.write("tools-ca.pem", "");
+    for name in ["transcription-key", "language-key", "mcp-token", "api-key"] {
         room.write(name, "k");
     }
     assert_eq!(room.problems(&room.sources()), "");

@@ -23,8 +23,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use recado_core::conversation::{Doubt, Measure, MeasureName};
 use recado_core::ledger::{DeliveryState, LedgerMeasure};
 
-use super::service;
-use super::{ServiceMeasures, TelemetryError};
+use super::{ServiceMeasures, TelemetryError, ToolMeasures, service, tools};
 
 /// Something that was measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -94,6 +93,7 @@ struct Instruments {
     traces_truncated: Counter,
     calls_active: Gauge,
     service: service::Instruments,
+    tools: tools::Instruments,
     deliveries: BTreeMap<DeliveryState, Gauge>,
 }
 
@@ -149,6 +149,7 @@ impl Measures {
             traces_truncated: register.counter("recado_traces_truncated_total", "Traces that became as long as they may be"),
             calls_active: register.gauge("recado_calls_active", "Calls that are up", &[]),
             service: service::Instruments::new(&register),
+            tools: tools::Instruments::new(&register),
             deliveries: DELIVERY_STATES
                 .into_iter()
                 .map(|(state, label)| {
@@ -180,6 +181,11 @@ impl Measures {
     /// Says what is known of the service that leads calls.
     pub fn service(&self, known: &ServiceMeasures) {
         self.0.service.show(known, &Register { recorder: &self.0.recorder });
+    }
+
+    /// Says what the tools have to do.
+    pub fn tools(&self, now: &ToolMeasures) {
+        self.0.tools.show(now, &Register { recorder: &self.0.recorder });
     }
 
     /// Says how many deliveries the store holds in each state; none in those that are left out.
@@ -289,6 +295,11 @@ impl Register<'_> {
     pub(super) fn gauge(&self, name: &'static str, what: &'static str, labels: &[(&'static str, &'static str)]) -> Gauge {
         self.recorder.describe_gauge(KeyName::from(name), None, what.into());
         let labels: Vec<_> = labels.iter().map(|(key, value)| Label::from_static_parts(key, value)).collect();
+        self.recorder.register_gauge(&Key::from_parts(name, labels), &METADATA)
+    }
+
+    pub(super) fn labelled_gauge(&self, name: &'static str, what: &'static str, labels: Vec<Label>) -> Gauge {
+        self.recorder.describe_gauge(KeyName::from(name), None, what.into());
         self.recorder.register_gauge(&Key::from_parts(name, labels), &METADATA)
     }
 

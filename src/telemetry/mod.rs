@@ -9,12 +9,14 @@ pub mod measures;
 mod seldom;
 mod service;
 mod settled;
+mod tools;
 mod utc;
 
 pub use measures::{Measures, Observation};
 pub use seldom::Seldom;
 pub use service::ServiceMeasures;
 pub use settled::settled;
+pub use tools::ToolMeasures;
 pub use utc::utc;
 
 /// Why telemetry can't be set up.

@@ -33,13 +33,18 @@ pub struct Call {
 /// Carries out one attempt of the tool `name` under a key that nobody has used, and asks how it stands, if that can be asked, until the tool's time is over.
 ///
 /// # Errors
-/// The arguments are not what the tool takes, it does not do it twice and `yes` is not said, or it can't be used as it is configured.
+/// The arguments are not what the tool takes, it can't be done twice or wants consent and `yes` is not said, or it can't be used as it is configured.
 pub fn called(config: &Config, name: &str, arguments: &str, yes: bool) -> Result<Call, ToolsError> {
     let tool = found(config, name)?;
     let arguments: Value = serde_json::from_str(arguments).map_err(ToolsError::NotJson)?;
     Schemas::compile(std::slice::from_ref(tool))?.check(name, &arguments)?;
-    if !tool.idempotent && !yes {
-        return Err(ToolsError::ForReal { name: name.to_owned() });
+    let why = match (tool.idempotent, tool.confirm) {
+        (false, _) => Some("is not idempotent"),
+        (true, true) => Some("is done only when the caller agrees"),
+        (true, false) => None,
+    };
+    if let Some(why) = why.filter(|_| !yes) {
+        return Err(ToolsError::ForReal { name: name.to_owned(), why });
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ToolsError::Runtime)?;
     runtime.block_on(carried_out(config, tool, arguments))
@@ -66,7 +71,8 @@ async fn carried_out(config: &Config, tool: &Tool, arguments: Value) -> Result<C
     rehearsal.at(attempt_ms);
     rehearsal.give(Input::Attempted { operation, attempt, outcome });
     let inquiries = if waits { 0 } else { follow(&mut rehearsal, port.as_ref(), began, tool).await };
-    let mut heard = vec![said];
+    let mut heard: Vec<String> = rehearsal.read_back.take().into_iter().collect();
+    heard.push(said);
     heard.extend(rehearsal.updates());
     heard.extend(rehearsal.told());
     let record = rehearsal.record.take();

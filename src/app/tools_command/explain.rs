@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::list::place;
 use super::rehearsal::Rehearsal;
+use super::ways::ways;
 use super::{ToolsError, duration, either, found};
 use crate::config::{Config, Tool};
 
@@ -22,9 +23,13 @@ pub fn explained(config: &Config, name: &str) -> Result<String, ToolsError> {
     let language = config.this_box.language;
     let t = |es, en| either(language, es, en);
     let policy = tool.policy();
-    let mut text = format!("{}: {}\n", tool.name, place(tool));
+    let mut text = format!("{}: {}\n", tool.name, place(config, tool));
     let arguments = example(&tool.parameters, 0);
     let _ = writeln!(text, "{}: {arguments}", t("Ejemplo de argumentos", "Arguments, for example"));
+    let _ = writeln!(text, "\n{}", t("Cómo se hace", "How it is done"));
+    for sentence in ways(config, tool, language) {
+        let _ = writeln!(text, "  {sentence}");
+    }
     let _ = writeln!(text, "\n{}\n  {}", t("Si se pide dos veces", "Asked for twice"), twice(&policy, language));
     let _ = writeln!(text, "\n{}", t("Intentos", "Attempts"));
     attempts(&mut text, tool, &policy, language);
@@ -124,7 +129,9 @@ fn heard(tool: &Tool, policy: &ToolPolicy, language: Language, arguments: &Value
     };
     let result = values_of(&[&policy.say.done, &policy.say.short, &policy.say.too_late], "result");
     let failed = |error: String, executed| AttemptOutcome::Failed { error, executed, retryable: false, retry_after_ms: None };
-    let mut cases = vec![(t("aceptado", "accepted"), begin()?.1)];
+    let (accepted, says) = begin()?;
+    let mut cases: Vec<_> = accepted.read_back.map(|asked| (t("antes de hacerlo", "before it is done"), asked)).into_iter().collect();
+    cases.push((t("aceptado", "accepted"), says));
     let mut add = |case: String, said: Option<String>| cases.extend(said.filter(|said| !said.is_empty()).map(|said| (case, said)));
     let out_of_reach = AttemptOutcome::Unreachable { reason: t("sin red", "no network"), retry_after_ms: None };
     add(t("fuera de alcance, espera", "out of reach, waiting"), after(out_of_reach)?.updates().pop());

@@ -7,7 +7,7 @@ use reqwest::Url;
 use serde_json::{Value, json};
 
 use super::{ToolsError, duration, either};
-use crate::config::{Config, Tool, Way};
+use crate::config::{Config, McpServer, Tool, Way};
 
 /// Every tool: what it is, where, what it takes, and what its policy will do; for people or as one JSON list.
 ///
@@ -15,7 +15,7 @@ use crate::config::{Config, Tool, Way};
 /// When it can't be written as JSON.
 pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
     if as_json {
-        let tools: Vec<Value> = config.tools.iter().map(described).collect();
+        let tools: Vec<Value> = config.tools.iter().map(|tool| described(config, tool)).collect();
         return Ok(serde_json::to_string_pretty(&tools)? + "\n");
     }
     let language = config.this_box.language;
@@ -24,7 +24,7 @@ pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
     }
     let mut text = String::new();
     for tool in &config.tools {
-        let _ = writeln!(text, "{}: {}", tool.name, place(tool));
+        let _ = writeln!(text, "{}: {}", tool.name, place(config, tool));
         if !tool.description.is_empty() {
             let _ = writeln!(text, "  {}", tool.description);
         }
@@ -35,19 +35,27 @@ pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
 }
 
 /// What carries a tool out, and where, without what may be secret in it.
-pub(super) fn place(tool: &Tool) -> String {
-    let origin = |url: &str| Url::parse(url).map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization());
+pub(super) fn place(config: &Config, tool: &Tool) -> String {
     match tool.way() {
         Some(Way::Command(command)) => format!("command {}", command.program.display()),
         Some(Way::Delegate(delegate)) => format!("delegate {}", origin(&delegate.url)),
-        Some(Way::Mcp(server)) => format!("mcp {server}"),
+        Some(Way::Mcp(name)) => match config.mcp.get(name) {
+            Some(McpServer { url: Some(url), .. }) => format!("mcp {name} ({})", origin(url)),
+            Some(McpServer { program: Some(program), .. }) => format!("mcp {name} ({})", program.display()),
+            _ => format!("mcp {name}"),
+        },
         Some(Way::Http(url)) => format!("http {}", origin(url)),
         None => "…".to_owned(),
     }
 }
 
-fn described(tool: &Tool) -> Value {
-    let place = place(tool);
+/// Scheme, host and port of a URL: the rest of it often holds a key.
+pub(super) fn origin(url: &str) -> String {
+    Url::parse(url).map_or_else(|_| "…".to_owned(), |url| url.origin().ascii_serialization())
+}
+
+fn described(config: &Config, tool: &Tool) -> Value {
+    let place = place(config, tool);
     let (kind, at) = place.split_once(' ').unwrap_or((place.as_str(), ""));
     json!({
         "name": tool.name,
@@ -81,6 +89,11 @@ fn policy(tool: &Tool, language: Language) -> String {
     let t = |es, en| either(language, es, en);
     let policy = tool.policy();
     let mut parts = Vec::new();
+    if policy.confirm {
+        parts.push(
+            t("se lee antes a quien llama, y se hace si está de acuerdo", "read back first, and done if the caller agrees").to_owned(),
+        );
+    }
     parts.push(match (policy.idempotent, policy.retry.attempts_max) {
         (_, 0 | 1) => t("un solo intento", "a single attempt").to_owned(),
         (true, most) => format!("{} {most} {}", t("hasta", "up to"), t("intentos con la misma clave", "attempts under one key")),

@@ -4,6 +4,7 @@ mod call;
 mod explain;
 mod list;
 mod rehearsal;
+mod ways;
 
 use recado_core::policy::Language;
 
@@ -31,11 +32,13 @@ pub enum ToolsError {
     /// The arguments are not what the tool takes: correct them as it says, as a model would have to.
     #[error("{0}")]
     Refused(#[from] ArgumentsRefused),
-    /// A tool that is not idempotent is asked only when that is wanted.
-    #[error("{name} is not idempotent, and this does it for real: add --yes if that is what you want")]
+    /// A tool that is not idempotent, or that callers are asked about first, is asked only when that is wanted.
+    #[error("{name} {why}, and this does it for real: add --yes if that is what you want")]
     ForReal {
         /// The tool.
         name: String,
+        /// Why that has to be said.
+        why: &'static str,
     },
     /// The tool can't be used as it is configured: the words say why.
     #[error(transparent)]

@@ -28,6 +28,8 @@ pub(super) struct Rehearsal {
     pub wanted: VecDeque<Wanted>,
     /// What the conversation was told, oldest first.
     news: Vec<News>,
+    /// What the caller was asked first, where they were.
+    pub read_back: Option<String>,
     /// The operation, as it was last put on record.
     pub record: Option<OperationRecord>,
 }
@@ -38,8 +40,16 @@ impl Rehearsal {
         let mut step = Step::new(Time(0), Wall::default(), random);
         let policies = BTreeMap::from([(tool.to_owned(), policy)]);
         let (ledger, _) = Ledger::recover(&mut step, BOOT, policies, Snapshot::default());
-        let mut rehearsal =
-            Self { ledger, tool: tool.to_owned(), now: 0, seed: random, wanted: VecDeque::new(), news: Vec::new(), record: None };
+        let mut rehearsal = Self {
+            ledger,
+            tool: tool.to_owned(),
+            now: 0,
+            seed: random,
+            wanted: VecDeque::new(),
+            news: Vec::new(),
+            read_back: None,
+            record: None,
+        };
         let party = Some(PartyId(format!("recado tools|{random:032x}")));
         rehearsal.give(Input::SessionUp { session: SESSION, party, language });
         rehearsal
@@ -71,17 +81,31 @@ impl Rehearsal {
         }
     }
 
-    /// Asks for the operation. What the caller hears at once, or why nothing is done.
+    /// Asks for the operation; where it is read back first, the caller agrees in the next turn. What they hear at once when it is accepted, or why nothing is done.
     pub fn ask(&mut self, arguments: Value) -> Result<String, String> {
-        let call = ToolCall { call_id: "call".to_owned(), tool: self.tool.clone(), arguments, confirmed: false };
-        self.give(Input::Accept { session: SESSION, turn: TurnId(1), response: RESPONSE, call });
-        self.give(Input::Seal { session: SESSION, response: RESPONSE });
+        self.accept(TurnId(1), arguments.clone(), false);
+        let read_back = self.news.iter().find_map(|news| match news {
+            News::ReadBack { read_back, say, .. } => Some((*read_back, say.clone())),
+            _ => None,
+        });
+        if let Some((read_back, say)) = read_back {
+            self.read_back = Some(say);
+            self.give(Input::ReadBackHeard { session: SESSION, read_back, turn: TurnId(1) });
+            self.accept(TurnId(2), arguments, true);
+        }
         let answer = self.news.iter().find_map(|news| match news {
             News::Accepted(acceptance) => Some(Ok(acceptance.say.clone())),
             News::Refused { reason, .. } => Some(Err(reason.clone())),
             _ => None,
         });
         answer.unwrap_or_else(|| Err("the ledger gave no answer".to_owned()))
+    }
+
+    fn accept(&mut self, turn: TurnId, arguments: Value, confirmed: bool) {
+        let response = ResponseId(turn.0);
+        let call = ToolCall { call_id: "call".to_owned(), tool: self.tool.clone(), arguments, confirmed };
+        self.give(Input::Accept { session: SESSION, turn, response, call });
+        self.give(Input::Seal { session: SESSION, response });
     }
 
     /// The operation that was asked for.
@@ -159,4 +183,3 @@ impl Rehearsal {
 
 const BOOT: BootId = BootId(1);
 const SESSION: SessionId = SessionId(1);
-const RESPONSE: ResponseId = ResponseId(1);

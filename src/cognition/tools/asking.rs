@@ -4,8 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, RequestBuilder, Url};
+use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
 
+use super::breaker::Endpoint;
 use super::error::ToolError;
 use super::signature::Signer;
 use crate::config::{OWN_HEADERS, Secret, SecretError, Tool};
@@ -19,13 +20,15 @@ pub(super) struct Asking {
     /// What it is sent, and may repeat.
     token: Option<Secret>,
     pub signer: Option<Signer>,
+    /// What is asked.
+    pub endpoint: Endpoint,
     /// How long an answer may take until it is complete.
     pub timeout: Duration,
 }
 
 impl Asking {
     /// Reads the tool's files.
-    pub fn new(tool: &Tool, client: Client, timeout: Duration) -> Result<Self, ToolError> {
+    pub fn new(tool: &Tool, client: Client, endpoint: Endpoint, timeout: Duration) -> Result<Self, ToolError> {
         let mut headers = headers(tool)?;
         let token = match &tool.bearer_file {
             Some(path) => {
@@ -37,7 +40,14 @@ impl Asking {
         };
         let unusable = |reason| ToolError::SignSecret { tool: tool.name.clone(), reason };
         let signer = tool.sign_secret_file.as_deref().map(Signer::read).transpose().map_err(unusable)?;
-        Ok(Self { client, headers, token, signer, timeout })
+        Ok(Self { client, headers, token, signer, endpoint, timeout })
+    }
+
+    /// Its answer had this status. One that refuses a request as it is shows that it is there, whatever is made of it.
+    pub fn heard(&self, status: StatusCode) {
+        if status.is_client_error() && !matches!(status.as_u16(), 408 | 425 | 429) {
+            self.endpoint.answered();
+        }
     }
 
     /// A request whose body will be `body`, signed as the message `id` where the tool has a secret. A request without a body is signed with

@@ -63,7 +63,8 @@ impl Limits {
         // SAFETY: calls with numbers, and with structures and texts that outlive them. Where one fails the process stays as it is: it has no such
         // priority, or the kernel does not know the call and every descriptor of the box is closed on exec anyway.
         unsafe {
-            let ordinary = libc::sched_param { sched_priority: 0, ..std::mem::zeroed() };
+            // Priority 0, and nothing else where a platform has more there.
+            let ordinary: libc::sched_param = std::mem::zeroed();
             libc::sched_setscheduler(0, libc::SCHED_OTHER, &ordinary);
             if libc::getpriority(libc::PRIO_PROCESS, 0) < 0 {
                 libc::setpriority(libc::PRIO_PROCESS, 0, 0);

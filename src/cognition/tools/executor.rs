@@ -10,17 +10,24 @@
 //!
 //! A cancel recalls an attempt that has not left the box; otherwise the tool is asked, beside its attempts: one that hangs must
 //! not hold up its own cancel.
+//!
+//! An endpoint that is down is left alone ([`super::breaker`]): an attempt comes back as one that could not reach it, which costs it nothing, and an inquiry as one
+//! that was not answered. A cancel is made all the same: somebody waits for it, it may come too late, and only so many are made.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use recado_core::OperationId;
 use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::Instant;
 
+use super::breaker::{Breaker, Endpoint, Pass, Shut, Sign};
+use super::load::{Board, Counted, Load};
 use super::port::{Sent, ToolPort, cancel_failed, failed, unanswered};
 
 /// Runs the attempts of all tools.
@@ -32,6 +39,7 @@ pub struct Executor {
     cancels: Arc<Semaphore>,
     inquiries: Arc<Semaphore>,
     phase: watch::Sender<Phase>,
+    board: Arc<Board>,
     task: JoinHandle<()>,
 }
 
@@ -61,9 +69,12 @@ impl Executor {
     pub fn start(tools: BTreeMap<String, Slot>, concurrency: NonZeroUsize, reports: mpsc::Sender<ledger::Input>) -> Self {
         let (queue, orders) = mpsc::unbounded_channel();
         let (phase, watched) = watch::channel(Phase::Running);
-        let tools = tools.into_iter().map(|(name, slot)| (name, Lane::new(slot))).collect();
+        let mut board = Board::default();
+        let tools = tools.into_iter().map(|(name, slot)| Lane::new(name, slot, &mut board)).collect();
+        let board = Arc::new(board);
         let work = Work {
             tools,
+            board: Arc::clone(&board),
             free: Arc::new(Semaphore::new(concurrency.get())),
             waiting: VecDeque::new(),
             running: JoinSet::new(),
@@ -77,6 +88,7 @@ impl Executor {
             cancels: Arc::new(Semaphore::new(CANCELS_MAX)),
             inquiries: Arc::new(Semaphore::new(INQUIRIES_MAX)),
             phase,
+            board,
             task: tokio::spawn(work.run(orders)),
         }
     }
@@ -101,6 +113,11 @@ impl Executor {
     fn take(&self, order: Order, places: &Arc<Semaphore>, full: &str) -> Result<(), Box<ledger::Input>> {
         let Ok(place) = places.clone().try_acquire_owned() else { return Err(Box::new(order.refused(full))) };
         self.queue.send((order, place)).map_err(|mpsc::error::SendError((order, _))| Box::new(order.refused(STOPPING)))
+    }
+
+    /// What it has to do at the moment, and how the endpoints of its tools stand.
+    pub fn load(&self) -> Load {
+        self.board.read()
     }
 
     /// Stops: what has not begun is reported as not executed, what is under way gets `grace` to end and is then given
@@ -144,24 +161,69 @@ enum Phase {
 struct Lane {
     port: Arc<dyn ToolPort>,
     free: Arc<Semaphore>,
+    endpoint: Endpoint,
+    breaker: Arc<Breaker>,
+    waiting: Arc<AtomicUsize>,
+    running: Arc<AtomicUsize>,
 }
 
 impl Lane {
-    fn new(slot: Slot) -> Self {
-        Self { port: slot.port, free: Arc::new(Semaphore::new(slot.concurrency.get())) }
+    fn new(name: String, slot: Slot, board: &mut Board) -> (String, Self) {
+        let endpoint = slot.port.endpoint().unwrap_or_else(|| Endpoint::new(&name));
+        let breaker = board.breakers.entry(endpoint.name().to_owned()).or_insert_with(|| Arc::new(Breaker::new(endpoint.name())));
+        let (waiting, running) = board.tools.entry(name.clone()).or_default();
+        let lane = Self {
+            port: slot.port,
+            free: Arc::new(Semaphore::new(slot.concurrency.get())),
+            breaker: Arc::clone(breaker),
+            endpoint,
+            waiting: Arc::clone(waiting),
+            running: Arc::clone(running),
+        };
+        (name, lane)
+    }
+
+    /// What an exchange is judged by that begins now.
+    fn exchange(&self) -> Result<Exchange, Shut> {
+        let pass = self.breaker.begin(Instant::now())?;
+        Ok(Exchange { pass, answers: self.endpoint.answers(), endpoint: self.endpoint.clone() })
+    }
+}
+
+/// An exchange with an endpoint that was let through.
+struct Exchange {
+    pass: Pass,
+    /// How often the endpoint had answered in its own right before.
+    answers: u64,
+    endpoint: Endpoint,
+}
+
+impl Exchange {
+    /// It is over; `sign` makes of it what it shows, told whether the endpoint has answered in its own right meanwhile.
+    fn ends(self, sign: impl FnOnce(bool) -> Sign) {
+        self.pass.shows(sign(self.endpoint.answers() != self.answers), Instant::now());
     }
 }
 
 struct Work {
     tools: BTreeMap<String, Lane>,
+    board: Arc<Board>,
     free: Arc<Semaphore>,
     /// In the order in which they came.
-    waiting: VecDeque<(Dispatch, Place)>,
+    waiting: VecDeque<Waiting>,
     running: JoinSet<()>,
     /// The way to recall each attempt that is under way.
     under_way: BTreeMap<OperationId, mpsc::Sender<Recall>>,
     phase: watch::Receiver<Phase>,
     reports: mpsc::Sender<ledger::Input>,
+}
+
+/// An attempt that waits for room.
+struct Waiting {
+    dispatch: Dispatch,
+    place: Place,
+    /// None where its tool is not configured.
+    _counted: Option<Counted>,
 }
 
 /// Asks an attempt to end if it has not left the box, and is answered whether it provably has not.
@@ -181,14 +243,17 @@ impl Work {
                 _ = self.phase.wait_for(|phase| *phase != Phase::Running) => break,
             };
             match order {
-                Some((Order::Attempt(dispatch), place)) => self.waiting.push_back((dispatch, place)),
+                Some((Order::Attempt(dispatch), place)) => {
+                    let _counted = self.tools.get(&dispatch.tool).map(|lane| Counted::new(&lane.waiting));
+                    self.waiting.push_back(Waiting { dispatch, place, _counted });
+                }
                 Some((Order::Cancel(request), place)) => self.cancel(request, place),
                 Some((Order::Inquire(inquiry), place)) => self.inquire(inquiry, place),
                 None => self.under_way.retain(|_, recall| !recall.is_closed()),
             }
         }
         orders.close();
-        for (dispatch, place) in std::mem::take(&mut self.waiting) {
+        for Waiting { dispatch, place, .. } in std::mem::take(&mut self.waiting) {
             self.report_only(Order::Attempt(dispatch).refused(STOPPING), place);
         }
         while let Some((order, place)) = orders.recv().await {
@@ -197,41 +262,58 @@ impl Work {
         while self.running.join_next().await.is_some() {}
     }
 
-    /// Begins every waiting attempt whose tool, and the whole, have room; oldest first.
+    /// Begins every waiting attempt whose tool, and the whole, have room; oldest first. Those whose endpoint is left alone are handed back.
     fn begin_what_may(&mut self) {
         let mut still_waiting = VecDeque::with_capacity(self.waiting.len());
-        for (dispatch, place) in std::mem::take(&mut self.waiting) {
-            let Some(lane) = self.tools.get(&dispatch.tool) else {
+        for waiting in std::mem::take(&mut self.waiting) {
+            let Some(lane) = self.tools.get(&waiting.dispatch.tool) else {
+                let Waiting { dispatch, place, .. } = waiting;
                 let error = format!("the tool `{}` is no longer configured on this box", dispatch.tool);
                 self.report_only(report(dispatch.operation, dispatch.attempt, failed(error, Executed::No, false)), place);
                 continue;
             };
-            let Ok(of_tool) = lane.free.clone().try_acquire_owned() else {
-                still_waiting.push_back((dispatch, place));
+            if let Some(shut) = lane.breaker.shut(Instant::now()) {
+                self.hand_back(waiting, shut);
+                continue;
+            }
+            let (of_tool, of_all) = (lane.free.clone().try_acquire_owned(), self.free.clone().try_acquire_owned());
+            let (Ok(of_tool), Ok(of_all)) = (of_tool, of_all) else {
+                still_waiting.push_back(waiting);
                 continue;
             };
-            let Ok(of_all) = self.free.clone().try_acquire_owned() else {
-                still_waiting.push_back((dispatch, place));
-                continue;
+            let exchange = match lane.exchange() {
+                Ok(exchange) => exchange,
+                Err(shut) => {
+                    self.hand_back(waiting, shut);
+                    continue;
+                }
             };
+            let Waiting { dispatch, place, .. } = waiting;
             let (port, reports, phase) = (lane.port.clone(), self.reports.clone(), self.phase.clone());
+            let running = Counted::new(&lane.running);
             let (recall, recalls) = mpsc::channel(1);
             self.under_way.insert(dispatch.operation, recall);
             self.running.spawn(async move {
                 let (operation, attempt) = (dispatch.operation, dispatch.attempt);
-                let outcome = carry_out(port, dispatch, phase, recalls).await;
+                let outcome = carry_out(port, dispatch, phase, recalls, exchange).await;
                 send(&reports, report(operation, attempt, outcome)).await;
                 // Held until the report is taken: a ledger that is behind is not given more.
-                drop((of_tool, of_all, place));
+                drop((of_tool, of_all, place, running));
             });
         }
         self.waiting = still_waiting;
     }
 
+    /// An attempt of which nothing has left, and that costs nothing.
+    fn hand_back(&mut self, Waiting { dispatch, place, .. }: Waiting, Shut { reason, retry_after_ms }: Shut) {
+        let outcome = AttemptOutcome::Unreachable { reason, retry_after_ms: Some(retry_after_ms) };
+        self.report_only(report(dispatch.operation, dispatch.attempt, outcome), place);
+    }
+
     /// Recalls an attempt that waits here; one that is under way is asked whether it has left; then it is the tool's turn.
     fn cancel(&mut self, request: CancelRequest, place: Place) {
-        if let Some(at) = self.waiting.iter().position(|(waiting, _)| waiting.operation == request.operation)
-            && let Some((dispatch, of_attempt)) = self.waiting.remove(at)
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.dispatch.operation == request.operation)
+            && let Some(Waiting { dispatch, place: of_attempt, .. }) = self.waiting.remove(at)
         {
             self.report_only(report(dispatch.operation, dispatch.attempt, failed(RECALLED, Executed::No, true)), of_attempt);
             return self.report_only(cancel_report(&request, CancelOutcome::Recalled), place);
@@ -239,6 +321,7 @@ impl Work {
         let recall = self.under_way.get(&request.operation).cloned();
         let port = self.tools.get(&request.tool).map(|lane| lane.port.clone());
         let (reports, mut phase) = (self.reports.clone(), self.phase.clone());
+        let counted = Counted::new(&self.board.cancels);
         self.running.spawn(async move {
             let asking = ask_to_cancel(recall, port, request.clone());
             let outcome = tokio::select! {
@@ -246,21 +329,35 @@ impl Work {
                 () = given_up(&mut phase) => cancel_failed(STOPPING, true),
             };
             send(&reports, cancel_report(&request, outcome)).await;
-            drop(place);
+            drop((place, counted));
         });
     }
 
     /// Asks the tool, beside its attempts: what it has is no attempt under way here.
     fn inquire(&mut self, inquiry: Inquiry, place: Place) {
-        let port = self.tools.get(&inquiry.tool).map(|lane| lane.port.clone());
+        let lane = self.tools.get(&inquiry.tool);
+        let port = lane.map(|lane| lane.port.clone());
+        let exchange = match lane.filter(|lane| lane.endpoint.is_inquired()).map(Lane::exchange).transpose() {
+            Ok(exchange) => exchange,
+            Err(Shut { reason, retry_after_ms }) => {
+                let outcome = InquiryOutcome::Unanswered { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
+                return self.report_only(inquiry_report(&inquiry, outcome), place);
+            }
+        };
         let (reports, mut phase) = (self.reports.clone(), self.phase.clone());
+        let counted = Counted::new(&self.board.inquiries);
         self.running.spawn(async move {
             let outcome = tokio::select! {
-                outcome = ask_how_it_stands(port, inquiry.clone()) => outcome,
+                outcome = ask_how_it_stands(port, inquiry.clone()) => {
+                    if let Some(exchange) = exchange {
+                        exchange.ends(|answered| outcome.as_ref().map_or(Sign::Nothing, |outcome| Sign::of_inquiry(outcome, answered)));
+                    }
+                    outcome.unwrap_or_else(|| unanswered("a fault in the box's own software broke the inquiry off", false))
+                }
                 () = given_up(&mut phase) => unanswered(STOPPING, true),
             };
             send(&reports, inquiry_report(&inquiry, outcome)).await;
-            drop(place);
+            drop((place, counted));
         });
     }
 
@@ -278,6 +375,7 @@ async fn carry_out(
     dispatch: Dispatch,
     mut phase: watch::Receiver<Phase>,
     mut recalls: mpsc::Receiver<Recall>,
+    exchange: Exchange,
 ) -> AttemptOutcome {
     let (operation, attempt) = (dispatch.operation, dispatch.attempt);
     let sent = Sent::default();
@@ -307,7 +405,13 @@ async fn carry_out(
         }
     };
     let outcome = match joined {
-        Ok(outcome) => outcome,
+        Ok(outcome) => {
+            // What was ended from here says nothing of the endpoint.
+            if recalled.is_none() {
+                exchange.ends(|answered| Sign::of_attempt(&outcome, sent.is_marked(), answered));
+            }
+            outcome
+        }
         Err(error) if error.is_panic() => {
             tracing::error!(%operation, attempt, "an attempt panicked; its operation counts as doubtful");
             failed("a fault in the box's own software broke the attempt off", Executed::Maybe, false)
@@ -344,16 +448,12 @@ async fn ask_to_cancel(recall: Option<mpsc::Sender<Recall>>, port: Option<Arc<dy
     }
 }
 
-async fn ask_how_it_stands(port: Option<Arc<dyn ToolPort>>, inquiry: Inquiry) -> InquiryOutcome {
-    let Some(port) = port else { return InquiryOutcome::Unsupported };
+/// None where the box's own software was at fault.
+async fn ask_how_it_stands(port: Option<Arc<dyn ToolPort>>, inquiry: Inquiry) -> Option<InquiryOutcome> {
+    let Some(port) = port else { return Some(InquiryOutcome::Unsupported) };
     let operation = inquiry.operation;
-    match tokio::spawn(async move { port.inquire(inquiry).await }).await {
-        Ok(outcome) => outcome,
-        Err(_) => {
-            tracing::error!(%operation, "an inquiry panicked");
-            unanswered("a fault in the box's own software broke the inquiry off", false)
-        }
-    }
+    let asked = tokio::spawn(async move { port.inquire(inquiry).await }).await;
+    asked.inspect_err(|_| tracing::error!(%operation, "an inquiry panicked")).ok()
 }
 
 async fn given_up(phase: &mut watch::Receiver<Phase>) {

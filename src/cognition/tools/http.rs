@@ -22,6 +22,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::asking::Asking;
+use super::breaker::Endpoint;
 use super::callbacks::CallbackAddress;
 use super::error::ToolError;
 use super::executor::Slot;
@@ -41,6 +42,7 @@ pub struct HttpTool {
     callback: Option<CallbackAddress>,
     ending: Ending,
     status: Option<StatusUrl>,
+    endpoint: Endpoint,
     /// Takes news of progress that come with an answer.
     reports: Option<mpsc::Sender<ledger::Input>>,
 }
@@ -78,12 +80,18 @@ impl HttpTool {
         let all = [Some(&url), ending.cancel_url.as_ref(), ending.compensate_url.as_ref(), status_url.as_ref(), proxy.as_ref()];
         let https = all.into_iter().flatten().any(|url| url.scheme() == "https");
         let client = clients.client(tool, proxy, https)?;
-        let asking = Asking::new(tool, client, Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)))?;
+        let asking = Asking::new(tool, client, Endpoint::at(&url), Duration::from_millis(tool.timeout_ms.min(ATTEMPT_MS_MAX)))?;
         let callback = match &asking.signer {
             Some(_) => callback.map(|callback| callback.signed_by(&tool.name)),
             None => callback,
         };
-        Ok(Self { asking, url, callback, ending, status: tool.status_url.clone().map(StatusUrl), reports: None })
+        let status = tool.status_url.clone().map(StatusUrl);
+        let endpoint = match &status {
+            // The URL that a tool names itself is where the tool is.
+            Some(status) if !status.is_at(&url) => asking.endpoint.clone().inquired_elsewhere(),
+            _ => asking.endpoint.clone(),
+        };
+        Ok(Self { asking, url, callback, ending, status, endpoint, reports: None })
     }
 }
 
@@ -126,6 +134,10 @@ impl ToolPort for HttpTool {
                 Err(error) => unanswered(error, false),
             }
         })
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        Some(self.endpoint.clone())
     }
 }
 
@@ -173,6 +185,7 @@ impl Exchange {
             Err(_) => return not_answered(self.too_slow(), sent.end(), true),
         };
         let status = response.status();
+        self.asking.heard(status);
         match judge(status, self.attempt) {
             Verdict::Result => self.result(response).await,
             Verdict::NoContent => AttemptOutcome::Succeeded(json!({})),

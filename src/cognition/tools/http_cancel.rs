@@ -170,12 +170,14 @@ fn judge(wish: Wish, status: StatusCode, retry_after_ms: Option<u64>, body: &[u8
 mod tests {
     use std::time::Duration;
 
+    use super::super::breaker::Endpoint;
     use super::super::http_faults::{clients, tool};
     use super::*;
 
     fn judged_as(wish: Wish, status: u16, body: &str) -> CancelOutcome {
         let tool = tool("http://127.0.0.1:1/");
-        let asking = Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Duration::from_secs(1)).unwrap();
+        let asking =
+            Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
         judge(wish, StatusCode::from_u16(status).unwrap(), None, body.as_bytes(), &asking).outcome
     }
 

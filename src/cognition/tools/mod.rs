@@ -6,14 +6,15 @@
 //! the outcome says so.
 //!
 //! * [`Schemas`] checks the arguments of a call before anything is accepted.
-//! * [`Executor`] runs attempts within limits and reports each of them.
+//! * [`Executor`] runs attempts within limits and reports each of them; what is down ([`Endpoint`]) it leaves alone for a while.
 //! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
 //! * [`delegates`] have it answered by a larger model, [`commands`] have it carried out by a program on the box, [`mcp_tools`] by a server of
-//!   the Model Context Protocol; [`slots`] are all of them.
+//!   the Model Context Protocol; [`slots()`] are all of them.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
 mod asking;
+mod breaker;
 mod callbacks;
 mod command;
 mod command_limits;
@@ -22,6 +23,7 @@ mod error;
 mod executor;
 mod http;
 mod http_cancel;
+mod load;
 mod mcp;
 mod port;
 mod replays;
@@ -45,6 +47,7 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
+pub use breaker::{Endpoint, Standing};
 pub use callbacks::{Callback, CallbackAddress, Report, Signers, refusing_router, router};
 pub use command::commands;
 pub use delegate::delegates;
@@ -52,6 +55,7 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
+pub use load::{Load, ToolLoad};
 pub use mcp::mcp_tools;
 pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};

@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 
+use super::breaker::Endpoint;
+
 /// What carries out the attempts of one tool.
 pub trait ToolPort: Send + Sync {
     /// Carries out this attempt, once, within the tool's own time, and says how it went.
@@ -25,6 +27,11 @@ pub trait ToolPort: Send + Sync {
     /// of times, also after a restart.
     fn inquire(&self, _inquiry: Inquiry) -> InquiryFuture {
         Box::pin(async { InquiryOutcome::Unsupported })
+    }
+
+    /// What its attempts and inquiries fail together with: while that is down, none is made. The tool alone where none is named.
+    fn endpoint(&self) -> Option<Endpoint> {
+        None
     }
 }
 

@@ -43,6 +43,12 @@ impl StatusUrl {
         let text = self.0.replace("{operation_id}", &inquiry.operation.to_string()).replace("{idempotency_key}", &key);
         Url::parse(&text).map_err(|error| format!("the tool's `status_url` can't be used: {error}"))
     }
+
+    /// Whether it is where `url` is.
+    pub fn is_at(&self, url: &Url) -> bool {
+        let text = self.0.replace("{operation_id}", "0").replace("{idempotency_key}", "0");
+        Url::parse(&text).is_ok_and(|own| own.origin() == url.origin())
+    }
 }
 
 /// Who named the URL.
@@ -92,6 +98,7 @@ pub(super) async fn ask_how_it_stands(
         Err(_) => return too_slow(),
     };
     let status = response.status();
+    asking.heard(status);
     let wait = retry_after_ms(response.headers(), SystemTime::now());
     let body = match timeout_at(deadline, read(response, RESULT_BYTES_MAX)).await {
         Ok(Body::Whole(body)) => body,
@@ -179,13 +186,15 @@ const HANDLE_BYTES_MAX: usize = 2_048;
 
 #[cfg(test)]
 mod tests {
+    use super::super::breaker::Endpoint;
     use super::super::http_faults::{clients, tool};
     use super::*;
     use std::time::Duration;
 
     fn judged(status: u16, body: &str, whose: Whose) -> (InquiryOutcome, Option<Value>) {
         let tool = tool("http://127.0.0.1:1/");
-        let asking = Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Duration::from_secs(1)).unwrap();
+        let asking =
+            Asking::new(&tool, clients().client(&tool, None, false).unwrap(), Endpoint::new("there"), Duration::from_secs(1)).unwrap();
         judge(&asking, StatusCode::from_u16(status).unwrap(), Some(3_000), body.as_bytes(), whose)
     }
 

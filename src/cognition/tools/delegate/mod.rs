@@ -22,10 +22,12 @@ use std::time::Duration;
 
 use recado_core::ledger::{CancelOutcome, CancelRequest, Dispatch, Input};
 use recado_core::policy::Language;
+use reqwest::Url;
 use tokio::sync::mpsc;
 
 use self::attempt::Model;
 use self::own_tools::OwnTools;
+use super::breaker::Endpoint;
 use super::error::ToolError;
 use super::executor::Slot;
 use super::port::{AttemptFuture, CancelFuture, Sent, ToolPort};
@@ -60,24 +62,34 @@ pub fn delegates(
             timeout,
             reports: reports.cloned(),
         };
-        slots.insert(tool.name.clone(), Slot { port: Arc::new(Delegate(Arc::new(model))), concurrency: tool.concurrency });
+        let endpoint = Url::parse(&service.url).ok().map(|url| Endpoint::at(&url));
+        let delegate = Delegate { model: Arc::new(model), endpoint };
+        slots.insert(tool.name.clone(), Slot { port: Arc::new(delegate), concurrency: tool.concurrency });
     }
     Ok(slots)
 }
 
 /// A larger model.
-struct Delegate(Arc<Model>);
+struct Delegate {
+    model: Arc<Model>,
+    /// Its service.
+    endpoint: Option<Endpoint>,
+}
 
 impl ToolPort for Delegate {
     fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptFuture {
-        let model = Arc::clone(&self.0);
+        let model = Arc::clone(&self.model);
         Box::pin(async move { model.attempt(dispatch, sent).await })
     }
 
     /// An attempt that has done nothing was recalled before anybody is asked. What is left has used a tool, or is of a time before a restart.
     fn cancel(&self, _request: CancelRequest) -> CancelFuture {
         // One that has no tools has never done anything.
-        let outcome = if self.0.own.is_empty() { CancelOutcome::Cancelled } else { CancelOutcome::Unsupported };
+        let outcome = if self.model.own.is_empty() { CancelOutcome::Cancelled } else { CancelOutcome::Unsupported };
         Box::pin(async { outcome })
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        self.endpoint.clone()
     }
 }

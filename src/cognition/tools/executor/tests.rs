@@ -6,6 +6,7 @@ use recado_core::IntentKey;
 use serde_json::json;
 
 use super::*;
+use crate::cognition::tools::load::ToolLoad;
 use crate::cognition::tools::port::{AttemptFuture, CancelFuture};
 
 #[tokio::test]
@@ -245,6 +246,119 @@ async fn attempts_that_fill_the_box_hold_up_no_cancel() {
         }
     }
     executor.dispatch(dispatch("a", last + 1, "hang")).expect("what was recalled made room");
+}
+
+/// A tool of an endpoint that is down, and how often it was asked.
+struct Down {
+    endpoint: &'static str,
+    attempts: AtomicUsize,
+    inquiries: AtomicUsize,
+    cancels: AtomicUsize,
+}
+
+impl Down {
+    fn at(endpoint: &'static str) -> Arc<Self> {
+        Arc::new(Self { endpoint, attempts: AtomicUsize::new(0), inquiries: AtomicUsize::new(0), cancels: AtomicUsize::new(0) })
+    }
+
+    fn slot(self: &Arc<Self>, concurrency: usize) -> Slot {
+        Slot { port: self.clone(), concurrency: NonZeroUsize::new(concurrency).unwrap() }
+    }
+
+    fn asked(&self) -> (usize, usize, usize) {
+        let count = |counter: &AtomicUsize| counter.load(Ordering::SeqCst);
+        (count(&self.attempts), count(&self.inquiries), count(&self.cancels))
+    }
+}
+
+impl ToolPort for Down {
+    fn attempt(&self, _: Dispatch, sent: Sent) -> AttemptFuture {
+        assert!(sent.mark());
+        self.attempts.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { failed("the connection broke", Executed::Maybe, true) })
+    }
+
+    fn cancel(&self, _: CancelRequest) -> CancelFuture {
+        self.cancels.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { cancel_failed("the connection broke", true) })
+    }
+
+    fn inquire(&self, _: Inquiry) -> crate::cognition::tools::InquiryFuture {
+        self.inquiries.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async { unanswered("the connection broke", true) })
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        Some(Endpoint::new(self.endpoint))
+    }
+}
+
+fn inquiry(tool: &str, n: u128) -> Inquiry {
+    let Dispatch { operation, attempt, tool, arguments, intent_key } = dispatch(tool, n, "ok");
+    Inquiry { operation, request: 3, attempt, tool, arguments, intent_key, handle: None }
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_down_is_left_alone_by_all_that_have_it_but_for_cancels() {
+    let (one, other, elsewhere) = (Down::at("there"), Down::at("there"), Down::at("elsewhere"));
+    let (sender, mut reports) = mpsc::channel(64);
+    let tools = [("one", one.slot(1)), ("other", other.slot(1)), ("elsewhere", elsewhere.slot(1))];
+    let tools = tools.into_iter().map(|(name, slot)| (name.to_owned(), slot)).collect();
+    let executor = Executor::start(tools, NonZeroUsize::new(4).unwrap(), sender);
+    // More than it takes, and all but one of them wait: what has not begun when it is known does not begin.
+    for n in 0..20 {
+        executor.dispatch(dispatch("one", n, "ok")).unwrap();
+    }
+    let mut handed_back = 0;
+    for _ in 0..20 {
+        match told(&mut reports).await.1 {
+            AttemptOutcome::Unreachable { retry_after_ms: Some(1..=2_000), .. } => handed_back += 1,
+            AttemptOutcome::Failed { executed: Executed::Maybe, .. } => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((handed_back, one.asked()), (15, (5, 0, 0)));
+    executor.dispatch(dispatch("other", 30, "ok")).unwrap();
+    assert!(matches!(told(&mut reports).await.1, AttemptOutcome::Unreachable { .. }));
+    executor.inquire(inquiry("other", 31)).unwrap();
+    let inquired = reports.recv().await;
+    let Some(ledger::Input::Inquired { request: 3, outcome: InquiryOutcome::Unanswered { retryable: true, retry_after_ms, .. }, .. }) =
+        inquired
+    else {
+        panic!("{inquired:?}")
+    };
+    assert!(retry_after_ms.is_some_and(|ms| (1..=2_000).contains(&ms)));
+    executor.cancel(cancel("other", 32)).unwrap();
+    let cancelled = reports.recv().await;
+    assert!(matches!(cancelled, Some(ledger::Input::CancelAttempted { outcome: CancelOutcome::Failed { retryable: true, .. }, .. })));
+    assert_eq!(other.asked(), (0, 0, 1), "a cancel is not held back");
+    executor.dispatch(dispatch("elsewhere", 33, "ok")).unwrap();
+    assert!(matches!(told(&mut reports).await.1, AttemptOutcome::Failed { .. }));
+    let load = executor.load();
+    let standings: Vec<_> = load.endpoints.iter().map(|at| (at.endpoint.as_str(), at.left_alone, at.turned_away)).collect();
+    assert_eq!(standings, [("elsewhere", false, 0), ("there", true, 17)]);
+    executor.stop(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn inquiries_find_out_too_that_an_endpoint_is_down() {
+    let down = Down::at("there");
+    let (sender, mut reports) = mpsc::channel(64);
+    let executor = Executor::start(BTreeMap::from([("a".to_owned(), down.slot(1))]), NonZeroUsize::MIN, sender);
+    for n in 0..7 {
+        executor.inquire(inquiry("a", n)).unwrap();
+        reports.recv().await.unwrap();
+    }
+    assert_eq!(down.asked(), (0, 5, 0));
+    executor.stop(Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn what_waits_and_what_runs_can_be_looked_at() {
+    let (tool, executor, _reports) = two_under_way().await;
+    let expected = ToolLoad { waiting: 1, running: 2 };
+    assert_eq!(executor.load().tools, BTreeMap::from([("a".to_owned(), expected)]));
+    drop((executor, tool));
 }
 
 fn cancel(tool: &str, operation: u128) -> CancelRequest {

@@ -107,6 +107,11 @@ impl Server {
         Ok(Self { reach, places: Arc::new(Semaphore::new(settings.concurrency.get())), askers: OnceLock::new() })
     }
 
+    /// Its name in the configuration.
+    pub fn name(&self) -> &str {
+        &self.reach.name
+    }
+
     /// The connection, with a place on it: waits for both.
     ///
     /// # Errors

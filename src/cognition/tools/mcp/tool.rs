@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::super::breaker::Endpoint;
 use super::super::http::idempotency_key;
 use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, cancel_failed, failed, unanswered};
 use super::super::reply::RESULT_BYTES_MAX;
@@ -60,6 +61,10 @@ impl ToolPort for McpTool {
     fn cancel(&self, request: CancelRequest) -> CancelFuture {
         let called = Arc::clone(&self.0);
         Box::pin(async move { called.cancel(request).await })
+    }
+
+    fn endpoint(&self) -> Option<Endpoint> {
+        Some(Endpoint::new(format!("mcp {}", self.0.server.name())))
     }
 }
 
