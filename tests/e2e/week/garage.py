@@ -23,7 +23,8 @@ def note(what: str) -> None:
 
 class Keys(Middleware):
     async def on_call_tool(self, context, call_next):
-        key = (context.message.meta or {}).get("io.recado/idempotency-key", "without")
+        meta = context.fastmcp_context.request_context.meta or {}
+        key = meta.get("io.recado/idempotency-key", "without")
         car = (context.message.arguments or {}).get("car", "none")
         keys[car] = key
         note(f"asked {key}")

@@ -76,7 +76,8 @@ impl Week {
         std::fs::write(&secret, SECRET).expect("written");
         let http = format!("listen = \"127.0.0.1:{}\"", free_port());
         // Who calls back finds the box where it was before it ended.
-        let mut text = settings(folder.path(), "rtp_silence_ms = 5000\n").replace("[http]\nlisten = \"127.0.0.1:0\"", &format!("[http]\n{http}"));
+        let mut text =
+            settings(folder.path(), "rtp_silence_ms = 5000\n").replace("[http]\nlisten = \"127.0.0.1:0\"", &format!("[http]\n{http}"));
         assert!(text.contains(&http), "{text}");
         text += &format!("[mcp.garage]\nurl = \"{}\"\n", garage.url);
         let at = |path: &str| format!("url = \"{}/{path}\"\nidempotent = true", shops.base);
@@ -176,8 +177,6 @@ struct Books {
 #[derive(Debug, Clone)]
 pub struct Order {
     pub shop: String,
-    /// What it was asked to do.
-    pub arguments: Value,
     /// Requests that came under the key.
     pub requests: u32,
     /// Times that it was asked to cancel it, which is always too late.
@@ -254,14 +253,7 @@ impl Message {
 async fn order(State(books): State<Arc<Books>>, At(shop): At<String>, headers: HeaderMap, Json(body): Json<Value>) -> Response {
     let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).expect("a key").to_owned();
     let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let new = Order {
-        shop: shop.clone(),
-        arguments: body["arguments"].clone(),
-        requests: 0,
-        cancels: 0,
-        url: String::new(),
-        operation: text("/operation_id"),
-    };
+    let new = Order { shop: shop.clone(), requests: 0, cancels: 0, url: String::new(), operation: text("/operation_id") };
     {
         let mut by_key = books.by_key.lock().expect("no panic");
         let order = by_key.entry(key).or_insert(new);
