@@ -4,10 +4,13 @@
 //! Each tool has its own ledger of what was asked for under which key: at the end, each wish of a caller has had its effect exactly once, each
 //! closing has been heard by its party, and nothing waits. The contract's invariants are checked after every step, as everywhere here.
 //!
-//! * [`plan`] draws a week from a seed · [`shops`] are the tools · this is the box, and who calls it
+//! * [`plan`] draws a week from a seed · [`shops`] are the tools · [`explore`](mod@explore) goes through seeds · this is the box, and who calls it
 
+pub mod explore;
 pub mod plan;
 pub mod shops;
+
+pub use explore::{Failure, Report, explore};
 
 use std::collections::BTreeMap;
 use std::collections::hash_map::DefaultHasher;
@@ -80,11 +83,6 @@ impl Counted {
     }
 }
 
-/// Plays the week of a seed.
-pub fn play_seed(seed: u64) -> Outcome {
-    play(&Plan::of_seed(seed), false)
-}
-
 /// Plays a week twice, and replays the redacted traces that its machines leave (I15).
 pub fn twice(plan: &Plan) -> Outcome {
     let mut first = play(plan, true);
@@ -107,25 +105,6 @@ pub fn play(plan: &Plan, closely: bool) -> Outcome {
     let core = panicked.map(|what| broken(Invariant::Core, what));
     let replayed = otherwise.map(|what| broken(Invariant::I15, what));
     Outcome { violation: found.or(core).or(replayed), virtual_ms: now, digest, counted }
-}
-
-/// The same week with as little in it as still breaks what `violation` says, with what then breaks.
-pub fn cut(plan: &Plan, violation: &Violation) -> (Plan, Violation) {
-    let mut found = (plan.clone(), violation.clone());
-    let mut size = plan.happenings.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        while at < found.0.happenings.len() {
-            let mut less = found.0.clone();
-            less.happenings.drain(at..(at + size).min(less.happenings.len()));
-            match play(&less, true).violation.filter(|other| other.invariant == violation.invariant) {
-                Some(other) => found = (less, other),
-                None => at += size,
-            }
-        }
-        size /= 2;
-    }
-    found
 }
 
 /// A box, and who is around it.
@@ -233,7 +212,7 @@ impl Week {
         if self.callers.iter().any(|caller| caller.party == party) || self.callers.len() >= LINES {
             return;
         }
-        let mut wants: Vec<Wish> = visit.wants.iter().map(|tool| self.wish(party, *tool)).collect();
+        let mut wants: Vec<Wish> = visit.wants.iter().zip(0..).map(|(tool, place)| self.wish(party, *tool, place)).collect();
         // What never came to be on record is asked for again, by who was cut off.
         wants.extend(self.wishes.iter().filter(|wish| wish.party == party && self.record(wish).is_none()).cloned());
         let under_way = |wish: &&Wish| wish.party == party && self.record(wish).is_some_and(|record| !record.state.settled());
@@ -256,11 +235,9 @@ impl Week {
         });
     }
 
-    fn wish(&self, party: &'static str, tool: u8) -> Wish {
+    fn wish(&self, party: &'static str, tool: u8, place: usize) -> Wish {
         let (tool, _) = SHOPS[usize::from(tool) % SHOPS.len()];
-        // The same tool twice in one turn, for two things.
-        let number = self.calls * 100 + self.wishes.len() as u64;
-        Wish { party, tool, arguments: json!({ "of": number, "tool": tool }) }
+        Wish { party, tool, arguments: json!({ "of": self.wishes.len() + place }) }
     }
 
     fn record(&self, wish: &Wish) -> Option<&OperationRecord> {
@@ -275,14 +252,17 @@ impl Week {
         self.rig.crash_keeping(kept);
     }
 
-    /// Told to stop, it ends its calls, commits everything, and is started again.
+    /// Told to stop, it ends its calls, begins nothing, commits everything, and is started again.
     fn stops(&mut self) {
         for caller in std::mem::take(&mut self.callers) {
             if !self.rig.calls[caller.call].over {
                 self.rig.hang_up(caller.call);
             }
         }
-        self.rig.run(1_000);
+        for _ in 0..5 {
+            self.shops.stop(&mut self.rig);
+            self.rig.run(SLICE);
+        }
         self.dies(usize::MAX);
     }
 

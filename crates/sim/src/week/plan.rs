@@ -89,7 +89,8 @@ impl Plan {
         // Two calls at a time, and what ends the box in the middle of one.
         for _ in 0..random.between(2, 6) {
             let beside = happenings.get(random.below(happenings.len() as u64) as usize).map_or(0, |beside| beside.at_ms);
-            let at_ms = beside + random.between(200, 40_000);
+            // Often while what is wanted is on its way.
+            let at_ms = beside + if random.chance(50) { random.between(6_000, 8_000) } else { random.between(200, 40_000) };
             let what = match random.below(3) {
                 0 => What::Calls(visit(random)),
                 1 => What::Stops,

@@ -125,23 +125,22 @@ impl Shops {
         self.orders.values_mut().for_each(|order| order.sent = None);
     }
 
-    /// The box stops: what has not been answered is as good as not sent for who answers nothing. It is handed back where it has done nothing.
-    pub fn hand_back(&mut self, rig: &mut Rig) {
-        self.take_requests(rig);
+    /// The box is told to stop: what has not left it is handed back, and costs nothing; what has is answered.
+    pub fn stop(&mut self, rig: &mut Rig) {
+        for dispatch in rig.dispatched.iter().skip(self.seen).cloned().collect::<Vec<_>>() {
+            self.seen += 1;
+            let outcome = AttemptOutcome::Unreachable { reason: "the box is stopping".into(), retry_after_ms: None };
+            rig.report(dispatch.operation, dispatch.attempt, outcome);
+        }
+        self.answer(rig);
     }
 
     /// They do what is due.
     pub fn attend(&mut self, rig: &mut Rig) {
         self.take_requests(rig);
-        let now = rig.now;
-        let (due, later) = std::mem::take(&mut self.answers).into_iter().partition(|(at, ..)| *at <= now);
-        self.answers = later;
-        let due: Vec<(u64, OperationId, u32, AttemptOutcome)> = due;
-        for (_, operation, attempt, outcome) in due {
-            self.said_with_an_answer(operation, &outcome);
-            rig.report(operation, attempt, outcome);
-        }
+        self.answer(rig);
         self.call_back(rig);
+        let now = rig.now;
         for request in std::mem::take(&mut rig.cancels) {
             let outcome = rig.answer_cancel(&request, CancelAnswered::TooLateWithResult);
             debug_assert!(!matches!(outcome, CancelOutcome::Cancelled));
@@ -153,6 +152,18 @@ impl Shops {
                 Some(order) => order.said |= matches!(rig.answer_inquiry(&inquiry, InquiryAnswered::Ended), InquiryOutcome::Succeeded(_)),
                 None => drop(rig.answer_inquiry(&inquiry, InquiryAnswered::Unsupported)),
             }
+        }
+    }
+
+    /// Answers that are due.
+    fn answer(&mut self, rig: &mut Rig) {
+        let now = rig.now;
+        let (due, later) = std::mem::take(&mut self.answers).into_iter().partition(|(at, ..)| *at <= now);
+        self.answers = later;
+        let due: Vec<(u64, OperationId, u32, AttemptOutcome)> = due;
+        for (_, operation, attempt, outcome) in due {
+            self.said_with_an_answer(operation, &outcome);
+            rig.report(operation, attempt, outcome);
         }
     }
 
