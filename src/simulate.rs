@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use recado_sim::{Failure, Plan, Report, explore, play, trace};
+use recado_sim::{Failure, Plan, Report, explore, play, trace, week};
 
 use crate::config::read_text;
 
@@ -19,6 +19,9 @@ pub struct Options {
     /// For how many minutes seeds are played.
     #[arg(long, value_name = "M", value_parser = clap::value_parser!(u64).range(1..=MINUTES_MAX))]
     minutes: Option<u64>,
+    /// Play the seven days of so many boxes instead: errands that take hours and days, calls, restarts, results that come again.
+    #[arg(long, value_name = "N", conflicts_with_all = ["seeds", "minutes", "edges"], value_parser = clap::value_parser!(u64).range(1..))]
+    weeks: Option<u64>,
     /// On how many threads; by default on every processor.
     #[arg(long, value_name = "J", value_parser = clap::value_parser!(u16).range(1..=1024))]
     jobs: Option<u16>,
@@ -26,7 +29,7 @@ pub struct Options {
     #[arg(long, value_name = "S", default_value_t = 0)]
     start_seed: u64,
     /// Play the trace in this file instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "minutes", "jobs", "start_seed"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "minutes", "jobs", "start_seed", "weeks"])]
     replay: Option<PathBuf>,
     /// Where the trace of a failure is written.
     #[arg(long, value_name = "FILE", default_value = "recado-sim.trace")]
@@ -67,6 +70,9 @@ pub fn run(options: &Options) -> Result<String, Error> {
     }
     let seeds = options.seeds.unwrap_or(if options.minutes.is_some() { u64::MAX } else { SEEDS });
     let jobs = options.jobs.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    if let Some(weeks) = options.weeks {
+        return weeks_told(&week::explore(options.start_seed, weeks, jobs));
+    }
     let begun = Instant::now();
     let end = options.minutes.map(|minutes| begun + Duration::from_secs(minutes * 60));
     let plan = Plan { start_seed: options.start_seed, seeds, jobs };
@@ -97,6 +103,22 @@ fn summary(report: &Report, took: Duration, edges: bool) -> String {
         report.coverage.edges().for_each(|(edge, taken)| _ = writeln!(text, "  {taken:>12}  {edge}"));
     }
     text
+}
+
+/// What came of weeks.
+fn weeks_told(report: &week::Report) -> Result<String, Error> {
+    let week::Counted { calls, wishes, effects, restarts, callbacks, unreached, heard, doubted, unknown, removed } = report.counted;
+    let text = format!(
+        "{} weeks, {} days of virtual time: {calls} calls and {restarts} restarts; {wishes} wishes, {effects} effects, {unreached} requests that could \
+         not be sent, {callbacks} results by callback; {heard} closings heard, {doubted} in doubt at some time, {unknown} operations not known, \
+         {removed} removed by the store\n",
+        report.played,
+        report.virtual_ms / 86_400_000,
+    );
+    match &report.failure {
+        None => Ok(text + "each was done once, each closing was heard, and nothing waits\n"),
+        Some(week::Failure { seed, plan, violation }) => Err(Error::Broken(format!("{text}\nseed {seed} breaks {violation}\n\n{plan}"))),
+    }
 }
 
 /// Writes the trace of a failure, and says where it is.

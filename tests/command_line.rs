@@ -267,6 +267,10 @@ fn conversations_are_simulated_and_traces_replayed() {
     let output = recado(&["sim", "--replay", trace]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     assert!(text(&output.stdout).ends_with("the contract holds\n"), "{}", text(&output.stdout));
+    let output = recado(&["sim", "--weeks", "2", "--jobs", "2"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    assert!(said.starts_with("2 weeks, ") && said.ends_with("\neach was done once, each closing was heard, and nothing waits\n"), "{said}");
     let output = recado(&["sim", "--replay", "recado.toml"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "recado.toml: this is no trace of a simulation: its first line must be `recado simulation 1`\n");

@@ -272,6 +272,14 @@ impl Rig {
         outcome
     }
 
+    /// A tool answers that it still has an operation, and when asking again makes sense (ms): whatever became of the box meanwhile.
+    pub fn goes_on(&mut self, inquiry: &Inquiry, again_ms: u64) {
+        let (operation, request) = (inquiry.operation, inquiry.request);
+        let outcome = InquiryOutcome::Running { again_ms: Some(again_ms) };
+        self.queue.push_back(Todo::Ledger(ledger::Input::Inquired { operation, request, outcome }));
+        self.drain();
+    }
+
     /// The other way answers a hand-off.
     pub fn answer_hand_off(&mut self, delivery: DeliveryId, how: HandOffAnswered) {
         self.findings.now = self.now;

@@ -9,6 +9,7 @@
 //!   [`explore`](mod@explore) goes through seeds
 //! * [`world`] does what a script says to a box · [`liveness`] lets it come to its end
 //! * [`rig`] is the box · [`drive`] what is done to it · [`call`] one call · [`voice`] its voice and ear · [`store`], [`tools`]
+//! * [`week`] is a story of its own: seven days of calls, errands and restarts
 //! * [`journal`] is the trace that it leaves, as a real box does · [`watch`] checks the contract's invariants after every step · [`edges`] the table of its state machines ·
 //!   [`violation`] what is found
 
@@ -33,6 +34,7 @@ pub mod trace;
 pub mod violation;
 pub mod voice;
 pub mod watch;
+pub mod week;
 pub mod world;
 
 pub use call::Call;

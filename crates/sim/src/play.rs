@@ -73,7 +73,7 @@ thread_local! {
 }
 
 /// Runs what may panic, without a word on stderr: what it said, and where.
-fn quietly(run: impl FnOnce()) -> Option<String> {
+pub(crate) fn quietly(run: impl FnOnce()) -> Option<String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
