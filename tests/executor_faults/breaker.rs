@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::rig::{Scene, scene, tool};
 use super::service::{Service, raw};
 
-/// A service whose machine can be switched off: then it closes each connection as soon as a request has come.
+/// A service that can be switched off: then it closes each connection as soon as a request has come, and after four of them it asks to be left alone.
 #[derive(Clone)]
 struct Machine {
     is_on: Arc<AtomicBool>,
@@ -30,13 +30,17 @@ impl Machine {
         let answers = Arc::new(Semaphore::new(0));
         let (on, count, may) = (is_on.clone(), connections.clone(), answers.clone());
         let url = raw(move |mut stream, _| {
-            count.fetch_add(1, Ordering::SeqCst);
+            let before = count.fetch_add(1, Ordering::SeqCst);
             let (on, may) = (on.clone(), may.clone());
             async move {
                 if on.load(Ordering::SeqCst) {
                     may.acquire().await.expect("open").forget();
                     let body = r#"{"at": "nine"}"#;
                     let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
+                    stream.write_all(answer.as_bytes()).await.expect("the box waits");
+                } else if before == 4 {
+                    // For longer than anything here takes until it is to be asked again.
+                    let answer = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 6\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                     stream.write_all(answer.as_bytes()).await.expect("the box waits");
                 }
             }

@@ -275,7 +275,10 @@ impl ToolPort for Down {
     fn attempt(&self, _: Dispatch, sent: Sent) -> AttemptFuture {
         assert!(sent.mark());
         self.attempts.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { failed("the connection broke", Executed::Maybe, true) })
+        let error = "the connection broke".to_owned();
+        Box::pin(async {
+            AttemptOutcome::Failed { error, executed: Executed::Maybe, retryable: true, retry_after_ms: Some(LEFT_ALONE_MS) }
+        })
     }
 
     fn cancel(&self, _: CancelRequest) -> CancelFuture {
@@ -285,13 +288,17 @@ impl ToolPort for Down {
 
     fn inquire(&self, _: Inquiry) -> crate::cognition::tools::InquiryFuture {
         self.inquiries.fetch_add(1, Ordering::SeqCst);
-        Box::pin(async { unanswered("the connection broke", true) })
+        let error = "the connection broke".to_owned();
+        Box::pin(async { InquiryOutcome::Unanswered { error, retryable: true, retry_after_ms: Some(LEFT_ALONE_MS) } })
     }
 
     fn endpoint(&self) -> Option<Endpoint> {
         Some(Endpoint::new(self.endpoint))
     }
 }
+
+/// What it asks for: longer than any test takes.
+const LEFT_ALONE_MS: u64 = 600_000;
 
 fn inquiry(tool: &str, n: u128) -> Inquiry {
     let Dispatch { operation, attempt, tool, arguments, intent_key } = dispatch(tool, n, "ok");
@@ -312,7 +319,7 @@ async fn an_endpoint_that_is_down_is_left_alone_by_all_that_have_it_but_for_canc
     let mut handed_back = 0;
     for _ in 0..20 {
         match told(&mut reports).await.1 {
-            AttemptOutcome::Unreachable { retry_after_ms: Some(1..=2_000), .. } => handed_back += 1,
+            AttemptOutcome::Unreachable { retry_after_ms: Some(1..=LEFT_ALONE_MS), .. } => handed_back += 1,
             AttemptOutcome::Failed { executed: Executed::Maybe, .. } => {}
             other => panic!("{other:?}"),
         }
@@ -327,7 +334,7 @@ async fn an_endpoint_that_is_down_is_left_alone_by_all_that_have_it_but_for_canc
     else {
         panic!("{inquired:?}")
     };
-    assert!(retry_after_ms.is_some_and(|ms| (1..=2_000).contains(&ms)));
+    assert!(retry_after_ms.is_some_and(|ms| (1..=LEFT_ALONE_MS).contains(&ms)));
     executor.cancel(cancel("other", 32)).unwrap();
     let cancelled = reports.recv().await;
     assert!(matches!(cancelled, Some(ledger::Input::CancelAttempted { outcome: CancelOutcome::Failed { retryable: true, .. }, .. })));
