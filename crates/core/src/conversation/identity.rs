@@ -63,8 +63,8 @@ impl Default for Verification {
     }
 }
 
-/// Keys that are to prove who somebody is. They are shown nowhere.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Keys that are to prove who somebody is. They are shown nowhere, and written nowhere: as JSON they are a zero for each key.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Pin(String);
 
@@ -72,6 +72,18 @@ impl Pin {
     /// The keys, for whoever compares them.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<String> for Pin {
+    fn from(keys: String) -> Self {
+        Self(keys)
+    }
+}
+
+impl Serialize for Pin {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&"0".repeat(self.0.chars().count()))
     }
 }
 
@@ -188,6 +200,11 @@ impl Conversation {
         playback.to_give.push_back(piece);
         give_next(cx, &mut playback, self.acoustic.epoch);
         self.current = Some(playback);
+    }
+
+    /// Whether the next key is one of a PIN, or behind one: nobody but the verifier may learn which it is.
+    pub fn next_key_is_secret(&self) -> bool {
+        self.settings.verification.is_some() && self.over.is_none() && self.verifying.holds_floor()
     }
 
     /// Takes a key, where a PIN is awaited or being looked up.
