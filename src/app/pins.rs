@@ -66,7 +66,9 @@ pub fn pin(config: &Config, asked: PinAsked) -> Result<String, PinError> {
                 read => read?,
             };
             let mut text = format!("In {}:\n", file.display());
-            pins.users().for_each(|user| drop(writeln!(text, "{user}")));
+            for user in pins.users() {
+                let _ = writeln!(text, "{user}");
+            }
             if pins.is_empty() {
                 text.push_str("Nobody has a PIN: recado pin set USER -c FILE\n");
             }

@@ -529,6 +529,7 @@ impl Rig {
                 Effect::Heard(heard) => call.history.push(heard),
                 other @ (Effect::ToolOutput { .. }
                 | Effect::Verify { .. }
+                | Effect::Verification { .. }
                 | Effect::Measured(_)
                 | Effect::Update { .. }
                 | Effect::Cancelling(_)

@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::{Effect, Purpose};
+use super::effect::{Cause, Effect, Purpose};
 use super::input::{Content, Identity};
 use super::playback::{Of, Piece, Playback};
 use super::speaking::give_next;
@@ -114,6 +114,12 @@ pub(super) struct Verifying {
     announced: bool,
     /// How many PINs have been given to the verifier.
     attempts: u32,
+    /// Whether it is the model that has asked for what is awaited.
+    by_model: bool,
+    /// The latest attempt that the model wants to know the outcome of.
+    models_attempt: u32,
+    /// Whether the model knows an outcome that it has not been asked to speak of.
+    unspoken: bool,
     at: Stage,
 }
 
@@ -140,6 +146,7 @@ impl Verifying {
     /// The caller does something else, or it is not wanted any more. What the verifier still says of a PIN counts.
     pub(super) fn stop(&mut self) {
         self.at = Stage::Nothing;
+        (self.by_model, self.unspoken) = (false, false);
     }
 }
 
@@ -184,9 +191,61 @@ impl Conversation {
     }
 
     fn take_keys(&mut self, cx: &mut Cx, say: &Localised) {
+        self.await_keys(cx);
+        self.say_of_identity(cx, say);
+    }
+
+    fn await_keys(&mut self, cx: &Cx) {
         self.verifying.at = Stage::Keys { since: cx.now, keys: Pin(String::new()), last_key: None };
         self.window_since = None;
-        self.say_of_identity(cx, say);
+    }
+
+    /// The model wants the caller to key in a PIN, and says so itself.
+    pub(super) fn model_asks_for_pin(&mut self, cx: &mut Cx) {
+        match self.known_without_pin() {
+            Some(outcome) => self.tell_model_of_verification(cx, outcome),
+            None => {
+                (self.verifying.announced, self.verifying.by_model) = (true, true);
+                self.await_keys(cx);
+            }
+        }
+    }
+
+    /// The model was told a PIN.
+    pub(super) fn model_heard_pin(&mut self, cx: &mut Cx, pin: Pin) {
+        match self.known_without_pin() {
+            Some(outcome) => self.tell_model_of_verification(cx, outcome),
+            None => {
+                (self.verifying.announced, self.verifying.by_model) = (true, true);
+                self.window_since = None;
+                self.verify(cx, pin);
+            }
+        }
+    }
+
+    /// What a verification comes to that needs no PIN, or can't have one.
+    fn known_without_pin(&self) -> Option<VerificationOutcome> {
+        let Some(settings) = &self.settings.verification else { return Some(VerificationOutcome::Unavailable) };
+        match self.identity {
+            Identity::Verified => Some(VerificationOutcome::Verified),
+            Identity::CallersWord if self.channel.party.is_some() && !self.voicemail => {
+                (self.verifying.attempts >= u32::from(settings.attempts_max)).then_some(VerificationOutcome::Locked)
+            }
+            _ => Some(VerificationOutcome::NotVerified),
+        }
+    }
+
+    fn tell_model_of_verification(&mut self, cx: &mut Cx, outcome: VerificationOutcome) {
+        cx.out.push(Effect::Verification { outcome });
+        self.verifying.unspoken = true;
+    }
+
+    /// The model speaks of what a verification came to, once there is room for it; what the caller says before then it answers knowing it.
+    pub(super) fn let_model_speak_of_verification(&mut self, cx: &mut Cx) {
+        if self.verifying.unspoken && self.has_room() {
+            self.verifying.unspoken = false;
+            self.request(cx, Cause::OwnAccord);
+        }
     }
 
     fn say_of_identity(&mut self, cx: &mut Cx, say: &Localised) {
@@ -242,14 +301,24 @@ impl Conversation {
 
     fn give_pin(&mut self, cx: &mut Cx) {
         match std::mem::take(&mut self.verifying.at) {
-            Stage::Keys { keys, .. } if !keys.0.is_empty() => {
-                self.verifying.attempts = self.verifying.attempts.saturating_add(1);
-                self.verifying.at = Stage::Outcome { since: cx.now };
-                cx.out.push(Effect::Verify { attempt: self.verifying.attempts, digits: keys });
-            }
+            Stage::Keys { keys, .. } if !keys.0.is_empty() => self.verify(cx, keys),
             // Nothing was keyed in in time: the caller does not want to.
+            _ if self.verifying.by_model => {
+                self.verifying.stop();
+                self.tell_model_of_verification(cx, VerificationOutcome::NotVerified);
+            }
             _ => {}
         }
+    }
+
+    fn verify(&mut self, cx: &mut Cx, digits: Pin) {
+        let attempt = self.verifying.attempts.saturating_add(1);
+        self.verifying.attempts = attempt;
+        if self.verifying.by_model {
+            self.verifying.models_attempt = attempt;
+        }
+        self.verifying.at = Stage::Outcome { since: cx.now };
+        cx.out.push(Effect::Verify { attempt, digits });
     }
 
     /// The verifier says what a PIN came to.
@@ -260,15 +329,24 @@ impl Conversation {
             return;
         }
         if outcome == VerificationOutcome::Verified {
-            return self.identified(cx, Identity::Verified);
+            self.identified(cx, Identity::Verified);
+            if attempt == self.verifying.models_attempt {
+                self.tell_model_of_verification(cx, outcome);
+            }
+            return;
         }
         if attempt == self.verifying.attempts && matches!(self.verifying.at, Stage::Outcome { .. }) {
-            self.not_verified(cx, outcome == VerificationOutcome::NotVerified);
+            self.not_verified(cx, outcome);
         }
     }
 
-    fn not_verified(&mut self, cx: &mut Cx, may_try_again: bool) {
+    fn not_verified(&mut self, cx: &mut Cx, outcome: VerificationOutcome) {
+        let may_try_again = outcome == VerificationOutcome::NotVerified;
+        let by_model = self.verifying.by_model;
         self.verifying.stop();
+        if by_model {
+            return self.tell_model_of_verification(cx, outcome);
+        }
         let Some(settings) = self.settings.verification.clone() else { return };
         if may_try_again && self.verifying.attempts < u32::from(settings.attempts_max) {
             self.take_keys(cx, &settings.say_again);
@@ -299,7 +377,7 @@ impl Conversation {
         match self.verifying.at {
             // Many leave the last key out.
             Stage::Keys { .. } => self.give_pin(cx),
-            Stage::Outcome { .. } => self.not_verified(cx, false),
+            Stage::Outcome { .. } => self.not_verified(cx, VerificationOutcome::Unavailable),
             Stage::Nothing => {}
         }
     }
