@@ -27,7 +27,13 @@ impl SpeechSession for Session {
         cloud.realtime.as_ref()
     }
 
-    fn setup(table: &Realtime, language: Language, instructions: String, tools: &[Tool], verifies: bool) -> Result<Setup, SpeechModelError> {
+    fn setup(
+        table: &Realtime,
+        language: Language,
+        instructions: String,
+        tools: &[Tool],
+        verifies: bool,
+    ) -> Result<Setup, SpeechModelError> {
         Ok(Setup::new(table, language, instructions, tools, verifies)?)
     }
 

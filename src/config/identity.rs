@@ -73,7 +73,8 @@ impl Default for Identity {
 impl Identity {
     /// How a conversation verifies callers; not at all without PINs.
     pub fn verification(&self) -> Option<Verification> {
-        let or = |written: &Localised, usual: Localised| Localised { es: written.es.clone().or(usual.es), en: written.en.clone().or(usual.en) };
+        let or =
+            |written: &Localised, usual: Localised| Localised { es: written.es.clone().or(usual.es), en: written.en.clone().or(usual.en) };
         let usual = Verification::default();
         self.pins_file.is_some().then(|| Verification {
             announce_waiting: self.announce_waiting,

@@ -14,8 +14,8 @@ use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 use super::{
-    Cloud, Gate, HandOff, Http, Identity, Listen, Log, McpServer, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool,
-    Trace,
+    Cloud, Gate, HandOff, Http, Identity, Listen, Log, McpServer, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox,
+    Tool, Trace,
 };
 
 /// Everything that a box is told before it starts.

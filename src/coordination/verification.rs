@@ -283,7 +283,9 @@ mod tests {
         locked(&store);
         let forged = |number: i64| begin(&store, &PartyId(format!("a/{number}")), false, at(1, 2_000, None), RULE).unwrap();
         store.execute_batch("BEGIN").unwrap();
-        (0..=ROWS_MAX).for_each(|number| drop(forged(number)));
+        for number in 0..=ROWS_MAX {
+            assert_eq!(forged(number), Verdict::Recorded);
+        }
         store.execute_batch("COMMIT").unwrap();
         let rows: i64 = store.query_row("SELECT count(*) FROM identity_failure", [], |row| row.get(0)).unwrap();
         assert_eq!(rows, ROWS_MAX);

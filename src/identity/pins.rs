@@ -19,7 +19,10 @@ pub struct Pins(Vec<Line>);
 enum Line {
     /// Empty, or a comment.
     Other(String),
-    Pin { user: String, hash: String },
+    Pin {
+        user: String,
+        hash: String,
+    },
 }
 
 /// What is wrong with the file of PINs. None repeats what stands in it.

@@ -179,7 +179,11 @@ fn event(response: ResponseId, function: &str, arguments: Value) -> Result<Model
             // What is wrong with it is said without it.
             let Ok(Verify { pin }) = serde_json::from_value(arguments) else { return Err("pin must be text, of digits".to_owned()) };
             let digits: String = pin.chars().filter(char::is_ascii_digit).take(usize::from(DIGITS_MOST)).collect();
-            if digits.is_empty() { Err("pin holds no digit".to_owned()) } else { Ok(ModelEvent::VerifyCaller { response, pin: digits.into() }) }
+            if digits.is_empty() {
+                Err("pin holds no digit".to_owned())
+            } else {
+                Ok(ModelEvent::VerifyCaller { response, pin: digits.into() })
+            }
         }
         other => Err(format!("there is no function {other}")),
     }

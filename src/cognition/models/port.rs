@@ -1,7 +1,7 @@
 //! The port behind which every voice model stands.
 
-use recado_core::conversation::effect::{Cause, Effect, HeardText, NamedWork, ToolStatus};
 use recado_core::conversation::VerificationOutcome;
+use recado_core::conversation::effect::{Cause, Effect, HeardText, NamedWork, ToolStatus};
 use recado_core::conversation::input::{AcousticEdge, ModelEvent};
 use recado_core::ledger::Cancellation;
 use recado_core::policy::Language;

@@ -5,7 +5,7 @@ use super::*;
 /// Puts there what the annotated default names for the engines. A program that is named by its path is one of the system's.
 pub fn furnish(room: &Room) {
     room.write("speech-key", "k");
-    room.write("pins", "");
+    room.write("pins", super::identity::PINS);
     std::fs::set_permissions(room.path("pins"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     room.write("open-door", "#!/bin/sh\n");
     let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
