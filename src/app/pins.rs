@@ -58,7 +58,6 @@ pub enum PinError {
 /// See [`PinError`].
 pub fn pin(config: &Config, asked: PinAsked) -> Result<String, PinError> {
     let file = config.identity.pins_file.as_ref().ok_or(PinError::NoFile)?;
-    let like = config.this_box.data_dir();
     Ok(match asked {
         PinAsked::List => {
             let pins = match Pins::read(file) {
@@ -79,12 +78,12 @@ pub fn pin(config: &Config, asked: PinAsked) -> Result<String, PinError> {
             let pin = read_pin()?;
             config.identity.pin_rules().check(&pin)?;
             let hash = hash(&pin)?;
-            let had = keep(file, &like, |pins| pins.set(&user, hash))?;
+            let had = keep(file, |pins| pins.set(&user, hash))?;
             plain(&format!("{user} has {} PIN.\n", if had { "another" } else { "a" }))
         }
         PinAsked::Remove { user } => {
             let user = caller(config, &user)?;
-            if !keep(file, &like, |pins| pins.remove(&user))? {
+            if !keep(file, |pins| pins.remove(&user))? {
                 return Err(PinError::None(user));
             }
             plain(&format!("{user} has no PIN any more.\n"))

@@ -170,11 +170,11 @@ impl std::fmt::Debug for Pins {
 
 /// Changes the file: reads it, where it is there, lets `change` say what is to stand in it, and writes that. Once this returns, it will be
 /// there after a power cut; until then what was there before is. Two who change it take turns. Where root writes it, it stays that of whose
-/// it was, or becomes that of whoever `like` belongs to.
+/// it was, or becomes that of whom its directory belongs to.
 ///
 /// # Errors
 /// See [`PinsError`].
-pub fn keep<T>(file: &Path, like: &Path, change: impl FnOnce(&mut Pins) -> T) -> Result<T, PinsError> {
+pub fn keep<T>(file: &Path, change: impl FnOnce(&mut Pins) -> T) -> Result<T, PinsError> {
     let unwritable = |error| PinsError::Unwritable { file: file.to_owned(), error };
     let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let directory = File::open(directory).map_err(unwritable)?;
@@ -191,7 +191,7 @@ pub fn keep<T>(file: &Path, like: &Path, change: impl FnOnce(&mut Pins) -> T) ->
     let mut new = file.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    let written = write(&new, file, like, &text).and_then(|()| fs::rename(&new, file)).and_then(|()| directory.sync_all());
+    let written = write(&new, file, &directory, &text).and_then(|()| fs::rename(&new, file)).and_then(|()| directory.sync_all());
     if written.is_err() {
         // It may hold a part of the hashes.
         let _ = fs::remove_file(&new);
@@ -200,7 +200,7 @@ pub fn keep<T>(file: &Path, like: &Path, change: impl FnOnce(&mut Pins) -> T) ->
     Ok(changed)
 }
 
-fn write(new: &Path, file: &Path, like: &Path, text: &str) -> io::Result<()> {
+fn write(new: &Path, file: &Path, directory: &File, text: &str) -> io::Result<()> {
     // One that is left of a power cut.
     if let Err(error) = fs::remove_file(new)
         && error.kind() != io::ErrorKind::NotFound
@@ -208,7 +208,7 @@ fn write(new: &Path, file: &Path, like: &Path, text: &str) -> io::Result<()> {
         return Err(error);
     }
     let mut made = OpenOptions::new().write(true).create_new(true).mode(OWNERS_ALONE).open(new)?;
-    if let Ok(whose) = file.metadata().or_else(|_| like.metadata())
+    if let Ok(whose) = file.metadata().or_else(|_| directory.metadata())
         && made.metadata()?.uid() != whose.uid()
     {
         fchown(&made, Some(whose.uid()), Some(whose.gid()))?;
@@ -239,15 +239,15 @@ mod tests {
     fn what_is_set_is_read_back_however_the_number_is_written_and_is_its_owners_alone() {
         let (directory, file) = file();
         let (first, second) = (hash("4715").unwrap(), hash("9032").unwrap());
-        assert!(!keep(&file, directory.path(), |pins| pins.set("+34 600-123.456", first.clone())).unwrap());
-        assert!(!keep(&file, directory.path(), |pins| pins.set("Alice", second.clone())).unwrap());
+        assert!(!keep(&file, |pins| pins.set("+34 600-123.456", first.clone())).unwrap());
+        assert!(!keep(&file, |pins| pins.set("Alice", second.clone())).unwrap());
         let pins = Pins::read(&file).unwrap();
         assert_eq!(pins.users().collect::<Vec<_>>(), ["+34600123456", "alice"]);
         assert_eq!(pins.hash_of("(+34) 600 123 456"), Some(first.as_str()));
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(keep(&file, directory.path(), |pins| pins.set("alice", first.clone())).unwrap(), "she had another");
-        assert!(keep(&file, directory.path(), |pins| pins.remove("+34600123456")).unwrap());
-        assert!(!keep(&file, directory.path(), |pins| pins.remove("bob")).unwrap());
+        assert!(keep(&file, |pins| pins.set("alice", first.clone())).unwrap(), "she had another");
+        assert!(keep(&file, |pins| pins.remove("+34600123456")).unwrap());
+        assert!(!keep(&file, |pins| pins.remove("bob")).unwrap());
         let pins = Pins::read(&file).unwrap();
         assert_eq!((pins.users().count(), pins.hash_of("alice")), (1, Some(first.as_str())));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
@@ -256,10 +256,10 @@ mod tests {
 
     #[test]
     fn comments_stay_where_they_are() {
-        let (directory, file) = file();
+        let (_directory, file) = file();
         std::fs::write(&file, "# the shop's\n\n").unwrap();
         std::fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
-        keep(&file, directory.path(), |pins| pins.set("alice", hash("4715").unwrap())).unwrap();
+        keep(&file, |pins| pins.set("alice", hash("4715").unwrap())).unwrap();
         assert!(std::fs::read_to_string(&file).unwrap().starts_with("# the shop's\n\nalice $argon2id$"));
     }
 
