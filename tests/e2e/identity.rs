@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use recado::demo::BoxProcess;
 use recado_core::ledger::DeliveryState;
 use serde_json::json;
 
@@ -28,7 +29,7 @@ async fn stage() -> Option<Stage> {
     settings += &format!(
         "[[tools]]\nname = \"account\"\nurl = \"http://{}/account\"\nidempotent = true\naudience = \"verified_party\"\n\
          say_accepted.en = {ACCEPTED:?}\nsay_done.en = {BALANCE:?}\n\
-         [trace]\nmode = \"full\"\n\
+         [trace]\nmode = \"full\"\n[gate]\nmin_quiet_ms = 1500\n\
          [identity]\npins_file = \"pins\"\nlock_out_after = 3\nsay_ask.en = {ASK:?}\nsay_again.en = {AGAIN:?}\nsay_not_verified.en = {NOT_VERIFIED:?}\n",
         stage.tools.address
     );
@@ -56,6 +57,14 @@ async fn asks_and_goes(stage: &Stage, mut caller: Caller) {
     assert_eq!(stage.tools.report("account", json!({})).await.expect("answered"), 200);
 }
 
+/// Keys these in, one after the other, behind `before` others that the box has taken.
+async fn keys_in(boxed: &BoxProcess, caller: &mut Caller, keys: &str, before: usize) {
+    for (at, key) in keys.chars().enumerate() {
+        caller.presses(&key.to_string()).await;
+        boxed.log.seen_times("the key", before + at + 1, |line| line["message"] == "digit").await.expect("it is taken");
+    }
+}
+
 /// All files below a folder, as text.
 fn texts(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
@@ -81,9 +90,9 @@ async fn who_keys_in_the_pin_hears_what_waits_once_and_the_pin_is_written_nowher
     // The greeting, and that there is a message.
     caller.hears_something().await;
     caller.hears_something().await;
-    caller.presses(WRONG).await;
+    keys_in(&boxed, &mut caller, WRONG, 1).await;
     caller.hears_something().await;
-    caller.presses(PIN).await;
+    keys_in(&boxed, &mut caller, PIN, 1 + WRONG.len()).await;
     caller.hears_something().await;
     boxed.log.seen("evidence", |line| line["message"] == "delivery settled").await.expect("seen");
     let heard = caller.hangs_up().await;
@@ -123,10 +132,10 @@ async fn after_three_wrong_pins_the_right_one_opens_nothing_nor_does_it_after_a_
 
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
-    for _ in 0..3 {
+    for attempt in 0..3 {
         // What asks for it.
         caller.hears_something().await;
-        caller.presses(WRONG).await;
+        keys_in(&boxed, &mut caller, WRONG, 1 + attempt * WRONG.len()).await;
     }
     caller.hears_something().await;
     let first = caller.hangs_up().await;
@@ -137,7 +146,7 @@ async fn after_three_wrong_pins_the_right_one_opens_nothing_nor_does_it_after_a_
     let mut caller = stage.calls("alice", &boxed).await;
     caller.hears_something().await;
     caller.hears_something().await;
-    caller.presses(PIN).await;
+    keys_in(&boxed, &mut caller, PIN, 0).await;
     caller.hears_something().await;
     caller.hears_silence(2_500).await;
     let second = caller.hangs_up().await;
