@@ -16,6 +16,7 @@ pub mod config;
 pub mod coordination;
 pub mod demo;
 pub mod g711;
+pub mod identity;
 pub mod messages;
 mod outward;
 mod process;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use recado::app::MessagesAsked;
+use recado::app::{MessagesAsked, PinAsked};
 use recado::config::{Config, Depth, Sources};
 use recado::demo::{self, Options};
 use recado::messages::MessageId;
@@ -76,6 +76,9 @@ enum Command {
         #[arg(long, global = true)]
         json: bool,
     },
+    /// Set, list and remove the PINs by which callers show who they are; the box may run meanwhile.
+    #[command(subcommand)]
+    Pin(Pin),
     /// What concerns a speech model in a network.
     #[command(subcommand)]
     Cloud(Cloud),
@@ -148,6 +151,26 @@ enum ToolsAsked {
 }
 
 #[derive(Debug, Subcommand)]
+enum Pin {
+    /// Give a caller a PIN, asked for twice where there is a terminal, and otherwise read from the first line of the input.
+    Set {
+        /// The caller's user part or telephone number, as it calls.
+        user: String,
+        #[command(flatten)]
+        configured: Configured,
+    },
+    /// Who has a PIN.
+    List(Configured),
+    /// Take a caller's PIN away.
+    Remove {
+        /// The caller's user part or telephone number.
+        user: String,
+        #[command(flatten)]
+        configured: Configured,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 enum Cloud {
     /// Talk with the model that is configured: what works, how long it takes, what mends the rest. Needs espeak-ng; costs some tokens.
     Test(Configured),
@@ -193,6 +216,7 @@ fn main() -> ExitCode {
             let _ = missing.print();
             ExitCode::from(NOT_UNDERSTOOD)
         }
+        Command::Pin(asked) => pin(asked),
         Command::Cloud(Cloud::Test(configured)) => cloud_test(configured),
         Command::Trace { name, last, delivery, json, ascii, config, directory } => {
             let directory = match (directory, config) {
@@ -273,6 +297,18 @@ fn tools(asked: Option<ToolsAsked>, configured: Configured, json: bool) -> ExitC
         },
     };
     ended(shown.map(|text| print(&text)))
+}
+
+fn pin(asked: Pin) -> ExitCode {
+    let (asked, configured) = match asked {
+        Pin::Set { user, configured } => (PinAsked::Set { user }, configured),
+        Pin::List(configured) => (PinAsked::List, configured),
+        Pin::Remove { user, configured } => (PinAsked::Remove { user }, configured),
+    };
+    match Config::load(&sources(configured), Depth::Settings) {
+        Ok((config, _)) => ended(app::pin(&config, asked).map(|text| print(&text))),
+        Err(problems) => ended::<()>(Err(problems)),
+    }
 }
 
 fn cloud_test(configured: Configured) -> ExitCode {

@@ -1,9 +1,10 @@
 //! The command line as people and scripts use it: what it prints where, and its exit codes.
 
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 fn recado(arguments: &[&str]) -> Output {
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("config");
@@ -342,4 +343,39 @@ fn the_doctor_explains_a_store_mends_it_and_says_by_its_exit_code_whether_someth
 fn is_well(output: &Output) {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
     assert!(text(&output.stdout).ends_with("All is well.\n") && !text(&output.stdout).contains("Wrong:"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn a_pin_is_read_from_the_input_and_repeated_nowhere() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = directory.path().join("recado.toml");
+    std::fs::write(&config, "[identity]\npins_file = \"pins\"\n").unwrap();
+    let pin = |arguments: &[&str], input: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
+        command.arg("pin").args(arguments).arg("-c").arg(&config).env_clear();
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // One that refuses reads nothing.
+        let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
+        let output = child.wait_with_output().unwrap();
+        (output.status.code(), format!("{}{}", text(&output.stdout), text(&output.stderr)))
+    };
+    assert_eq!(pin(&["set", "sip:+34 600-123.456@pbx.example"], "4715\n"), (Some(0), "+34600123456 has a PIN.\n".into()));
+    assert_eq!(pin(&["set", "+34600123456"], "9032"), (Some(0), "+34600123456 has another PIN.\n".into()));
+    let (code, said) = pin(&["list"], "");
+    assert_eq!((code, said.lines().skip(1).collect::<Vec<_>>()), (Some(0), vec!["+34600123456"]));
+    let kept = std::fs::read_to_string(directory.path().join("pins")).unwrap();
+    assert!(kept.starts_with("+34600123456 $argon2id$") && !kept.contains("9032"), "{kept}");
+    for (wrong, said) in [
+        ("471", "a PIN has 4 to 12 digits and nothing else\n"),
+        ("47 15", "a PIN has 4 to 12 digits and nothing else\n"),
+        ("1234", "this PIN is among the first that anybody would try (one digit repeated, or digits in a row): take another\n"),
+    ] {
+        assert_eq!(pin(&["set", "bob"], wrong), (Some(1), said.into()), "{wrong}");
+    }
+    assert_eq!(pin(&["set", "anonymous"], "4715").0, Some(1), "nobody is called so");
+    assert_eq!(pin(&["remove", "bob"], ""), (Some(1), "bob has no PIN\n".into()));
+    assert_eq!(pin(&["remove", "+34600123456"], ""), (Some(0), "+34600123456 has no PIN any more.\n".into()));
+    std::fs::write(&config, "").unwrap();
+    assert_eq!(pin(&["list"], "").1, "the configuration names no file for PINs; write there: [identity] pins_file = \"pins\"\n");
 }

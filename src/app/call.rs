@@ -5,23 +5,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use recado_core::conversation::{
-    Channel, Clocks, Content, Conversation, Effect, Evidence, Input, Measure, MeasureName, ModelEvent, Settings,
+    Channel, Clocks, Content, Conversation, Effect, Evidence, Identity, Input, Measure, MeasureName, ModelEvent, Pin, Settings,
+    VerificationOutcome,
 };
-use recado_core::ids::{PartyId, ResponseId, SessionId};
+use recado_core::ids::{BootId, PartyId, ResponseId, SessionId};
 use recado_core::ledger::{News, say_refused};
 use recado_core::policy::Language;
 use recado_trace::subject::ConversationStart;
 use tokio::sync::{mpsc, oneshot};
 use tracing::{Instrument, debug, info, info_span, warn};
 
-use super::clock::Clock;
+use super::clock::{Clock, wall};
 use super::ledger_task::FromCalls;
 use super::model_speech::ModelSpeech;
 use super::services::Services;
 use super::switchboard::HangUp;
 use crate::cognition::models::{AudioFormat, Command, Model, ModelSession, Opening, Output, audible_ms};
 use crate::cognition::tools::Schemas;
+use crate::coordination::Moment;
 use crate::g711::Codec;
+use crate::identity::Verifier;
 use crate::surface::media::{CallMedia, CallerFrame, Hearing, MediaEvent, Remote};
 use crate::surface::speech::pieces::Piece;
 use crate::surface::voice::{Speaker, Voice};
@@ -32,6 +35,10 @@ use crate::traces::{Traced, Traces};
 /// What every call needs of the house.
 pub struct House {
     pub clock: Clock,
+    /// This life of the process.
+    pub boot: BootId,
+    /// Who says whether a PIN is right, where there are any.
+    pub verifier: Option<Verifier>,
     pub model: Box<dyn Model>,
     pub speaker: Arc<Speaker>,
     pub schemas: Schemas,
@@ -48,6 +55,8 @@ pub struct House {
 pub struct Call {
     pub session: SessionId,
     pub party: Option<PartyId>,
+    /// Whether somebody who is trusted vouches for the party.
+    pub verified: bool,
     pub media: CallMedia,
     pub remote: Remote,
     /// What the signalling says of it. Closed when the call is over.
@@ -74,6 +83,9 @@ struct Running<'a> {
     speech: ModelSpeech,
     conversation: Traced<Conversation>,
     hang_up: HangUp,
+    party: Option<PartyId>,
+    /// What a PIN came to: by attempt.
+    outcomes: mpsc::Sender<(u32, VerificationOutcome)>,
     on_hold: bool,
     /// The response that was asked for last.
     due: Option<ResponseId>,
@@ -100,7 +112,7 @@ pub async fn run(house: Arc<House>, call: Call) {
 }
 
 async fn run_in_span(house: &House, call: Call) {
-    let Call { session, party, mut media, remote, mut signalling, hang_up } = call;
+    let Call { session, party, verified, mut media, remote, mut signalling, hang_up } = call;
     let mut hearing = media.hearing.take();
     let (voice, mut events) = Voice::new(media, remote.codec, Arc::clone(&house.speaker));
     let (news, mut told) = mpsc::channel(NEWS_MAX);
@@ -114,6 +126,7 @@ async fn run_in_span(house: &House, call: Call) {
         Channel { session, party: party.clone(), language: house.language, best: Evidence::Received, far_buffer_ms: FAR_BUFFER_MS };
     info!(party_id = ?party.as_ref().map(|party| &party.0), "call up");
     let start = ConversationStart { settings, channel };
+    let (outcomes, mut verifications) = mpsc::channel(OUTCOMES_MAX);
     let (conversation, effects) = Traced::<Conversation>::begin(&house.traces, &session.to_string(), &mut house.clock.step(), start);
     let mut running = Running {
         house,
@@ -122,6 +135,8 @@ async fn run_in_span(house: &House, call: Call) {
         speech: ModelSpeech::new(capabilities.output),
         conversation,
         hang_up,
+        party,
+        outcomes,
         on_hold: !remote.direction.sends(),
         due: None,
         again: VecDeque::new(),
@@ -130,6 +145,9 @@ async fn run_in_span(house: &House, call: Call) {
         decisions: BTreeMap::new(),
     };
     running.carry_out(effects).await;
+    if verified {
+        running.input(Input::Identified(Identity::Verified)).await;
+    }
     // What the party is owed is known before the greeting sounds: it may ride on it. The ledger's task never waits, so this ends.
     let (taken, was_taken) = oneshot::channel();
     if house.to_ledger.send(FromCalls::Taken(taken)).await.is_ok() {
@@ -177,6 +195,7 @@ async fn run_in_span(house: &House, call: Call) {
                 // The ledger has given this call up.
                 None => { running.hang_up.ask(); Input::ChannelOver }
             }),
+            Some((attempt, outcome)) = verifications.recv() => Some(Input::Verified { attempt, outcome }),
             event = running.voice.told() => Some(Input::Playback(event)),
             frame = next_frame(&mut hearing) => {
                 match frame {
@@ -337,6 +356,21 @@ impl Running<'_> {
         }
     }
 
+    /// Has it found out whether these keys are the party's PIN. The call goes on meanwhile; its conversation waits no longer than it says.
+    fn verify(&mut self, attempt: u32, keys: Pin) {
+        let (Some(verifier), Some(party)) = (self.house.verifier.clone(), self.party.clone()) else {
+            return self.again.push_back(Input::Verified { attempt, outcome: VerificationOutcome::Unavailable });
+        };
+        let at = Moment { boot: self.house.boot, now: self.house.clock.now(), wall: wall() };
+        let outcomes = self.outcomes.clone();
+        let found_out = async move {
+            let outcome = verifier.verify(party, keys, at).await;
+            // A call that is over needs it no more.
+            let _ = outcomes.send((attempt, outcome)).await;
+        };
+        tokio::spawn(found_out.in_current_span());
+    }
+
     /// Nobody is there to give the response that is due: the conversation need not wait for it.
     fn unanswered(&mut self) {
         if let Some(response) = self.due.take() {
@@ -365,6 +399,7 @@ impl Running<'_> {
                         debug!("the ledger has stopped");
                     }
                 }
+                Effect::Verify { attempt, digits } => self.verify(attempt, digits),
                 Effect::HangUp => {
                     info!("the agent hangs up");
                     self.hang_up.ask();
@@ -436,6 +471,9 @@ const WORDS: &str = "recado::words";
 
 /// News that may wait for a call: far more than deliveries and operations that one call can have open.
 const NEWS_MAX: usize = 1_024;
+
+/// Outcomes of PINs that may wait for a call: as many as it may try.
+const OUTCOMES_MAX: usize = 16;
 
 /// What may lie in a telephone's jitter buffer and on the way to it (ms).
 const FAR_BUFFER_MS: u64 = 120;

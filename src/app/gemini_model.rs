@@ -28,8 +28,8 @@ impl SpeechSession for Session {
         cloud.gemini.as_ref()
     }
 
-    fn setup(table: &Gemini, _: Language, instructions: String, tools: &[Tool]) -> Result<Setup, SpeechModelError> {
-        Ok(Setup::new(table, instructions, tools)?)
+    fn setup(table: &Gemini, _: Language, instructions: String, tools: &[Tool], verifies: bool) -> Result<Setup, SpeechModelError> {
+        Ok(Setup::new(table, instructions, tools, verifies)?)
     }
 
     fn hears(_: &Gemini) -> AudioFormat {

@@ -16,7 +16,7 @@ use super::clock::Clock;
 use super::watch::{self, Pulse};
 use crate::admin::{HealthState, Impact};
 use crate::cognition::tools::{Callback, Executor, Report, Webhook, not_handed_off};
-use crate::coordination::Writer;
+use crate::coordination::{Verification, Writer};
 use crate::telemetry::{Measures, Observation, Seldom, settled};
 use crate::traces::Traced;
 
@@ -45,6 +45,8 @@ pub struct LedgerTask {
     pub from_tools: mpsc::Receiver<Input>,
     pub from_store: mpsc::Receiver<Input>,
     pub callbacks: mpsc::Receiver<Callback>,
+    /// What the verification of callers has the store count.
+    pub verifications: mpsc::Receiver<Verification>,
     pub measures: Measures,
     pub health: HealthState,
     pub pulse: Pulse,
@@ -86,6 +88,7 @@ impl LedgerTask {
             mut from_tools,
             mut from_store,
             mut callbacks,
+            mut verifications,
             measures,
             health,
             pulse,
@@ -164,6 +167,7 @@ impl LedgerTask {
                     running.waiting.insert(request, answer);
                     running.handle(&clock, &mut ledger, reported(request, operation, report));
                 }
+                Some(verification) = verifications.recv() => running.store.verification(verification),
                 _ = beats.tick() => {
                     // Nothing goes on without the store: a box that waits for it for so long is to be started again.
                     if running.oldest_open() < STORE_STUCK {
@@ -447,6 +451,7 @@ mod tests {
             let (calls, from_calls) = mpsc::channel(8);
             let (answers, from_store) = mpsc::channel(8);
             let (callback_queue, callbacks) = mpsc::channel(8);
+            let (_, verifications) = mpsc::channel(1);
             let (stop, stops) = oneshot::channel();
             let (anew, health) = (watch_channel::Sender::new(None), HealthState::new(Instant::now()));
             let task = LedgerTask {
@@ -460,6 +465,7 @@ mod tests {
                 from_tools,
                 from_store,
                 callbacks,
+                verifications,
                 measures: Measures::new().unwrap(),
                 health: health.clone(),
                 pulse: Pulse::new(clock),

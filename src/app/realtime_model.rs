@@ -27,8 +27,14 @@ impl SpeechSession for Session {
         cloud.realtime.as_ref()
     }
 
-    fn setup(table: &Realtime, language: Language, instructions: String, tools: &[Tool]) -> Result<Setup, SpeechModelError> {
-        Ok(Setup::new(table, language, instructions, tools)?)
+    fn setup(
+        table: &Realtime,
+        language: Language,
+        instructions: String,
+        tools: &[Tool],
+        verifies: bool,
+    ) -> Result<Setup, SpeechModelError> {
+        Ok(Setup::new(table, language, instructions, tools, verifies)?)
     }
 
     fn hears(table: &Realtime) -> AudioFormat {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -31,6 +32,7 @@ use crate::admin::{self, AdminError, HealthState, Impact};
 use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, Signers, ToolError, Webhook};
 use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
+use crate::identity::{VERIFICATIONS_MAX, Verifier};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
 use crate::surface::sip::{EndpointConfig, Server, SipError, Users};
 use crate::surface::voice::{Speaker, SpeechState};
@@ -136,6 +138,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);
     let (callback_queue, callbacks) = mpsc::channel(CALLBACKS_MAX);
+    let (to_store, verifications) = mpsc::channel(VERIFICATIONS_MAX);
     let store = store
         .start(move |answer| {
             // The ledger's task takes every answer until all are in; it is gone only when the process ends.
@@ -180,6 +183,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
         from_tools,
         from_store,
         callbacks,
+        verifications,
         measures: measures.clone(),
         health: health.clone(),
         pulse: ledger_pulse.clone(),
@@ -188,14 +192,19 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     };
     let mut ledger_task = tokio::spawn(ledger_task.run());
     let capabilities = model.capabilities();
+    let account = config.this_box.account.clone();
+    let verifier = |file: &PathBuf| Verifier::new(file.clone(), account.clone(), config.identity.lock_out(), to_store);
     let house = Arc::new(House {
         clock,
+        boot,
+        verifier: config.identity.pins_file.as_ref().map(verifier),
         model,
         speaker: Arc::clone(&speaker),
         schemas,
         settings: Settings {
             timers: config.gate.timers(config.this_box.language),
             silence_ms: capabilities.silence_after_ms,
+            verification: config.identity.verification(),
             ..Settings::default()
         },
         language: config.this_box.language,
@@ -208,7 +217,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let settings = switchboard::Settings {
         advertised: config.sip.advertised(),
         ring: Duration::from_millis(config.sip.ring_ms),
-        account: config.this_box.account.clone(),
+        account,
+        identity: config.identity.clone(),
         silent_after_s: u32::try_from(config.sip.rtp_silence_ms / 1_000).unwrap_or(u32::MAX),
         also_from: config.media.also_from.as_slice().into(),
         profile: config.listen.profile(),

@@ -77,11 +77,18 @@ pub trait SpeechSession: Session<Told: From<Told>> {
         instructions(language)
     }
 
-    /// What a session is opened with, in `language`, with a model that is told `instructions` and may ask for what `tools` do.
+    /// What a session is opened with, in `language`, with a model that is told `instructions` and may ask for what `tools` do, and who is on the
+    /// line, where the box `verifies` callers.
     ///
     /// # Errors
     /// What of it can't be used.
-    fn setup(table: &Self::Table, language: Language, instructions: String, tools: &[Tool]) -> Result<Self::Setup, SpeechModelError>;
+    fn setup(
+        table: &Self::Table,
+        language: Language,
+        instructions: String,
+        tools: &[Tool],
+        verifies: bool,
+    ) -> Result<Self::Setup, SpeechModelError>;
 
     /// What the service hears.
     fn hears(table: &Self::Table) -> AudioFormat;
@@ -121,7 +128,7 @@ impl<S: SpeechSession> SpeechModel<S> {
         let services = Services::new(S::TABLE, service.prices.cloned());
         Ok(Self {
             endpoint: Endpoint::new(service)?,
-            setup: Arc::new(S::setup(table, language, instructions, &config.tools)?),
+            setup: Arc::new(S::setup(table, language, instructions, &config.tools, config.identity.pins_file.is_some())?),
             capabilities: Capabilities {
                 output: S::speaks(table),
                 hears_audio: true,

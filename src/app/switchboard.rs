@@ -1,6 +1,7 @@
 //! The switchboard: turns what the signalling says into calls, and what calls want into signalling.
 
 use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +17,8 @@ use super::clock::random;
 use super::ledger_task::FromCalls;
 use super::watch::{self, Pulse};
 use crate::admin::HealthState;
+use crate::config::Identity;
+use crate::identity::party;
 use crate::surface::Network;
 use crate::surface::media::{MediaError, MediaHandle, Plan, PortPair, Remote, Taps};
 use crate::surface::sip::{Admission, CallHandle, Command, Counters, Event, Incoming, LocalMedia, MediaPlan, Party, Server};
@@ -29,6 +32,8 @@ pub struct Settings {
     pub ring: Duration,
     /// Calls belong to this account.
     pub account: String,
+    /// Whose word is taken about who calls.
+    pub identity: Identity,
     /// Time without RTP after which a call is ended, hold apart (s).
     pub silent_after_s: u32,
     /// Networks that media is taken from besides where a call's signalling says or comes from.
@@ -284,8 +289,9 @@ impl Switchboard {
         }
         let (signals, signalling) = mpsc::channel(SIGNALS_MAX);
         let hang_up = HangUp { call: handle, errand: errand.clone() };
-        let party = party(&self.settings.account, &incoming.from);
-        Ok((Call { session, party, media, remote, signalling, hang_up }, signals))
+        let Incoming { from, asserted, source, .. } = incoming;
+        let (party, verified) = who(&self.settings.account, &self.settings.identity, from, asserted.as_ref(), source.ip());
+        Ok((Call { session, party, verified, media, remote, signalling, hang_up }, signals))
     }
 
     async fn command(&self, command: Command) {
@@ -322,13 +328,14 @@ fn remote(media: &MediaPlan, source: std::net::SocketAddr) -> Remote {
     }
 }
 
-/// The party of a call, for now: the account and the caller's own word of who they are. Anonymous callers have none.
-fn party(account: &str, from: &Party) -> Option<PartyId> {
-    let user = from.user.as_deref()?;
-    let normal: String = user.chars().filter(|ch| !matches!(ch, ' ' | '-' | '.' | '(' | ')')).collect::<String>().to_lowercase();
-    let anonymous = ["", "anonymous", "unknown", "unavailable", "restricted", "private"].contains(&normal.as_str())
-        || from.host.eq_ignore_ascii_case("anonymous.invalid");
-    (!anonymous).then(|| PartyId(format!("{account}/{normal}")))
+/// The party of a call, and whether it is verified. Who a trusted peer asserts it is, is the party (RFC 3325); what anybody else asserts is
+/// not looked at, and the party is the caller's own word of who they are.
+fn who(account: &str, identity: &Identity, from: &Party, asserted: Option<&Party>, source: IpAddr) -> (Option<PartyId>, bool) {
+    let of = |from: &Party| party(account, from.user.as_deref(), &from.host);
+    match asserted.filter(|_| identity.trusts(source)).and_then(of) {
+        Some(asserted) => (Some(asserted), identity.asserted_is_verified),
+        None => (of(from), false),
+    }
 }
 
 /// The NTP time of an instant (RFC 3550 4): seconds since 1900, in 32.32 fixed point.
@@ -378,7 +385,17 @@ mod tests {
     }
 
     fn from(user: Option<&str>, host: &str) -> Option<PartyId> {
-        party("main", &Party { display: None, user: user.map(str::to_owned), host: host.into() })
+        called(user, host, None, "192.0.2.1:5060").0
+    }
+
+    /// Who it is that calls so, where 192.0.2.10 is trusted.
+    fn called(user: Option<&str>, host: &str, asserted: Option<&str>, source: &str) -> (Option<PartyId>, bool) {
+        let party = |user: Option<&str>, host: &str| Party { display: None, user: user.map(str::to_owned), host: host.into() };
+        let asserted = asserted.map(|user| party(Some(user), "pbx.example"));
+        let source: std::net::SocketAddr = source.parse().unwrap();
+        let trusted_peers = vec!["192.0.2.10".parse().unwrap()];
+        let identity = Identity { trusted_peers, asserted_is_verified: true, ..Identity::default() };
+        who("main", &identity, &party(user, host), asserted.as_ref(), source.ip())
     }
 
     #[test]
@@ -394,5 +411,15 @@ mod tests {
         assert_eq!(from(Some("Anonymous"), "pbx.example"), None);
         assert_eq!(from(Some("+34600123456"), "anonymous.invalid"), None);
         assert_eq!(from(Some(" "), "pbx.example"), None);
+    }
+
+    #[test]
+    fn who_a_trusted_peer_asserts_it_is_is_the_party_and_what_anybody_else_asserts_is_not_looked_at() {
+        let party = |name: &str| Some(PartyId(format!("main/{name}")));
+        let called = |asserted, source| called(Some("mallory"), "pbx.example", asserted, source);
+        assert_eq!(called(Some("ana"), "192.0.2.10:5060"), (party("ana"), true));
+        assert_eq!(called(Some("ana"), "192.0.2.11:5060"), (party("mallory"), false));
+        assert_eq!(called(None, "192.0.2.10:5060"), (party("mallory"), false));
+        assert_eq!(called(Some("anonymous"), "192.0.2.10:5060"), (party("mallory"), false));
     }
 }

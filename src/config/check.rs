@@ -117,6 +117,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Whether what the settings point at is looked at.
+    pub fn looks_at_files(&self) -> bool {
+        self.depth != Depth::Settings
+    }
+
     /// What runs with the box's rights must be its owner's alone to change.
     pub fn only_its_owner_writes(&mut self, path: &Path, program: &FilePath) {
         let looks = self.depth != Depth::Settings;

@@ -14,8 +14,8 @@ use super::source::Sources;
 use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 use super::{
-    Cloud, Gate, HandOff, Http, Listen, Log, McpServer, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox, Tool,
-    Trace,
+    Cloud, Gate, HandOff, Http, Identity, Listen, Log, McpServer, Media, Messages, Model, ModelKind, Sip, Speech, Standby, Store, ThisBox,
+    Tool, Trace,
 };
 
 /// Everything that a box is told before it starts.
@@ -35,6 +35,8 @@ pub struct Config {
     pub speech: Speech,
     /// `[gate]`: when results may be told.
     pub gate: Gate,
+    /// `[identity]`: how it is known who is on the line.
+    pub identity: Identity,
     /// `[model]`: what leads the conversation.
     pub model: Model,
     /// `[cloud]`: speech models in a network.
@@ -81,6 +83,7 @@ impl Config {
             let found = sources.credentials_dir.as_ref().map(|directory| directory.join(file)).filter(|file| file.is_file());
             found.unwrap_or_else(|| base.join(file))
         };
+        self.identity.pins_file = self.identity.pins_file.as_ref().map(credential);
         for tool in &mut self.tools {
             tool.ca_file = tool.ca_file.as_ref().map(|file| base.join(file));
             tool.bearer_file = tool.bearer_file.as_ref().map(credential);
@@ -138,6 +141,7 @@ impl Config {
         self.listen.check(checker);
         self.speech.check(checker, self.this_box.language, &self.cloud);
         self.gate.check(checker);
+        self.identity.check(checker);
         self.model.check(checker, &self.cloud);
         if let Some(realtime) = &self.cloud.realtime {
             realtime.check(checker);
@@ -186,6 +190,7 @@ impl Config {
         }
         for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
             tool.check(checker, place, self.this_box.language);
+            tool.check_audience(checker, place, &self.identity);
             tool.check_delegate(checker, place, &self.tools);
             if let Some(server) = tool.mcp.as_ref().filter(|server| !self.mcp.contains_key(*server)) {
                 let known: Vec<_> = self.mcp.keys().map(String::as_str).collect();

@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use super::check::{Checker, NO_URL};
 use super::gate::MIN_QUIET_MS;
 use super::headers;
+use super::identity::Identity;
 use super::meant::nearest;
 use super::template;
 use super::tool::{Tool, Way};
@@ -205,10 +206,6 @@ impl Tool {
         if let Some(min_quiet_ms) = self.min_quiet_ms {
             checker.within(&place.join("min_quiet_ms"), min_quiet_ms, MIN_QUIET_MS);
         }
-        if self.audience == Audience::VerifiedParty {
-            let what = "nothing verifies who calls yet: a result waits until something does, or until it is stale or handed off";
-            checker.warning(&place.join("audience"), what, "audience = \"same_party\" or \"same_call\"");
-        }
         if self.version_field.is_some() && self.topic.is_none() {
             let what = "versions are compared on a topic, and this tool has none";
             checker.error(&place.join("version_field"), what, "topic = \"price\", or no version_field");
@@ -252,6 +249,15 @@ impl Tool {
             }
             Some(stale_after_ms) => checker.within(&place.join("stale_after_ms"), stale_after_ms, 1..=KEPT_MS_MOST),
             None => {}
+        }
+    }
+
+    /// What only a verified caller may hear needs a way to verify one.
+    pub(super) fn check_audience(&self, checker: &mut Checker<'_>, place: &Path, identity: &Identity) {
+        if self.audience == Audience::VerifiedParty && !identity.verifies() {
+            let what = "nothing verifies who calls: a result waits until something does, or until it is stale or handed off";
+            let instead = "a table [identity] with pins_file, or audience = \"same_party\" or \"same_call\"";
+            checker.warning(&place.join("audience"), what, instead);
         }
     }
 

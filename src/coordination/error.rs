@@ -206,6 +206,17 @@ impl From<rusqlite::Error> for CommitError {
     }
 }
 
+impl From<OpenError> for CommitError {
+    fn from(error: OpenError) -> Self {
+        match error {
+            OpenError::ReadOnly { .. } => Self::ReadOnly,
+            OpenError::Full { .. } => Self::Full,
+            OpenError::Corrupt { what, .. } => Self::Corrupt(what),
+            other => Self::Io(other.to_string()),
+        }
+    }
+}
+
 /// Why a look into the store failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use recado_core::ids::BootId;
 use recado_core::ledger::{CommitId, DeliveryState, Write};
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use super::check::{self, Findings};
 use super::error::{BackupError, CommitError, OpenError, from_io};
@@ -210,6 +210,31 @@ impl Committer {
             self.stats.moved(&moves);
         }
         Ok(outcomes)
+    }
+
+    /// One transaction of what is not the ledger's. Once this returns `Ok`, it will be there after a power cut; after an error, with the doubt
+    /// that [`CommitError::Io`] names, nothing of it is.
+    pub(super) fn transact<T>(&mut self, act: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, CommitError> {
+        self.tend();
+        let acted = self.connection().and_then(|connection| {
+            let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+            let outcome = act(&transaction)?;
+            transaction.commit()?;
+            Ok(outcome)
+        });
+        match &acted {
+            Ok(_) => {
+                // What was taken away meanwhile took this with it.
+                if let Some(fault) = self.standing.fault_since(&self.path, self.log_bytes()) {
+                    self.see_to(fault)?;
+                }
+                self.standing.has_written(&self.path);
+            }
+            Err(CommitError::Corrupt(what)) => self.stats.must_restart(&format!("the store is damaged ({what})")),
+            Err(reason @ CommitError::Io(_)) if matches!(self.connection, State::Open(_)) => drop(self.reopen(reason.clone(), None)),
+            Err(_) => {}
+        }
+        acted
     }
 
     /// The connection, where the store is this process's and in its place.
@@ -492,17 +517,6 @@ impl Drop for Committer {
             self.leave_log();
         } else if matches!(self.connection, State::Open(_)) {
             self.give_up(fault.text());
-        }
-    }
-}
-
-impl From<OpenError> for CommitError {
-    fn from(error: OpenError) -> Self {
-        match error {
-            OpenError::ReadOnly { .. } => Self::ReadOnly,
-            OpenError::Full { .. } => Self::Full,
-            OpenError::Corrupt { what, .. } => Self::Corrupt(what),
-            other => Self::Io(other.to_string()),
         }
     }
 }

@@ -30,6 +30,7 @@ mod set_aside;
 mod standing;
 mod stats;
 mod store;
+mod verification;
 mod writer;
 
 pub use backup::{backups, is_backup_due, make_backup};
@@ -50,4 +51,5 @@ pub use set_aside::{listed as lost_stores, was_missing};
 pub use standing::foreign_files;
 pub use stats::{FLUSHES_KEPT, StoreStats, Tally};
 pub use store::{Options, Store};
+pub use verification::{LockOut, Moment, Trial, Verdict, Verification};
 pub use writer::{Answer, Writer};

@@ -11,13 +11,21 @@ use recado_core::ledger::{CommitId, Input, Write};
 use super::error::CommitError;
 use super::group::Committer;
 use super::stats::{Stats, StoreStats, Tally};
+use super::verification::{self, Verification};
 
 /// The way to the store's thread. Dropping it commits what was taken, answers it, and closes the store: that waits for the disk.
 #[derive(Debug)]
 pub struct Writer {
-    queue: Option<SyncSender<(CommitId, Vec<Write>)>>,
+    queue: Option<SyncSender<Job>>,
     thread: Option<JoinHandle<()>>,
     stats: Arc<Stats>,
+}
+
+/// What the thread is given.
+#[derive(Debug)]
+enum Job {
+    Commit(CommitId, Vec<Write>),
+    Verification(Verification),
 }
 
 /// What became of a commit.
@@ -60,13 +68,25 @@ impl Writer {
         if writes.len() > WRITES_PER_COMMIT_MAX {
             return Err(CommitError::Value(format!("{} writes in one commit", writes.len())));
         }
-        let queue = self.queue.as_ref().ok_or(CommitError::Closed)?;
-        queue.try_send((commit, writes)).map_err(|error| match error {
-            TrySendError::Full(_) => {
+        self.give(Job::Commit(commit, writes)).map_err(|(reason, _)| reason)
+    }
+
+    /// Takes what concerns the verification of a caller to the store's thread. It never waits: the answer comes by its own way, at once where
+    /// the queue is full.
+    pub fn verification(&self, verification: Verification) {
+        if let Err((reason, Job::Verification(refused))) = self.give(Job::Verification(verification)) {
+            refused.answer(Err(reason));
+        }
+    }
+
+    fn give(&self, job: Job) -> Result<(), (CommitError, Job)> {
+        let Some(queue) = &self.queue else { return Err((CommitError::Closed, job)) };
+        queue.try_send(job).map_err(|error| match error {
+            TrySendError::Full(job) => {
                 self.stats.busy();
-                CommitError::Busy
+                (CommitError::Busy, job)
             }
-            TrySendError::Disconnected(_) => CommitError::Closed,
+            TrySendError::Disconnected(job) => (CommitError::Closed, job),
         })
     }
 
@@ -114,18 +134,39 @@ impl Drop for Writer {
     }
 }
 
-fn run(mut committer: Committer, taken: &Receiver<(CommitId, Vec<Write>)>, mut answer: impl FnMut(Answer)) {
+fn run(mut committer: Committer, taken: &Receiver<Job>, mut answer: impl FnMut(Answer)) {
     let mut is_well = committer.stats().is_well();
+    // What ended a group: its turn is next.
+    let mut next = None;
     loop {
-        let mut group = match taken.recv_timeout(if is_well { TEND } else { TEND_UNWELL }) {
-            Ok(first) => vec![first],
+        let job = match next.take() {
+            Some(job) => Ok(job),
+            None => taken.recv_timeout(if is_well { TEND } else { TEND_UNWELL }),
+        };
+        let mut group = match job {
+            Ok(Job::Commit(commit, writes)) => vec![(commit, writes)],
+            Ok(Job::Verification(asked)) => {
+                let outcome = verification::decide(&mut committer, &asked.trial);
+                is_well = committer.stats().is_well();
+                asked.answer(outcome);
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => {
                 is_well = committer.look_after();
                 continue;
             }
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        group.extend(taken.try_iter().take(GROUP_COMMITS_MAX - 1));
+        while group.len() < GROUP_COMMITS_MAX {
+            match taken.try_recv() {
+                Ok(Job::Commit(commit, writes)) => group.push((commit, writes)),
+                Ok(other) => {
+                    next = Some(other);
+                    break;
+                }
+                Err(_) => break,
+            }
+        }
         let outcomes = committer.commit(&group);
         is_well = committer.stats().is_well();
         for ((commit, _), outcome) in group.into_iter().zip(outcomes) {

@@ -50,7 +50,8 @@ impl<S: Subject> Traced<S> {
     /// Gives the machine an input.
     pub fn handle(&mut self, step: &mut Step, input: S::Input) -> Vec<S::Effect> {
         let Some(recording) = &mut self.recording else { return self.machine.handle(step, input) };
-        let (moment, input_json) = (Moment::of(step), record::json(&input));
+        let written = self.machine.written(&input);
+        let (moment, input_json) = (Moment::of(step), record::json(written.as_ref().unwrap_or(&input)));
         let effects = self.machine.handle(step, input);
         let taken = input_json.and_then(|input| Taken::of(&self.machine, moment.handled(step), input, &effects));
         recording.take(taken);

@@ -234,7 +234,7 @@ impl Talker {
 
     pub fn with(url: &str, more: &str, tools: &[Tool]) -> Self {
         let gemini: Gemini = toml::from_str(&format!("url = '{url}'\nmodel = 'speaks'\n{more}")).unwrap();
-        let setup = Setup::new(&gemini, "Be brief.".into(), tools).unwrap();
+        let setup = Setup::new(&gemini, "Be brief.".into(), tools, false).unwrap();
         Self { link: Link::open(Endpoint::new(&gemini).unwrap(), Session::new(setup)), was_ready: false }
     }
 

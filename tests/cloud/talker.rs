@@ -34,7 +34,7 @@ fn tool() -> Tool {
 impl Talker {
     pub fn open(url: &str, more: &str) -> Self {
         let settings = settings(url, more);
-        let setup = Setup::new(&settings, Language::Es, "Sé breve.".into(), &[tool()]).unwrap();
+        let setup = Setup::new(&settings, Language::Es, "Sé breve.".into(), &[tool()], false).unwrap();
         Self(Link::open(Endpoint::new(&settings).unwrap(), Session::new(setup)))
     }
 

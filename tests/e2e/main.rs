@@ -7,6 +7,7 @@ mod caller;
 mod conflicts;
 mod deliveries;
 mod flood;
+mod identity;
 mod instances;
 mod restarts;
 mod seven_days;

@@ -221,3 +221,80 @@ fn what_the_verifier_says_of_a_pin_does_not_count_for_whoever_is_on_the_line_aft
     call.pass(5_000);
     assert!(never_told(&call));
 }
+
+fn told(effects: &[Effect]) -> Vec<VerificationOutcome> {
+    let outcome = |effect: &Effect| match effect {
+        Effect::Verification { outcome } => Some(*outcome),
+        _ => None,
+    };
+    effects.iter().filter_map(outcome).collect()
+}
+
+/// A response of the model that is under way, to something that the caller has said.
+fn answers(call: &mut Call) -> recado_core::ResponseId {
+    call.give(Input::Digit('1'));
+    call.response()
+}
+
+#[test]
+fn a_model_that_asks_for_a_pin_is_told_what_it_came_to_and_no_key() {
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    call.give(Input::Model(ModelEvent::AskForPin { response }));
+    call.give(Input::Model(ModelEvent::Complete { response }));
+    let effects = keys(&mut call, "4715#");
+    assert_eq!(given(&effects), [(1, "4715".to_owned())]);
+    assert!(!asks_model(&effects));
+    let effects = outcome(&mut call, 1, VerificationOutcome::NotVerified);
+    assert_eq!((told(&effects), spoken(&effects).len()), (vec![VerificationOutcome::NotVerified], 0), "the model says it");
+    assert!(asks_model(&effects), "it is asked to speak of it");
+}
+
+#[test]
+fn a_pin_that_the_model_was_told_goes_to_the_verifier_and_opens_what_waits() {
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    let effects = call.give(Input::Model(ModelEvent::VerifyCaller { response, pin: "4715".to_owned().into() }));
+    assert_eq!(given(&effects), [(1, "4715".to_owned())]);
+    private(&mut call);
+    call.give(Input::Model(ModelEvent::Complete { response }));
+    assert!(never_told(&call));
+    let effects = outcome(&mut call, 1, VerificationOutcome::Verified);
+    assert_eq!(told(&effects), [VerificationOutcome::Verified]);
+    call.pass(5_000);
+    assert_eq!(claims(&call.effects).len(), 1);
+}
+
+#[test]
+fn a_model_that_guesses_is_given_no_more_attempts_than_a_caller() {
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    let guesses = |call: &mut Call| call.give(Input::Model(ModelEvent::VerifyCaller { response, pin: "4715".to_owned().into() }));
+    for attempt in 1..=3 {
+        assert_eq!(given(&guesses(&mut call)).len(), 1);
+        outcome(&mut call, attempt, VerificationOutcome::NotVerified);
+    }
+    let effects = guesses(&mut call);
+    assert_eq!((given(&effects).len(), told(&effects)), (0, vec![VerificationOutcome::Locked]));
+}
+
+#[test]
+fn without_verification_a_model_is_told_that_there_is_none() {
+    let mut call = quiet_with(None);
+    let response = answers(&mut call);
+    let effects = call.give(Input::Model(ModelEvent::AskForPin { response }));
+    assert_eq!(told(&effects), [VerificationOutcome::Unavailable]);
+    assert!(!call.conversation.next_key_is_secret());
+}
+
+#[test]
+fn keys_of_a_pin_are_known_to_be_secret_and_are_written_nowhere() {
+    let mut call = asked();
+    assert!(call.conversation.next_key_is_secret());
+    let effects = keys(&mut call, "4715#");
+    let written = serde_json::to_string(&effects).unwrap();
+    assert!(written.contains("\"0000\"") && !written.contains("4715"), "{written}");
+    assert!(call.conversation.next_key_is_secret(), "a key too many");
+    outcome(&mut call, 1, VerificationOutcome::Verified);
+    assert!(!call.conversation.next_key_is_secret());
+}

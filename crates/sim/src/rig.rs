@@ -536,6 +536,7 @@ impl Rig {
                     call.watch.pin_given(attempt);
                 }
                 other @ (Effect::ToolOutput { .. }
+                | Effect::Verification { .. }
                 | Effect::Measured(_)
                 | Effect::Update { .. }
                 | Effect::Cancelling(_)

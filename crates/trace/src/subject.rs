@@ -36,6 +36,10 @@ pub trait Subject: Sized {
 
     /// Begins.
     fn begin(step: &mut Step, start: Self::Start) -> (Self, Vec<Self::Effect>);
+    /// The input as it may be written before the machine takes it, in whatever mode; none where that is as it is.
+    fn written(&self, _input: &Self::Input) -> Option<Self::Input> {
+        None
+    }
     /// Takes one input.
     fn handle(&mut self, step: &mut Step, input: Self::Input) -> Vec<Self::Effect>;
     /// When it wants to be woken.
@@ -65,6 +69,12 @@ impl Subject for Conversation {
 
     fn begin(step: &mut Step, start: Self::Start) -> (Self, Vec<Self::Effect>) {
         Self::begin(step, start.settings, start.channel)
+    }
+
+    /// A key of a PIN is any digit: the conversation only counts them.
+    fn written(&self, input: &Self::Input) -> Option<Self::Input> {
+        let secret = matches!(input, conversation::Input::Digit(key) if key.is_ascii_digit()) && self.next_key_is_secret();
+        secret.then_some(conversation::Input::Digit('0'))
     }
 
     fn handle(&mut self, step: &mut Step, input: Self::Input) -> Vec<Self::Effect> {

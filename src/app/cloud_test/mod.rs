@@ -144,7 +144,7 @@ where
     let endpoint = Endpoint::new(service)?;
     let delegates = S::CALLS == Step::Delegate;
     let tool = words::tool(delegates).map_err(|error| described(&error))?;
-    let setup = S::setup(table, language, words::instructions(language, delegates), &[tool])?;
+    let setup = S::setup(table, language, words::instructions(language, delegates), &[tool], false)?;
     let session = S::begin(&Arc::new(setup));
     let host = endpoint.host();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
@@ -160,7 +160,7 @@ fn try_cascade(config: &Config, hears: &TranscriptionService, answers: &Language
     let (transcription, model) = (Transcription::new(hears, language)?, Language::new(answers)?);
     let tool = words::tool(false).map_err(|error| described(&error))?;
     let told = words::instructions(language, false);
-    let setup = cascade_session::Setup::new(language, told, &[tool], false, SILENT_MS_MOST).map_err(|error| described(&error))?;
+    let setup = cascade_session::Setup::new(language, told, &[tool], false, false, SILENT_MS_MOST).map_err(|error| described(&error))?;
     let subject = cascade::subject(language, (&hears.model, transcription.endpoint()), (&answers.model, model.endpoint()));
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     runtime.block_on(async {

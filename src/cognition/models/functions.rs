@@ -1,5 +1,5 @@
 //! What a model may call: the tools, and functions of the box's own for what is no tool: to end the call, to say what runs, to cancel it, to
-//! say a result once more, to have keys pressed.
+//! say a result once more, to have keys pressed, to find out who is on the line.
 
 use recado_core::ResponseId;
 use recado_core::conversation::input::{ModelEvent, ToolCall};
@@ -29,13 +29,15 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// What `tools` do, and the box's own functions, but for those whose name a tool has.
+    /// What `tools` do, and the box's own functions, but for those whose name a tool has; those that verify callers only where the box
+    /// `verifies` any.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
-    pub fn new(tools: &[Tool]) -> Result<Self, ToolError> {
+    pub fn new(tools: &[Tool], verifies: bool) -> Result<Self, ToolError> {
         let schemas = Schemas::compile(tools)?;
-        let own = own().into_iter().filter(|function| tools.iter().all(|tool| tool.name != function.name));
+        let own = own().into_iter().filter(|function| verifies || ![ASK_FOR_PIN, VERIFY].contains(&function.name.as_str()));
+        let own = own.filter(|function| tools.iter().all(|tool| tool.name != function.name));
         Ok(Self { offered: tools.iter().map(offer).chain(own).collect(), schemas })
     }
 
@@ -48,7 +50,7 @@ impl Functions {
     pub fn taken(&self, name: &str, arguments: &str, call_id: &str, response: ResponseId) -> Result<ModelEvent, String> {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
         let arguments: Value = serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
-        if is_own(name) && !self.schemas.names().any(|tool| tool == name) {
+        if is_own(name) && !self.schemas.names().any(|tool| tool == name) && self.offered.iter().any(|offered| offered.name == name) {
             return event(response, name, arguments);
         }
         let (arguments, confirmed) = self.arguments(name, arguments).map_err(|refused| refused.reason().to_owned())?;
@@ -128,11 +130,24 @@ fn own() -> Vec<FunctionTool> {
             }),
             &["digits_max"],
         ),
+        function(
+            ASK_FOR_PIN,
+            "Waits, after what you say now, for the caller to key in their PIN, which you are not told. When they want to hear what only they may \
+             hear. Ask them to key it in, and the hash key. You are told whether they are verified.",
+            json!({}),
+            &[],
+        ),
+        function(
+            VERIFY,
+            "Verifies the caller by a PIN that they have said, of their own accord. Never repeat it. You are told whether they are verified.",
+            json!({ "pin": { "type": "string", "description": "The digits that the caller has said." } }),
+            &["pin"],
+        ),
     ]
 }
 
 fn is_own(function: &str) -> bool {
-    [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST].contains(&function)
+    [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST, ASK_FOR_PIN, VERIFY].contains(&function)
 }
 
 /// What a call of one of them comes to.
@@ -159,6 +174,17 @@ fn event(response: ResponseId, function: &str, arguments: Value) -> Result<Model
             }
             Ok(ModelEvent::CollectDigits { response, digits_max, end, wait_ms: WAIT_MS })
         }
+        ASK_FOR_PIN => Ok(ModelEvent::AskForPin { response }),
+        VERIFY => {
+            // What is wrong with it is said without it.
+            let Ok(Verify { pin }) = serde_json::from_value(arguments) else { return Err("pin must be text, of digits".to_owned()) };
+            let digits: String = pin.chars().filter(char::is_ascii_digit).take(usize::from(DIGITS_MOST)).collect();
+            if digits.is_empty() {
+                Err("pin holds no digit".to_owned())
+            } else {
+                Ok(ModelEvent::VerifyCaller { response, pin: digits.into() })
+            }
+        }
         other => Err(format!("there is no function {other}")),
     }
 }
@@ -169,6 +195,11 @@ struct Cancel {
     tool: Option<String>,
     #[serde(default)]
     work: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Verify {
+    pin: String,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +216,8 @@ const CANCEL: &str = "cancel_work";
 const LIST_WORK: &str = "list_work";
 const REPEAT_LAST: &str = "repeat_last";
 const COLLECT: &str = "collect_keys";
+const ASK_FOR_PIN: &str = "ask_for_pin";
+const VERIFY: &str = "verify_caller";
 /// As many as a conversation collects.
 const DIGITS_MOST: u8 = 32;
 /// A pause between two keys that is longer is their end (ms).

@@ -1,5 +1,6 @@
 //! What the model is told in words, beside what was said: short, and in English, which every model understands best.
 
+use recado_core::conversation::VerificationOutcome;
 use recado_core::conversation::effect::{Cause, NamedWork, ToolStatus};
 use serde::Serialize;
 use serde_json::json;
@@ -64,6 +65,19 @@ pub(super) fn update(text: &str) -> String {
 
 pub(super) fn cancelling(say: &str) -> String {
     format!("What the caller's wish to cancel came to; the caller is told this, in your name: {say:?}")
+}
+
+/// What the verification of the caller came to, which the model asked for.
+pub(super) fn verification(outcome: VerificationOutcome) -> String {
+    let text = match outcome {
+        VerificationOutcome::Verified => {
+            "The caller is verified. What waits for them alone the telephone system tells them now: do not repeat it."
+        }
+        VerificationOutcome::NotVerified => "The caller is not verified. Nobody may know why. They may try once more, if they want to.",
+        VerificationOutcome::Locked => "The caller is not verified, and there were too many attempts: do not ask again in this call.",
+        VerificationOutcome::Unavailable => "Callers can't be verified now: do not ask again in this call.",
+    };
+    text.to_owned()
 }
 
 /// What of the caller's is under way, or about to be told: never what came of it.

@@ -1,5 +1,6 @@
 //! The port behind which every voice model stands.
 
+use recado_core::conversation::VerificationOutcome;
 use recado_core::conversation::effect::{Cause, Effect, HeardText, NamedWork, ToolStatus};
 use recado_core::conversation::input::{AcousticEdge, ModelEvent};
 use recado_core::ledger::Cancellation;
@@ -151,6 +152,8 @@ pub enum Command {
     },
     /// As context: what of the caller's is under way, or waits to be told. Never a result.
     Work(Vec<NamedWork>),
+    /// As context: what the verification of the caller came to, which the model asked for.
+    Verification(VerificationOutcome),
     /// What the caller's wish to cancel came to; the box itself says so.
     Cancelling(Cancellation),
     /// What the caller heard of a segment. What is provisional may still prove otherwise: a later one about the same segment
@@ -284,6 +287,7 @@ impl TryFrom<Effect> for Command {
             Effect::Told { delivery, text } => Self::Told { delivery, text },
             Effect::Update { delivery, text } => Self::Update { delivery, text },
             Effect::Work { work } => Self::Work(work),
+            Effect::Verification { outcome } => Self::Verification(outcome),
             Effect::Cancelling(cancellation) => Self::Cancelling(cancellation),
             Effect::Heard(heard) => Self::Heard(heard),
             other => return Err(Box::new(other)),

@@ -10,6 +10,8 @@ pub fn furnish(room: &Room) {
         let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(room.path(program), runs).unwrap();
     }
+    room.write("pins", super::identity::PINS);
+    std::fs::set_permissions(room.path("pins"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     for model in ["es_ES-davefx-medium", "en_US-lessac-medium"] {
         room.write(&format!("voices/{model}.onnx"), "");
         room.write(&format!("voices/{model}.onnx.json"), "{}");

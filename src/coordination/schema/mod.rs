@@ -90,6 +90,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("0002_trouble.sql"),
     include_str!("0003_cancel_and_hand_off.sql"),
     include_str!("0004_inquiries.sql"),
+    include_str!("0005_identity.sql"),
 ];
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::identity::Pin;
+use super::identity::{Pin, VerificationOutcome};
 use super::input::{Acoustic, AcousticEpoch, Content, Evidence, SegmentRef};
 use super::playback::PlaybackState;
 use super::reply::GenerationState;
@@ -97,6 +97,11 @@ pub enum Effect {
         attempt: u32,
         /// The keys.
         digits: Pin,
+    },
+    /// As context for the model, which asked for it: what the verification of the caller came to. It is asked to speak of it where there is room.
+    Verification {
+        /// What it came to.
+        outcome: VerificationOutcome,
     },
     /// End the call.
     HangUp,

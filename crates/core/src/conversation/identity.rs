@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::effect::{Effect, Purpose};
+use super::effect::{Cause, Effect, Purpose};
 use super::input::{Content, Identity};
 use super::playback::{Of, Piece, Playback};
 use super::speaking::give_next;
@@ -63,8 +63,8 @@ impl Default for Verification {
     }
 }
 
-/// Keys that are to prove who somebody is. They are shown nowhere.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Keys that are to prove who somebody is. They are shown nowhere, and written nowhere: as JSON they are a zero for each key.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Pin(String);
 
@@ -72,6 +72,18 @@ impl Pin {
     /// The keys, for whoever compares them.
     pub fn expose(&self) -> &str {
         &self.0
+    }
+}
+
+impl From<String> for Pin {
+    fn from(keys: String) -> Self {
+        Self(keys)
+    }
+}
+
+impl Serialize for Pin {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&"0".repeat(self.0.chars().count()))
     }
 }
 
@@ -106,6 +118,12 @@ pub(super) struct Verifying {
     void: u32,
     /// When it has been quiet for long enough to ask for the first.
     due: Option<Time>,
+    /// Whether it is the model that has asked for what is awaited.
+    by_model: bool,
+    /// The latest attempt that the model wants to know the outcome of.
+    models_attempt: u32,
+    /// Whether the model knows an outcome that it has not been asked to speak of.
+    unspoken: bool,
     at: Stage,
 }
 
@@ -132,6 +150,7 @@ impl Verifying {
     /// The caller does something else, or it is not wanted any more. What the verifier still says of a PIN counts.
     pub(super) fn stop(&mut self) {
         self.at = Stage::Nothing;
+        (self.by_model, self.unspoken) = (false, false);
     }
 
     /// Somebody else may be on the line: what the verifier still says is about who was there before.
@@ -192,9 +211,61 @@ impl Conversation {
     }
 
     fn take_keys(&mut self, cx: &mut Cx, say: &Localised) {
+        self.await_keys(cx);
+        self.say_of_identity(cx, say);
+    }
+
+    fn await_keys(&mut self, cx: &Cx) {
         self.verifying.at = Stage::Keys { since: cx.now, keys: Pin(String::new()), last_key: None };
         self.window_since = None;
-        self.say_of_identity(cx, say);
+    }
+
+    /// The model wants the caller to key in a PIN, and says so itself.
+    pub(super) fn model_asks_for_pin(&mut self, cx: &mut Cx) {
+        match self.known_without_pin() {
+            Some(outcome) => self.tell_model_of_verification(cx, outcome),
+            None => {
+                (self.verifying.announced, self.verifying.by_model) = (true, true);
+                self.await_keys(cx);
+            }
+        }
+    }
+
+    /// The model was told a PIN.
+    pub(super) fn model_heard_pin(&mut self, cx: &mut Cx, pin: Pin) {
+        match self.known_without_pin() {
+            Some(outcome) => self.tell_model_of_verification(cx, outcome),
+            None => {
+                (self.verifying.announced, self.verifying.by_model) = (true, true);
+                self.window_since = None;
+                self.verify(cx, pin);
+            }
+        }
+    }
+
+    /// What a verification comes to that needs no PIN, or can't have one.
+    fn known_without_pin(&self) -> Option<VerificationOutcome> {
+        let Some(settings) = &self.settings.verification else { return Some(VerificationOutcome::Unavailable) };
+        match self.identity {
+            Identity::Verified => Some(VerificationOutcome::Verified),
+            Identity::CallersWord if self.channel.party.is_some() && !self.voicemail => {
+                (self.verifying.attempts >= u32::from(settings.attempts_max)).then_some(VerificationOutcome::Locked)
+            }
+            _ => Some(VerificationOutcome::NotVerified),
+        }
+    }
+
+    fn tell_model_of_verification(&mut self, cx: &mut Cx, outcome: VerificationOutcome) {
+        cx.out.push(Effect::Verification { outcome });
+        self.verifying.unspoken = true;
+    }
+
+    /// The model speaks of what a verification came to, once there is room for it; what the caller says before then it answers knowing it.
+    pub(super) fn let_model_speak_of_verification(&mut self, cx: &mut Cx) {
+        if self.verifying.unspoken && self.has_room() {
+            self.verifying.unspoken = false;
+            self.request(cx, Cause::OwnAccord);
+        }
     }
 
     fn say_of_identity(&mut self, cx: &mut Cx, say: &Localised) {
@@ -208,6 +279,11 @@ impl Conversation {
         playback.to_give.push_back(piece);
         give_next(cx, &mut playback, self.acoustic.epoch);
         self.current = Some(playback);
+    }
+
+    /// Whether the next key is one of a PIN, or behind one: nobody but the verifier may learn which it is.
+    pub fn next_key_is_secret(&self) -> bool {
+        self.settings.verification.is_some() && self.over.is_none() && self.verifying.holds_floor()
     }
 
     /// Takes a key, where a PIN is awaited or being looked up.
@@ -245,14 +321,24 @@ impl Conversation {
 
     fn give_pin(&mut self, cx: &mut Cx) {
         match std::mem::take(&mut self.verifying.at) {
-            Stage::Keys { keys, .. } if !keys.0.is_empty() => {
-                self.verifying.attempts = self.verifying.attempts.saturating_add(1);
-                self.verifying.at = Stage::Outcome { since: cx.now };
-                cx.out.push(Effect::Verify { attempt: self.verifying.attempts, digits: keys });
-            }
+            Stage::Keys { keys, .. } if !keys.0.is_empty() => self.verify(cx, keys),
             // Nothing was keyed in in time: the caller does not want to.
+            _ if self.verifying.by_model => {
+                self.verifying.stop();
+                self.tell_model_of_verification(cx, VerificationOutcome::NotVerified);
+            }
             _ => {}
         }
+    }
+
+    fn verify(&mut self, cx: &mut Cx, digits: Pin) {
+        let attempt = self.verifying.attempts.saturating_add(1);
+        self.verifying.attempts = attempt;
+        if self.verifying.by_model {
+            self.verifying.models_attempt = attempt;
+        }
+        self.verifying.at = Stage::Outcome { since: cx.now };
+        cx.out.push(Effect::Verify { attempt, digits });
     }
 
     /// The verifier says what a PIN came to.
@@ -263,15 +349,24 @@ impl Conversation {
             return;
         }
         if outcome == VerificationOutcome::Verified {
-            return self.identified(cx, Identity::Verified);
+            self.identified(cx, Identity::Verified);
+            if attempt == self.verifying.models_attempt {
+                self.tell_model_of_verification(cx, outcome);
+            }
+            return;
         }
         if attempt == self.verifying.attempts && matches!(self.verifying.at, Stage::Outcome { .. }) {
-            self.not_verified(cx, outcome == VerificationOutcome::NotVerified);
+            self.not_verified(cx, outcome);
         }
     }
 
-    fn not_verified(&mut self, cx: &mut Cx, may_try_again: bool) {
+    fn not_verified(&mut self, cx: &mut Cx, outcome: VerificationOutcome) {
+        let may_try_again = outcome == VerificationOutcome::NotVerified;
+        let by_model = self.verifying.by_model;
         self.verifying.stop();
+        if by_model {
+            return self.tell_model_of_verification(cx, outcome);
+        }
         let Some(settings) = self.settings.verification.clone() else { return };
         if may_try_again && self.verifying.attempts < u32::from(settings.attempts_max) {
             self.take_keys(cx, &settings.say_again);
@@ -302,7 +397,7 @@ impl Conversation {
         match self.verifying.at {
             // Many leave the last key out.
             Stage::Keys { .. } => self.give_pin(cx),
-            Stage::Outcome { .. } => self.not_verified(cx, false),
+            Stage::Outcome { .. } => self.not_verified(cx, VerificationOutcome::Unavailable),
             Stage::Nothing => {}
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::identity::VerificationOutcome;
+use super::identity::{Pin, VerificationOutcome};
 use super::life::ANSWER_MS_LEAST;
 use crate::ids::{PartyId, PlaybackId, ResponseId, SessionId, TurnId};
 use crate::ledger::News;
@@ -319,6 +319,18 @@ pub enum ModelEvent {
         /// How long a pause may be, from the end of what we say or from the last key (ms).
         wait_ms: u64,
     },
+    /// After this response the caller keys in their PIN, which no model is told; [`super::Effect::Verification`] says what it came to.
+    AskForPin {
+        /// The response.
+        response: ResponseId,
+    },
+    /// The caller has told the model a PIN; [`super::Effect::Verification`] says what it came to.
+    VerifyCaller {
+        /// The response.
+        response: ResponseId,
+        /// The PIN.
+        pin: Pin,
+    },
     /// The turn held no words: it was noise.
     TurnWasNoise {
         /// The turn.
@@ -341,6 +353,8 @@ impl ModelEvent {
             | Self::ListWork { response }
             | Self::RepeatLast { response }
             | Self::CollectDigits { response, .. }
+            | Self::AskForPin { response }
+            | Self::VerifyCaller { response, .. }
             | Self::HangUp { response } => Some(*response),
             Self::TurnWasNoise { .. } | Self::WantsToSpeak => None,
         }

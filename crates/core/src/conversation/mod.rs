@@ -271,6 +271,7 @@ impl Conversation {
         self.end_consent_in_time(&mut cx);
         self.end_verification_in_time(&mut cx);
         self.let_model_speak(&mut cx);
+        self.let_model_speak_of_verification(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
         self.ask_who_it_is(&mut cx);

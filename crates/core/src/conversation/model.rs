@@ -48,6 +48,16 @@ impl Conversation {
                     self.collect_digits(cx.now, digits_max, end, wait_ms);
                 }
             }
+            ModelEvent::AskForPin { response } => {
+                if self.reply_to(cx, response).is_some() {
+                    self.model_asks_for_pin(cx);
+                }
+            }
+            ModelEvent::VerifyCaller { response, pin } => {
+                if self.reply_to(cx, response).is_some() {
+                    self.model_heard_pin(cx, pin);
+                }
+            }
             ModelEvent::TurnWasNoise { turn } => {
                 if turn == self.turn {
                     self.was_noise(cx);

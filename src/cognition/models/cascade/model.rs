@@ -64,7 +64,14 @@ impl Cascade {
         Ok(Self(Arc::new(Parts {
             transcription: Transcription::new(transcription, language)?,
             language: Language::new(service)?,
-            setup: Arc::new(Setup::new(language, instructions, &config.tools, service.speculate, patience_ms(config))?),
+            setup: Arc::new(Setup::new(
+                language,
+                instructions,
+                &config.tools,
+                config.identity.pins_file.is_some(),
+                service.speculate,
+                patience_ms(config),
+            )?),
             observer,
         })))
     }

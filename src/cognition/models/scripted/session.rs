@@ -233,6 +233,7 @@ impl Held {
             | Command::Told { .. }
             | Command::Update { .. }
             | Command::Work(_)
+            | Command::Verification(_)
             | Command::Cancelling(_)
             | Command::Heard(_)
             | Command::AnsweredElsewhere

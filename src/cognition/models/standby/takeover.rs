@@ -295,6 +295,8 @@ impl Takeover {
                             | ModelEvent::CancelIntent { .. }
                             | ModelEvent::ListWork { .. }
                             | ModelEvent::RepeatLast { .. }
+                            | ModelEvent::AskForPin { .. }
+                            | ModelEvent::VerifyCaller { .. }
                     )
                 );
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));

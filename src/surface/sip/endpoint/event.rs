@@ -70,6 +70,8 @@ pub struct Incoming {
     pub call_id: String,
     /// Who calls, by their own word (From).
     pub from: Party,
+    /// Who the peer that the INVITE came from asserts it is (RFC 3325): worth as much as that peer is trusted.
+    pub asserted: Option<Party>,
     /// Who is called: the user part of the Request-URI.
     pub to_user: Option<String>,
     /// Where the INVITE came from.
@@ -78,7 +80,7 @@ pub struct Incoming {
     pub codec: Option<Codec>,
 }
 
-/// Somebody, as From tells it. Not proven by anything.
+/// Somebody, as a header tells it. Not proven by anything.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Party {
     /// Display name.

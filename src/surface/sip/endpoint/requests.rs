@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{ACCEPT, ALLOW, Admission, Answer, CallHandle, EndCause, Endpoint, Event, Incoming, Party};
 use crate::surface::sip::dialog::{Call, CallState, Dialog, DialogKey, PendingInvite};
-use crate::surface::sip::message::{Headers, Method, Reply, Request, Uri, name};
+use crate::surface::sip::message::{Headers, Method, NameAddr, Reply, Request, Uri, name, split_outside};
 use crate::surface::sip::offer_answer::{Negotiation, Offer, Unacceptable};
 use crate::surface::sip::timer::Timer;
 use crate::surface::sip::transaction::{Full, MergeKey, ServerKey, TransactionId};
@@ -18,6 +18,17 @@ pub(super) struct Received<'a> {
     pub source: SocketAddr,
     /// Our tag in answers outside of a dialog.
     pub tag: &'a str,
+}
+
+fn party(address: &NameAddr) -> Party {
+    Party { display: address.display.clone(), user: address.uri.user(), host: address.uri.host_text() }
+}
+
+/// RFC 3325 section 9.1: one or two values, a `sip:` and a `tel:` URI of the same caller. What can't be read asserts nothing, and is no
+/// reason to refuse a call.
+fn asserted(headers: &Headers) -> Option<Party> {
+    let values = headers.all(name::P_ASSERTED_IDENTITY).filter_map(|value| split_outside(value, b',').ok()).flatten();
+    values.filter_map(|value| NameAddr::parse(value).ok()).map(|address| party(&address)).find(|party| party.user.is_some())
 }
 
 impl Endpoint {
@@ -135,7 +146,8 @@ impl Endpoint {
         self.tell(Event::Incoming(Incoming {
             call,
             call_id: request.call_id.clone(),
-            from: Party { display: request.from.display.clone(), user: request.from.uri.user(), host: request.from.uri.host_text() },
+            from: party(&request.from),
+            asserted: asserted(&request.headers),
             to_user: request.uri.user(),
             source,
             codec,

@@ -27,6 +27,7 @@ pub mod name {
     pub const SERVER: &str = "Server";
     pub const USER_AGENT: &str = "User-Agent";
     pub const EXPIRES: &str = "Expires";
+    pub const P_ASSERTED_IDENTITY: &str = "P-Asserted-Identity";
 }
 
 /// One field: a single value, comma lists already split where the header is a list that we read.
@@ -95,7 +96,7 @@ pub fn canonical_name(text: &str) -> Cow<'static, str> {
 }
 
 /// Names that are read here, with their compact forms (RFC 3261 section 7.3.3).
-const KNOWN: [(&str, Option<&str>); 18] = [
+const KNOWN: [(&str, Option<&str>); 19] = [
     (name::VIA, Some("v")),
     (name::FROM, Some("f")),
     (name::TO, Some("t")),
@@ -114,4 +115,5 @@ const KNOWN: [(&str, Option<&str>); 18] = [
     (name::ALLOW, None),
     (name::EXPIRES, None),
     (name::RETRY_AFTER, None),
+    (name::P_ASSERTED_IDENTITY, None),
 ];

@@ -24,6 +24,7 @@ pub use reply::Reply;
 pub use request::Request;
 pub use response::Response;
 use response::reason_phrase;
+pub use text::split_outside;
 pub use uri::{Host, Uri};
 pub use via::{DEFAULT_PORT, MAGIC_COOKIE, Via};
 

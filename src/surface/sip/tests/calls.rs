@@ -292,3 +292,23 @@ fn a_second_shutdown_sends_no_second_bye_and_only_its_own_answer_ends_it() {
     rig.receive(&answer(&bye, 200));
     assert_eq!(rig.endpoint.byes_pending(), 0);
 }
+
+#[test]
+fn who_a_peer_asserts_it_is_is_told_apart_from_the_callers_own_word() {
+    for (header, user) in [
+        ("P-Asserted-Identity: \"Ana\" <sip:+34600123456@pbx.example>\r\n", Some("+34600123456")),
+        ("p-asserted-identity: <sip:pbx.example>, <tel:+34600123456>\r\n", Some("+34600123456")),
+        ("P-Asserted-Identity: <sip:pbx.example>\r\nP-Asserted-Identity: <tel:+34600123456>\r\n", Some("+34600123456")),
+        ("P-Asserted-Identity: \"Ana <sip:\r\n", None),
+        ("P-Preferred-Identity: <sip:ana@pbx.example>\r\n", None),
+        ("", None),
+    ] {
+        let mut rig = Rig::new();
+        let mut caller = Caller::new("1");
+        caller.extra = header;
+        rig.receive(&caller.invite(OFFER));
+        let incoming = rig.incoming();
+        assert_eq!(incoming.asserted.as_ref().and_then(|party| party.user.as_deref()), user, "{header}");
+        assert_eq!(incoming.from.user.as_deref(), Some("ana"), "{header}");
+    }
+}

@@ -257,6 +257,7 @@ impl Session {
             Command::Told { delivery: _, text } => self.note(Role::System, notes::told(&text)),
             Command::Update { delivery: _, text } => self.note(Role::System, notes::update(&text)),
             Command::Work(work) => self.note(Role::System, notes::work(&work)),
+            Command::Verification(outcome) => self.note(Role::System, notes::verification(outcome)),
             Command::Cancelling(cancellation) => self.note(Role::System, notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => match self.caller.edge(edge.to) {

@@ -17,13 +17,21 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A session in `language`, with a model that is told `instructions` and may ask for what `tools` do. Where it `speculates`, an answer is
+    /// A session in `language`, with a model that is told `instructions` and may ask for what `tools` do, and who is on the line,
+    /// where the box `verifies` callers. Where it `speculates`, an answer is
     /// begun as soon as the caller pauses. Somebody else answers, or nobody does, after `patience_ms` without a word.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
-    pub fn new(language: Language, instructions: String, tools: &[Tool], speculates: bool, patience_ms: u64) -> Result<Self, ToolError> {
-        Ok(Self { language, functions: Functions::new(tools)?, speculates, patience_ms, instructions })
+    pub fn new(
+        language: Language,
+        instructions: String,
+        tools: &[Tool],
+        verifies: bool,
+        speculates: bool,
+        patience_ms: u64,
+    ) -> Result<Self, ToolError> {
+        Ok(Self { language, functions: Functions::new(tools, verifies)?, speculates, patience_ms, instructions })
     }
 
     /// How long a caller waits for an answer (ms).

@@ -23,7 +23,7 @@ impl Stage {
             "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
              parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
         );
-        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], speculates, 4_500).unwrap();
+        let setup = Setup::new(Language::Es, "Sé breve.".into(), &[tool.unwrap()], true, speculates, 4_500).unwrap();
         Self { session: Session::new(setup, []), now: Time(1_000), turns: 0 }
     }
 

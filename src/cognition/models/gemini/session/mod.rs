@@ -218,6 +218,7 @@ impl Session {
             Command::Told { delivery: _, text } => self.context.told(&text),
             Command::Update { delivery: _, text } => self.context.update(&text),
             Command::Work(work) => self.context.note(Role::System, notes::work(&work)),
+            Command::Verification(outcome) => self.context.note(Role::System, notes::verification(outcome)),
             Command::Cancelling(cancellation) => self.context.cancelling(&cancellation.say),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => {

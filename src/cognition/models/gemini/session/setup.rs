@@ -18,12 +18,13 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// A session of the service `gemini`, with a model that is told `instructions` and may ask for what `tools` do.
+    /// A session of the service `gemini`, with a model that is told `instructions` and may ask for what `tools` do, and
+    /// who is on the line, where the box `verifies` callers.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
-    pub fn new(gemini: &Gemini, instructions: String, tools: &[Tool]) -> Result<Self, ToolError> {
-        let functions = Functions::new(tools)?;
+    pub fn new(gemini: &Gemini, instructions: String, tools: &[Tool], verifies: bool) -> Result<Self, ToolError> {
+        let functions = Functions::new(tools, verifies)?;
         let behavior = match gemini.calls {
             GeminiCalls::NonBlocking => Behavior::NonBlocking,
             GeminiCalls::Blocking => Behavior::Blocking,

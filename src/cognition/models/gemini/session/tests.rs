@@ -25,7 +25,7 @@ impl Stage {
             "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
              parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
         );
-        let setup = Setup::new(&service, "Sé breve.".into(), &[tool.unwrap()]).unwrap();
+        let setup = Setup::new(&service, "Sé breve.".into(), &[tool.unwrap()], true).unwrap();
         Self { session: Session::new(setup), now: Time(1_000) }
     }
 

@@ -240,6 +240,7 @@ impl Session {
             Command::Told { delivery: _, text } => self.note(now, notes::told(&text)),
             Command::Update { delivery: _, text } => self.note(now, notes::update(&text)),
             Command::Work(work) => self.note(now, notes::work(&work)),
+            Command::Verification(outcome) => self.note(now, notes::verification(outcome)),
             Command::Cancelling(cancellation) => self.note(now, notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(now, &heard),
             Command::Acoustic(edge) => self.caller_is_quiet = edge.to == Acoustic::Quiet,

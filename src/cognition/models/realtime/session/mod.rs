@@ -280,6 +280,7 @@ impl Session {
             Command::Told { delivery: _, text } => self.note(notes::told(&text)),
             Command::Update { delivery: _, text } => self.note(notes::update(&text)),
             Command::Work(work) => self.note(notes::work(&work)),
+            Command::Verification(outcome) => self.note(notes::verification(outcome)),
             Command::Cancelling(cancellation) => self.note(notes::cancelling(&cancellation.say)),
             Command::Heard(heard) => self.heard(heard),
             Command::Acoustic(edge) => {

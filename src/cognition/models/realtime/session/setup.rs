@@ -25,11 +25,11 @@ pub struct Setup {
 
 impl Setup {
     /// A session of the service `realtime`, in `language` where the service's settings name no other, with a model that is told
-    /// `instructions` and may ask for what `tools` do.
+    /// `instructions` and may ask for what `tools` do, and who is on the line, where the box `verifies` callers.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
-    pub fn new(realtime: &Realtime, language: Language, instructions: String, tools: &[Tool]) -> Result<Self, ToolError> {
+    pub fn new(realtime: &Realtime, language: Language, instructions: String, tools: &[Tool], verifies: bool) -> Result<Self, ToolError> {
         Ok(Self {
             language: realtime.language.unwrap_or(language),
             format: Format(realtime.format),
@@ -39,7 +39,7 @@ impl Setup {
             voice: realtime.voice.clone(),
             transcription_model: realtime.transcription_model.clone(),
             turn_detection: realtime.turn_detection,
-            functions: Functions::new(tools)?,
+            functions: Functions::new(tools, verifies)?,
         })
     }
 

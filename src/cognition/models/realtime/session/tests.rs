@@ -25,7 +25,7 @@ impl Stage {
             "name = 'order'\ndescription = 'Orders'\nurl = 'http://127.0.0.1/'\n\
              parameters = { type = 'object', required = ['item'], additionalProperties = false, properties = { item = { type = 'string' } } }",
         );
-        let setup = Setup::new(&service, Language::Es, "Sé breve.".into(), &[tool.unwrap()]).unwrap();
+        let setup = Setup::new(&service, Language::Es, "Sé breve.".into(), &[tool.unwrap()], true).unwrap();
         Self { session: Session::new(setup), now: Time(1_000) }
     }
 
@@ -490,6 +490,8 @@ fn the_boxs_own_functions_become_events_and_are_answered_at_once() {
         ("cancel_work", r#"{"work":"w2"}"#, ModelEvent::CancelIntent { response: A, tool: None, work: Some("w2".into()) }),
         ("list_work", "{}", ModelEvent::ListWork { response: A }),
         ("repeat_last", "{}", ModelEvent::RepeatLast { response: A }),
+        ("ask_for_pin", "{}", ModelEvent::AskForPin { response: A }),
+        ("verify_caller", r#"{"pin":"4 7-15"}"#, ModelEvent::VerifyCaller { response: A, pin: "4715".to_owned().into() }),
         (
             "collect_keys",
             r##"{"digits_max":4,"end_key":"#"}"##,
