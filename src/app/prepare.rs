@@ -18,7 +18,7 @@ use super::speech_model::SpeechModelError;
 use crate::admin::HealthState;
 use crate::cognition::models::cascade::CascadeError;
 use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
-use crate::cognition::tools::{Schemas, ToolError, slots};
+use crate::cognition::tools::{McpServers, Schemas, ToolError, slots};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
 use crate::outward::ServiceSetupError;
 use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
@@ -124,7 +124,9 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
     let (config, warnings) = Config::load(sources, Depth::Engine { answers_within: ENGINE_ANSWERS_WITHIN })?;
     let file = sources.file.display().to_string();
     prepare(&config, &file, &HealthState::new(Instant::now()))?;
-    slots(&config, None, None).map_err(|error| CheckError::Tool { file, error })?;
+    McpServers::new(&config.mcp)
+        .and_then(|servers| slots(&config, &servers, None, None))
+        .map_err(|error| CheckError::Tool { file, error })?;
     Ok(Checked { summary: config.summary().to_string(), warnings })
 }
 

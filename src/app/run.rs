@@ -28,7 +28,7 @@ use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, Signers, ToolError, Webhook};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, McpServers, Signers, ToolError, Webhook};
 use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::surface::media::{MediaConfig, MediaError, MediaHandle};
@@ -131,7 +131,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
-    let slots = tools::slots(config, Some(&address), Some(&reports))?;
+    let servers = McpServers::new(&config.mcp)?;
+    let slots = tools::slots(config, &servers, Some(&address), Some(&reports))?;
     let signers = Signers::of(&config.tools)?;
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);

@@ -80,7 +80,12 @@ pub fn everything() -> Option<PathBuf> {
 }
 
 fn found(named: &str, usual: &str) -> Option<PathBuf> {
-    let place = std::env::var_os(named).map_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join(usual), PathBuf::from);
+    // Where `./dev test` has said where it is, it must be there: nothing is skipped then.
+    if let Some(place) = std::env::var_os(named).map(PathBuf::from) {
+        assert!(place.exists(), "{named}: there is no {}", place.display());
+        return Some(place);
+    }
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(usual);
     if !place.exists() {
         println!("skipped: {} is not there; `./dev test` fetches it", place.display());
         return None;

@@ -52,7 +52,7 @@ pub use error::ToolError;
 pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
-pub use mcp::mcp_tools;
+pub use mcp::{McpServers, mcp_tools};
 pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use slots::slots;

@@ -23,31 +23,45 @@ use crate::outward::SystemAuthorities;
 use server::Server;
 use tool::McpTool;
 
-/// Those of `tools` that `servers` have, ready for an [`super::Executor`]. Reads their files; no server is asked for anything yet. News of how far
-/// a task is goes to `news`, and is dropped where that is full.
+/// The servers of a configuration, with the ways to them.
+pub struct McpServers {
+    by_name: BTreeMap<String, Arc<Server>>,
+}
+
+impl McpServers {
+    /// Reads their files; no server is asked for anything yet, and no program started.
+    ///
+    /// # Errors
+    /// The first setting that can't be used.
+    pub fn new(settings: &BTreeMap<String, McpServer>) -> Result<Self, ToolError> {
+        let mut authorities = None;
+        let mut by_name = BTreeMap::new();
+        for (name, settings) in settings {
+            let system = || SystemAuthorities::load();
+            let server = Server::new(name, settings, || authorities.get_or_insert_with(system))?;
+            by_name.insert(name.clone(), Arc::new(server));
+        }
+        Ok(Self { by_name })
+    }
+}
+
+/// Those of `tools` that `servers` have, ready for an [`super::Executor`]. News of how far a task is goes to `news`, and is dropped where that is full.
 ///
 /// # Errors
 /// The first setting that can't be used.
 pub fn mcp_tools(
-    servers: &BTreeMap<String, McpServer>,
+    servers: &McpServers,
     tools: &[Tool],
-    news: Option<mpsc::Sender<ledger::Input>>,
+    news: Option<&mpsc::Sender<ledger::Input>>,
 ) -> Result<BTreeMap<String, Slot>, ToolError> {
-    let mut authorities = None;
-    let mut ready = BTreeMap::new();
-    for (name, settings) in servers {
-        let system = || SystemAuthorities::load();
-        let server = Server::new(name, settings, || authorities.get_or_insert_with(system))?;
-        ready.insert(name.as_str(), Arc::new(server));
-    }
     let mut slots = BTreeMap::new();
     for tool in tools {
         let Some(of) = &tool.mcp else { continue };
-        let Some(server) = ready.get(of.as_str()) else {
+        let Some(server) = servers.by_name.get(of) else {
             let reason = format!("there is no table [mcp.{of}], which the tool `{}` names", tool.name);
             return Err(ToolError::Mcp { server: of.clone(), setting: "url", reason });
         };
-        let port = Arc::new(McpTool::new(tool, Arc::clone(server), news.clone()));
+        let port = Arc::new(McpTool::new(tool, Arc::clone(server), news.cloned()));
         if slots.insert(tool.name.clone(), Slot { port, concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });
         }
