@@ -18,6 +18,7 @@ use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
+use super::discovered::with_discovered;
 use super::engines;
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
@@ -111,6 +112,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
+    let servers = McpServers::new(&config.mcp)?;
+    let config = &with_discovered(config, &servers, &health).await;
     let Prepared { schemas, model, engine, prompts, services, looked_at, messages } = prepare(config, file, &health)?;
     let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
     let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
@@ -131,7 +134,6 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
-    let servers = McpServers::new(&config.mcp)?;
     let slots = tools::slots(config, &servers, Some(&address), Some(&reports))?;
     let signers = Signers::of(&config.tools)?;
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;

@@ -1,10 +1,11 @@
 //! Tools of MCP servers that others have written, with the parts of a real box. What was done is counted at the server.
 
 mod counterpart;
+mod discovery;
 #[path = "../scene/mod.rs"]
 mod scene;
 
-use counterpart::{FastMcp, everything};
+use counterpart::{Everything, FastMcp};
 use recado::config::Config;
 use recado_core::ledger::OperationState;
 use scene::{Scene, Setup};
@@ -87,6 +88,21 @@ async fn a_task_that_is_cancelled_is_ended_at_the_server() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_killed_in_the_middle_of_a_task_leaves_it_unknown_and_is_not_asked_to_do_it_again() {
+    let Some(mut server) = FastMcp::over_http() else { return };
+    let mut scene = Scene::new(&setup(server.settings(), &["slow", "quick"])).await;
+    let operation = scene.orders("slow");
+    scene.until(|scene| scene.is_taken(operation)).await;
+    server.has("begun 1").await;
+    server.is_killed_and_starts_again(false);
+    scene.until(|scene| scene.state(operation) == OperationState::Unknown).await;
+    assert_eq!(server.effects("begun"), ["begun 1"]);
+    assert!(server.effects("done").is_empty());
+    let next = scene.orders("quick");
+    scene.until(|scene| scene.state(next) == OperationState::Succeeded).await;
+}
+
+#[tokio::test]
 async fn a_server_that_is_not_there_costs_no_attempt_and_nothing_is_said_to_have_failed() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address");
     let mut scene = Scene::new(&setup(json!({ "url": format!("http://{free}/mcp") }), &["quick"])).await;
@@ -108,8 +124,7 @@ async fn a_program_that_dies_leaves_its_call_unknown_and_is_started_again_for_th
 
 #[tokio::test]
 async fn the_protocols_own_example_is_called_as_a_program() {
-    let Some(program) = everything() else { return };
-    let settings = json!({ "program": program, "arguments": ["stdio"], "timeout_ms": 60_000 });
+    let Some(settings) = Everything::as_program() else { return };
     let mut scene = Scene::new(&setup(settings, &["echo"])).await;
     let operation = scene.orders("echo");
     // It wants a `message`, and this has none: it refuses that itself.

@@ -31,11 +31,7 @@ pub fn slots(
     let mut of_models = http_tools(tools, None, None)?;
     of_models.extend(commands(tools)?);
     let mut slots = http_tools(tools, callback, reports)?;
-    for more in [
-        commands(tools)?,
-        mcp_tools(servers, tools, reports)?,
-        delegates(tools, config.this_box.language, &of_models, reports)?,
-    ] {
+    for more in [commands(tools)?, mcp_tools(servers, tools, reports)?, delegates(tools, config.this_box.language, &of_models, reports)?] {
         for (name, slot) in more {
             if slots.contains_key(&name) {
                 return Err(ToolError::Duplicate { tool: name });

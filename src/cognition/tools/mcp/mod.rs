@@ -4,7 +4,13 @@
 //! `tools/call` and never twice by the protocol's client itself: whether it is called once more is the ledger's decision. What a server makes a
 //! task of (`io.modelcontextprotocol/tasks`) is taken under the task's identifier, which the ledger keeps and asks with. What its answers and
 //! faults mean stands in `meaning`.
+//!
+//! What a server offers (`catalogue`) is asked for when a box starts, and joins the tools that its configuration
+//! names (`discovery`); that it has changed since then is said in the log (`looks`).
 
+mod catalogue;
+mod discovery;
+mod looks;
 mod meaning;
 mod process;
 mod server;
@@ -20,6 +26,7 @@ use super::error::ToolError;
 use super::executor::Slot;
 use crate::config::{McpServer, Tool};
 use crate::outward::SystemAuthorities;
+pub use discovery::{Discovered, with_kept};
 use server::Server;
 use tool::McpTool;
 
