@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use axum::http::StatusCode;
@@ -14,6 +14,29 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// A place on this machine for one server: each takes seconds to start, and a dozen at once minutes.
+struct Place;
+
+static TAKEN: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+
+impl Place {
+    fn wait_for() -> Self {
+        let (taken, freed) = &TAKEN;
+        *freed.wait_while(taken.lock().expect("no panic"), |taken| *taken >= PLACES).expect("no panic") += 1;
+        Self
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (taken, freed) = &TAKEN;
+        *taken.lock().expect("no panic") -= 1;
+        freed.notify_one();
+    }
+}
+
+const PLACES: u32 = 2;
+
 /// A server of FastMCP's with tasks.
 pub struct FastMcp {
     python: PathBuf,
@@ -21,6 +44,7 @@ pub struct FastMcp {
     process: Option<Child>,
     /// The one that it has, or any free one.
     port: u16,
+    _place: Place,
 }
 
 impl FastMcp {
@@ -57,7 +81,7 @@ impl FastMcp {
     /// As a program that the box starts.
     pub fn as_program() -> Option<Self> {
         let python = found("RECADO_FASTMCP_PYTHON", "../fastmcp/bin/python3")?;
-        Some(Self { python, folder: tempfile::tempdir().expect("a folder"), process: None, port: 0 })
+        Some(Self { python, folder: tempfile::tempdir().expect("a folder"), process: None, port: 0, _place: Place::wait_for() })
     }
 
     /// Its table of the configuration.
@@ -97,35 +121,39 @@ impl Drop for FastMcp {
 }
 
 /// The protocol's own example of a server.
+/// It is a program that the box starts, or runs at an address.
 pub struct Everything {
-    process: Child,
-    url: String,
+    settings: Value,
+    process: Option<Child>,
+    _place: Place,
 }
 
 impl Everything {
-    /// As a program that the box starts: its table of the configuration.
-    pub fn as_program() -> Option<Value> {
-        Some(json!({ "program": "node", "arguments": [everything()?, "stdio"], "timeout_ms": 60_000 }))
+    /// As a program that the box starts.
+    pub fn as_program() -> Option<Self> {
+        let settings = json!({ "program": "node", "arguments": [everything()?, "stdio"], "timeout_ms": 60_000 });
+        Some(Self { settings, process: None, _place: Place::wait_for() })
     }
 
     /// Over HTTP.
     pub async fn over_http() -> Option<Self> {
         let program = everything()?;
         // It takes no port that the system chooses, and says of none that it has it: one that is free now, and another should it be taken meanwhile.
+        let place = Place::wait_for();
         let mut tries = 0;
         loop {
             let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
             let mut command = Command::new("node");
             command.args(["--require", WEBCRYPTO]).arg(&program).arg("streamableHttp").env("PORT", free.to_string());
-            let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("node is installed");
-            let mut server = Self { process, url: format!("http://127.0.0.1:{free}/mcp") };
+            let mut process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("node is installed");
             let until = tokio::time::Instant::now() + crate::scene::PATIENCE;
             loop {
-                if server.process.try_wait().expect("a child").is_some() {
+                if process.try_wait().expect("a child").is_some() {
                     break;
                 }
                 if tokio::net::TcpStream::connect(("127.0.0.1", free)).await.is_ok() {
-                    return Some(server);
+                    let settings = json!({ "url": format!("http://127.0.0.1:{free}/mcp"), "timeout_ms": 60_000 });
+                    return Some(Self { settings, process: Some(process), _place: place });
                 }
                 assert!(tokio::time::Instant::now() < until, "it listens");
                 tokio::time::sleep(Duration::from_millis(20)).await;
@@ -137,14 +165,16 @@ impl Everything {
 
     /// Its table of the configuration.
     pub fn settings(&self) -> Value {
-        json!({ "url": self.url, "timeout_ms": 60_000 })
+        self.settings.clone()
     }
 }
 
 impl Drop for Everything {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        if let Some(process) = &mut self.process {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 }
 

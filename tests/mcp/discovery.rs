@@ -51,7 +51,7 @@ async fn what_a_server_offers_becomes_tools_by_its_own_words_and_is_done() {
     let mut scene = Scene::new(&Setup::of(config)).await;
     let operation = scene.asks("office_reading", json!({ "day": "Monday" }));
     scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
-    assert_eq!(scene.tells(), ["On Monday from nine to two."]);
+    assert_eq!(scene.tells(), ["On Monday from nine to two"]);
     assert_eq!(server.effects("reading"), ["reading Monday"]);
 }
 
@@ -178,14 +178,14 @@ async fn the_protocols_own_example_is_discovered_and_called_over_http() {
     let mut scene = Scene::new(&Setup::of(config)).await;
     let operation = scene.asks("x_echo", json!({ "message": "hello" }));
     scene.until(|scene| scene.state(operation) == OperationState::Succeeded).await;
-    assert_eq!(scene.tells(), ["Echo: hello."]);
+    assert_eq!(scene.tells(), ["Echo: hello"]);
 }
 
 #[tokio::test]
 async fn the_protocols_own_example_is_discovered_as_a_program() {
-    let Some(settings) = Everything::as_program() else { return };
+    let Some(server) = Everything::as_program() else { return };
     let folder = tempfile::tempdir().expect("a folder");
-    let found = discovered(&config(&folder, &settings, json!({ "tools": ["echo", "get-*"] }), json!([])), PATIENCE).await;
+    let found = discovered(&config(&folder, &server.settings(), json!({ "tools": ["echo", "get-*"] }), json!([])), PATIENCE).await;
     assert!(found.notes.is_empty() && names(&found.config).contains(&"echo"), "{:?} {:?}", found.notes, names(&found.config));
     assert!(names(&found.config).iter().all(|name| *name == "echo" || name.starts_with("get-")));
 }

@@ -124,8 +124,8 @@ async fn a_program_that_dies_leaves_its_call_unknown_and_is_started_again_for_th
 
 #[tokio::test]
 async fn the_protocols_own_example_is_called_as_a_program() {
-    let Some(settings) = Everything::as_program() else { return };
-    let mut scene = Scene::new(&setup(settings, &["echo"])).await;
+    let Some(server) = Everything::as_program() else { return };
+    let mut scene = Scene::new(&setup(server.settings(), &["echo"])).await;
     let operation = scene.orders("echo");
     // It wants a `message`, and this has none: it refuses that itself.
     scene.until(|scene| scene.state(operation) == OperationState::Failed).await;

@@ -78,6 +78,8 @@ else:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", int(sys.argv[3])))
+    # From here on it is there, though not ready yet.
+    listener.listen(64)
     print(listener.getsockname()[1], flush=True)
     app = server.http_app(stateless_http=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::McpServers;
 use super::catalogue::{Catalogue, OFFERS_BYTES_MAX, OFFERS_MAX, Offer};
@@ -35,13 +35,14 @@ impl McpServers {
     pub async fn discover(&self, config: &Config, within: Duration) -> Discovered {
         let deadline = Instant::now() + within;
         let mut asked = JoinSet::new();
-        for name in config.mcp.iter().filter(|(name, settings)| is_of_concern(config, name, settings)).map(|(name, _)| name) {
+        for (name, settings) in config.mcp.iter().filter(|(name, settings)| is_of_concern(config, name, settings)) {
             let Some(server) = self.by_name.get(name).map(Arc::clone) else { continue };
+            // One that starts beside the box may not be there yet; where something is known of it, nobody waits for it.
+            let insists = !matches!(Catalogue::kept(&config.this_box.mcp(), name, settings), Ok(Some(_)));
             let name = name.clone();
             asked.spawn(async move {
-                let answer = timeout_at(deadline, ask(&server)).await;
-                let late = |_| Err(format!("it did not say what it offers within {} ms", within.as_millis()));
-                (name, answer.unwrap_or_else(late))
+                let late = format!("it did not say what it offers within {} ms", within.as_millis());
+                (name, ask(&server, insists, deadline, late).await)
             });
         }
         let mut answers = Vec::new();
@@ -97,9 +98,24 @@ async fn kept(config: &Config, name: &str, settings: &McpServer, catalogue: Cata
     keeping.await.unwrap_or_else(|error| Err(io::Error::other(error)))
 }
 
-async fn ask(server: &Server) -> Result<Catalogue, String> {
-    let open = server.open().await.map_err(|Away { reason, .. }| reason)?;
-    Catalogue::of(&open.peer).await.map_err(|error| server.faults().told(&error))
+/// Asks a server what it offers, where it `insists` until it can be reached, and not beyond the deadline, at which it is `late`.
+async fn ask(server: &Server, insists: bool, deadline: Instant, late: String) -> Result<Catalogue, String> {
+    loop {
+        let away = match timeout_at(deadline, server.open()).await {
+            Ok(Ok(open)) => {
+                let listed = timeout_at(deadline, Catalogue::of(&open.peer)).await;
+                return listed.map_or_else(|_| Err(late), |listed| listed.map_err(|error| server.faults().told(&error)));
+            }
+            Ok(Err(away)) => away,
+            Err(_) => return Err(late),
+        };
+        let Away { reason, retry_after_ms } = away;
+        let again = Instant::now() + Duration::from_millis(retry_after_ms.max(1));
+        if !insists || again >= deadline {
+            return Err(reason);
+        }
+        sleep_until(again).await;
+    }
 }
 
 /// What is known of servers, on its way into a configuration.
@@ -218,8 +234,10 @@ fn fits(tools: &[Tool], tool: Tool) -> Result<Tool, String> {
     Ok(tool)
 }
 
-/// What a result is told with where nobody has written words for it: its text, where it is one.
-const SAY_DONE: &str = "{{ result.text[:600] }}";
+/// What a result is told with where nobody has written words for it: its text, or what stands for one in a structure (a tool that returns a text or a
+/// number gives both). Of anything else the caller hears that it is done.
+const SAY_DONE: &str =
+    "{% set said = result.text or result.result %}{% if said is string or said is number %}{{ (said ~ '')[:600] }}{% endif %}";
 
 /// A schema is also given to the model, with every session, beside those of all other tools.
 const PARAMETERS_BYTES_MAX: usize = 16 * 1024;
