@@ -8,6 +8,7 @@ use super::*;
 mod delegate;
 mod engines;
 mod gemini;
+mod mcp;
 mod slips;
 
 /// A directory with a configuration and the dialogue that it follows.

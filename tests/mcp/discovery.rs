@@ -1,5 +1,6 @@
 //! Tools that no configuration names: found at servers that others have written, kept, and done.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -43,7 +44,9 @@ async fn what_a_server_offers_becomes_tools_by_its_own_words_and_is_done() {
     let left = json!({ "tools": ["*"], "except": ["dy*"], "prefix": "office_" });
     let Discovered { config, notes, missing } = discovered(&config(&folder, &server.settings(), left, own), PATIENCE).await;
     assert!(notes.is_empty() && missing.is_empty(), "{notes:?} {missing:?}");
-    assert_eq!(names(&config), ["fetch", "office_refusing", "office_slow", "office_reading", "office_repeatable"]);
+    assert_eq!(names(&config)[0], "fetch");
+    let found: BTreeSet<&str> = names(&config).into_iter().skip(1).collect();
+    assert_eq!(found, BTreeSet::from(["office_refusing", "office_slow", "office_reading", "office_repeatable"]));
     let reading = tool(&config, "office_reading");
     assert_eq!(reading.description, "When the shop is open.");
     assert_eq!(reading.parameters["properties"]["day"]["type"], "string");
@@ -99,7 +102,7 @@ async fn a_server_that_comes_back_with_other_tools_refuses_what_is_gone_and_the_
     let folder = tempfile::tempdir().expect("a folder");
     let config = config(&folder, &server.settings(), json!({ "tools": ["re*", "later"] }), json!([]));
     let started = discovered(&config, PATIENCE).await;
-    assert_eq!(names(&started.config), ["refusing", "reading", "repeatable"]);
+    assert_eq!(BTreeSet::from_iter(names(&started.config)), BTreeSet::from(["refusing", "reading", "repeatable"]));
     let [note] = &started.notes[..] else { panic!("{:?}", started.notes) };
     assert_eq!(note, "the MCP server `office` does not offer `later`, which mcp.office.tools names");
     let mut scene = Scene::new(&Setup::of(started.config)).await;
@@ -107,7 +110,8 @@ async fn a_server_that_comes_back_with_other_tools_refuses_what_is_gone_and_the_
     let gone = scene.asks("reading", json!({ "day": "Monday" }));
     scene.until(|scene| scene.state(gone) == OperationState::Failed).await;
     assert!(server.effects("reading").is_empty());
-    assert_eq!(names(&discovered(&config, PATIENCE).await.config), ["refusing", "repeatable", "later"]);
+    let next = discovered(&config, PATIENCE).await.config;
+    assert_eq!(BTreeSet::from_iter(names(&next)), BTreeSet::from(["refusing", "repeatable", "later"]));
 }
 
 #[tokio::test]

@@ -5,9 +5,14 @@ use super::*;
 /// Puts there what the annotated default names for the engines. A program that is named by its path is one of the system's.
 pub fn furnish(room: &Room) {
     room.write("speech-key", "k");
-    room.write("open-door", "#!/bin/sh\n");
-    let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(room.path("open-door"), runs).unwrap();
+    for program in ["open-door", "house-server"] {
+        room.write(program, "#!/bin/sh\n");
+        let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(room.path(program), runs).unwrap();
+    }
+    for file in ["mcp-token", "tools-ca.pem", "house-key"] {
+        room.write(file, "k");
+    }
     for model in ["es_ES-davefx-medium", "en_US-lessac-medium"] {
         room.write(&format!("voices/{model}.onnx"), "");
         room.write(&format!("voices/{model}.onnx.json"), "{}");
