@@ -163,7 +163,7 @@ impl McpServer {
     fn check_program(&self, checker: &mut Checker<'_>, place: &Path, program: &FilePath) {
         let path = place.join("program");
         if program.as_os_str().is_empty() {
-            checker.error(&path, "it is empty", "program = \"/usr/local/bin/server\"");
+            checker.error(&path, "it is empty", "the path of a program that recado may run");
         } else if super::engines::is_path(program) {
             checker.program_exists(&path, program);
         } else {
