@@ -236,8 +236,7 @@ fn fits(tools: &[Tool], tool: Tool) -> Result<Tool, String> {
 
 /// What a result is told with where nobody has written words for it: its text, or what stands for one in a structure (a tool that returns a text or a
 /// number gives both). Of anything else the caller hears that it is done.
-const SAY_DONE: &str =
-    "{% set said = result.text or result.result %}{% if said is string or said is number %}{{ (said ~ '')[:600] }}{% endif %}";
+const SAY_DONE: &str = "{% set said = result.text if result.text is defined else result.result %}{% if said is string or said is number %}{{ (said ~ '')[:600] }}{% endif %}";
 
 /// A schema is also given to the model, with every session, beside those of all other tools.
 const PARAMETERS_BYTES_MAX: usize = 16 * 1024;
