@@ -72,6 +72,9 @@ enum Command {
         /// Set one setting over all others; may be repeated.
         #[arg(long = "set", value_name = "SECTION.KEY=VALUE", global = true)]
         flags: Vec<String>,
+        /// Ask the servers of [mcp] what they offer now, and keep it for the next start; otherwise what they offered last is shown.
+        #[arg(long, global = true)]
+        discover: bool,
         /// As JSON.
         #[arg(long, global = true)]
         json: bool,
@@ -210,7 +213,7 @@ fn main() -> ExitCode {
                 Err(problems) => ended::<()>(Err(problems)),
             }
         }
-        Command::Tools { asked, file: Some(file), flags, json } => tools(asked, Configured { file, flags }, json),
+        Command::Tools { asked, file: Some(file), flags, discover, json } => tools(asked, Configured { file, flags }, discover, json),
         Command::Tools { file: None, .. } => {
             let missing = Cli::command().error(ErrorKind::MissingRequiredArgument, "the configuration file is missing: add -c FILE");
             let _ = missing.print();
@@ -271,12 +274,19 @@ fn doctor(configured: Configured, mend: bool, speech: bool, json: bool) -> ExitC
     if diagnosis.is_well() { ExitCode::SUCCESS } else { ExitCode::from(SOMETHING_IS_WRONG) }
 }
 
-fn tools(asked: Option<ToolsAsked>, configured: Configured, json: bool) -> ExitCode {
-    // A tool that is tried out needs its files; to show it, none of them has to be there.
-    let depth = if matches!(asked, Some(ToolsAsked::Call { .. })) { Depth::Files } else { Depth::Settings };
+fn tools(asked: Option<ToolsAsked>, configured: Configured, discover: bool, json: bool) -> ExitCode {
+    // A tool that is tried out needs its files, and so does a server that is asked; to show it, none of them has to be there.
+    let depth = if discover || matches!(asked, Some(ToolsAsked::Call { .. })) { Depth::Files } else { Depth::Settings };
     let config = match Config::load(&sources(configured), depth) {
         Ok((config, _)) => config,
         Err(problems) => return ended::<()>(Err(problems)),
+    };
+    let config = match app::with_offered(&config, discover) {
+        Ok((config, notes)) => {
+            notes.iter().for_each(|note| eprintln!("{}", plain(note)));
+            config
+        }
+        Err(error) => return ended::<()>(Err(error)),
     };
     let shown = match asked {
         None => app::listed(&config, json),

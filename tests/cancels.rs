@@ -185,7 +185,7 @@ async fn scene(service: &Service) -> (Scene, Setup) {
     let secret_file = service.folder.path().join("secret");
     std::fs::write(&secret_file, "s3cret").expect("written");
     let webhook = HandOff { url: format!("{}/unheard", service.base), secret_file, ca_file: None, timeout_ms: 5_000 };
-    let setup = Setup { webhook: Some(webhook), ..Setup::new(tools(&service.base)) };
+    let setup = Setup::new(tools(&service.base)).with_webhook(webhook);
     (Scene::new(&setup).await, setup)
 }
 

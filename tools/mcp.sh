@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./dev: servers of the Model Context Protocol that others have written, for tests/mcp.
 
-# FastMCP with its tasks, 100 MB, and the protocol's own example, 60 MB. The packages' own pins hold them together.
+# FastMCP with its tasks, 100 MB, and the protocol's own example, 60 MB, which runs on the Node 18 of Debian 12 and on newer ones.
 install_mcp() {
     local place version=4.1.4 everything=2026.8.31
     place=${CARGO_TARGET_DIR:-target}/fastmcp
@@ -14,6 +14,6 @@ install_mcp() {
         npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$place" "@modelcontextprotocol/server-everything@$everything"
         echo "$everything" >"$place/version"
     fi
-    RECADO_MCP_EVERYTHING=$(realpath -s "$place/node_modules/.bin/mcp-server-everything")
+    RECADO_MCP_EVERYTHING=$(realpath -s "$place/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
     export RECADO_FASTMCP_PYTHON RECADO_MCP_EVERYTHING
 }

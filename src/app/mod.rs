@@ -8,6 +8,7 @@ mod cascade_model;
 mod clock;
 mod cloud_audio;
 mod cloud_test;
+mod discovered;
 mod doctor;
 mod engines;
 mod gemini_model;
@@ -44,7 +45,7 @@ pub use prepare::{CheckError, Checked, Prepared, check, prepare};
 pub use realtime_model::RealtimeModel;
 pub use run::{AppError, run};
 pub use speech_model::SpeechModelError;
-pub use tools_command::{Call, ToolsError, called, explained, listed};
+pub use tools_command::{Call, ToolsError, called, explained, listed, with_offered};
 
 /// Sleeps until a deadline; for ever where there is none.
 async fn sleep_until(deadline: Option<tokio::time::Instant>) {

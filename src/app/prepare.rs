@@ -18,8 +18,8 @@ use super::speech_model::SpeechModelError;
 use crate::admin::HealthState;
 use crate::cognition::models::cascade::CascadeError;
 use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
-use crate::cognition::tools::{Schemas, ToolError, slots};
-use crate::config::{Config, Depth, ModelKind, Problems, Sources, read_text};
+use crate::cognition::tools::{McpServers, Schemas, ToolError, slots};
+use crate::config::{Config, Depth, ModelKind, Problems, Sources, Tool, read_text};
 use crate::outward::ServiceSetupError;
 use crate::surface::speech::{SpeechAudio, SpeechError, Synthesiser, wav};
 
@@ -124,7 +124,9 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
     let (config, warnings) = Config::load(sources, Depth::Engine { answers_within: ENGINE_ANSWERS_WITHIN })?;
     let file = sources.file.display().to_string();
     prepare(&config, &file, &HealthState::new(Instant::now()))?;
-    slots(&config, None, None).map_err(|error| CheckError::Tool { file, error })?;
+    McpServers::new(&config.mcp)
+        .and_then(|servers| slots(&config, &servers, None, None))
+        .map_err(|error| CheckError::Tool { file, error })?;
     Ok(Checked { summary: config.summary().to_string(), warnings })
 }
 
@@ -133,21 +135,25 @@ pub fn check(sources: &Sources) -> Result<Checked, CheckError> {
 /// # Errors
 /// The first thing that is wrong.
 pub fn prepare(config: &Config, file: &str, health: &HealthState) -> Result<Prepared, CheckError> {
-    let schemas = Schemas::compile(&config.tools).map_err(|error| CheckError::Tool { file: file.to_owned(), error })?;
+    let unusable = |error| CheckError::Tool { file: file.to_owned(), error };
+    let schemas = Schemas::compile(&config.tools).map_err(unusable)?;
+    // A dialogue is written for tools that are there whatever a server offers today.
+    let declared: Vec<Tool> = config.tools.iter().filter(|tool| !tool.discovered).cloned().collect();
+    let of_dialogues = Schemas::compile(&declared).map_err(unusable)?;
     let engine = engine(config).map_err(|error| CheckError::Speech { file: file.to_owned(), error })?;
     let messages = MessageKeeper::new(config, health.clone());
     let unusable = |error| CheckError::Service { file: file.to_owned(), error: Box::new(error) };
     let (model, looked_at, dialogue): Led = match config.model.kind {
         ModelKind::Scripted => {
-            let (model, dialogue) = scripted(read(&schemas, &config.model.dialogue)?, &messages);
+            let (model, dialogue) = scripted(read(&of_dialogues, &config.model.dialogue)?, &messages);
             (Box::new(model), Vec::new(), Some(dialogue))
         }
-        ModelKind::Realtime => led(config, &schemas, &messages, RealtimeModel::new(config).map_err(unusable)?.with_service())?,
-        ModelKind::Live => led(config, &schemas, &messages, LiveModel::new(config).map_err(unusable)?.with_service())?,
-        ModelKind::Gemini => led(config, &schemas, &messages, GeminiModel::new(config).map_err(unusable)?.with_service())?,
+        ModelKind::Realtime => led(config, &of_dialogues, &messages, RealtimeModel::new(config).map_err(unusable)?.with_service())?,
+        ModelKind::Live => led(config, &of_dialogues, &messages, LiveModel::new(config).map_err(unusable)?.with_service())?,
+        ModelKind::Gemini => led(config, &of_dialogues, &messages, GeminiModel::new(config).map_err(unusable)?.with_service())?,
         ModelKind::Cascade => {
             let parts = cascade(config).map_err(|error| CheckError::Cascade { file: file.to_owned(), error: Box::new(error) })?;
-            led(config, &schemas, &messages, parts)?
+            led(config, &of_dialogues, &messages, parts)?
         }
     };
     let services = looked_at.first().map_or_else(Services::none, |service| service.services.clone());

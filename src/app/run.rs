@@ -19,6 +19,7 @@ use tracing::{info, warn};
 
 use super::call::House;
 use super::clock::{Clock, random, wall};
+use super::discovered::with_discovered;
 use super::engines;
 use super::ledger_task::LedgerTask;
 use super::opening::open_store;
@@ -29,7 +30,7 @@ use super::switchboard::{self, Switchboard};
 use super::upkeep;
 use super::watch::{self, Pulse};
 use crate::admin::{self, AdminError, HealthState, Impact};
-use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, Signers, ToolError, Webhook};
+use crate::cognition::tools::{self, BoxSecret, CallbackAddress, Executor, McpServers, Signers, ToolError, Webhook};
 use crate::config::{Config, ModelKind, Trace, TraceMode};
 use crate::coordination::{Keep, Options, Recovered};
 use crate::identity::{VERIFICATIONS_MAX, Verifier};
@@ -113,6 +114,8 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let started = Instant::now();
     let clock = Clock::start();
     let (health, measures) = (HealthState::new(started), Measures::new()?);
+    let servers = McpServers::new(&config.mcp)?;
+    let config = &with_discovered(config, &servers, &health).await;
     let Prepared { schemas, model, engine, prompts, services, looked_at, messages } = prepare(config, file, &health)?;
     let voices = [Language::Es, Language::En].map(|language| (language, engines::voice(config, language)));
     let speaker = Arc::new(Speaker::new(engine, voices.into(), prompts));
@@ -133,7 +136,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
 
     let (to_ledger, from_calls) = mpsc::channel(TO_LEDGER_MAX);
     let (reports, from_tools) = mpsc::channel(REPORTS_MAX);
-    let slots = tools::slots(config, Some(&address), Some(&reports))?;
+    let slots = tools::slots(config, &servers, Some(&address), Some(&reports))?;
     let signers = Signers::of(&config.tools)?;
     let webhook = config.hand_off.as_ref().map(|settings| Webhook::new(settings, reports.clone())).transpose()?;
     let (answers, from_store) = mpsc::channel(ANSWERS_MAX);

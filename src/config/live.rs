@@ -93,6 +93,9 @@ impl Live {
     /// Which of these tools it is can't be told, or it needs more than one text.
     pub fn delegate(&self, tools: &[Tool]) -> Result<Option<Delegate>, NoDelegate> {
         let no_delegate = |setting, what: String, instead: String| Err(NoDelegate { setting, what, instead });
+        // What a server offers beside them is not what a task was meant for.
+        let declared: Vec<&Tool> = tools.iter().filter(|tool| !tool.discovered).collect();
+        let tools = declared.as_slice();
         let one_that_can = match choice(tools.iter().filter(|tool| takes_a_task(&tool.parameters)).map(|tool| tool.name.as_str())) {
             none if none.is_empty() => NEEDED.to_owned(),
             names => format!("delegate_tool = {names}"),

@@ -1,4 +1,4 @@
-//! `[mcp.NAME]`: servers of the Model Context Protocol, whose tools `[[tools]]` name with `mcp = "NAME"`.
+//! `[mcp.NAME]`: servers of the Model Context Protocol, whose tools `[[tools]]` name with `mcp = "NAME"`, or that `tools` leaves to them.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -10,6 +10,7 @@ use serde::Deserialize;
 use super::check::{Checker, NO_URL};
 use super::engines::resolve_program;
 use super::headers;
+use super::tool_check::NAME_BYTES_MAX;
 use super::tree::Path;
 
 /// One server: behind an address (streamable HTTP), or a program on this machine (stdio).
@@ -40,6 +41,15 @@ pub struct McpServer {
     /// How long it may take until the server has said what it is (ms).
     #[serde(default = "timeout_ms")]
     pub timeout_ms: u64,
+    /// Which of the tools that it offers, and that no `[[tools]]` names, become tools too: names, with `*` for any letters; none when empty.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// Which of those do not.
+    #[serde(default)]
+    pub except: Vec<String>,
+    /// What stands before their names here.
+    #[serde(default)]
+    pub prefix: String,
     /// How many requests it may have under way at the same time, over all its tools.
     #[serde(default = "concurrency")]
     pub concurrency: NonZeroUsize,
@@ -57,7 +67,20 @@ impl McpServer {
         }
     }
 
+    /// Whether a tool that it offers under this name is one of the box, though no `[[tools]]` names it.
+    pub fn wants(&self, name: &str) -> bool {
+        let any = |patterns: &[String]| patterns.iter().any(|pattern| fits(pattern, name));
+        any(&self.tools) && !any(&self.except)
+    }
+
+    /// The tools that are wanted by their whole names.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(String::as_str).filter(|name| !name.contains('*'))
+    }
+
     pub(super) fn check(&self, checker: &mut Checker<'_>, place: &Path) {
+        self.check_name(checker, place);
+        self.check_discovery(checker, place);
         let example = "url = \"https://tools.example/mcp\", or program = \"/usr/local/bin/server\"";
         match (&self.url, &self.program) {
             (Some(url), None) => self.check_http(checker, place, url),
@@ -67,6 +90,41 @@ impl McpServer {
         }
         checker.within(&place.join("timeout_ms"), self.timeout_ms, TIMEOUT_MS_LEAST..=TIMEOUT_MS_MOST);
         checker.within(&place.join("concurrency"), self.concurrency.get() as u64, 1..=CONCURRENCY_MOST);
+    }
+
+    /// What is kept of a server stands in a file of its name.
+    fn check_name(&self, checker: &mut Checker<'_>, place: &Path) {
+        let name = place.key();
+        if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.chars().all(is_plain) {
+            let repaired: String = name.trim().chars().map(|c| if is_plain(c) { c } else { '_' }).take(NAME_BYTES_MAX).collect();
+            let repaired = if repaired.is_empty() { "office".to_owned() } else { repaired };
+            let what = format!("the name of a server is 1 to {NAME_BYTES_MAX} letters, digits, `_` and `-`");
+            checker.error(place, what, format!("[mcp.{repaired}]"));
+        }
+    }
+
+    fn check_discovery(&self, checker: &mut Checker<'_>, place: &Path) {
+        for (key, patterns) in [("tools", &self.tools), ("except", &self.except)] {
+            let path = place.join(key);
+            if patterns.len() > PATTERNS_MAX {
+                checker.error(&path, format!("{} names are more than {PATTERNS_MAX}", patterns.len()), format!("{key} = [\"tables.*\"]"));
+            }
+            for (index, pattern) in patterns.iter().enumerate() {
+                if pattern.trim().is_empty() || pattern.len() > PATTERN_BYTES_MAX {
+                    let what = format!("the name of a tool has 1 to {PATTERN_BYTES_MAX} bytes");
+                    checker.error(&path.join(index), what, "a name, as the server has it, or \"*\" for every tool");
+                }
+            }
+        }
+        if self.prefix.len() > PREFIX_BYTES_MAX || !self.prefix.chars().all(is_plain) {
+            let what = format!("a prefix has up to {PREFIX_BYTES_MAX} letters, digits, `_` and `-`, for models take no other names");
+            checker.error(&place.join("prefix"), what, "prefix = \"office_\"");
+        }
+        for (key, written) in [("except", !self.except.is_empty()), ("prefix", !self.prefix.is_empty())] {
+            if written && self.tools.is_empty() {
+                checker.warning(&place.join(key), "it has no tools but those that [[tools]] name", "tools = [\"*\"]");
+            }
+        }
     }
 
     fn check_http(&self, checker: &mut Checker<'_>, place: &Path, text: &str) {
@@ -105,7 +163,7 @@ impl McpServer {
     fn check_program(&self, checker: &mut Checker<'_>, place: &Path, program: &FilePath) {
         let path = place.join("program");
         if program.as_os_str().is_empty() {
-            checker.error(&path, "it is empty", "program = \"…\": the path of the server, or its name where it is installed");
+            checker.error(&path, "it is empty", "the path of a program that recado may run");
         } else if super::engines::is_path(program) {
             checker.program_exists(&path, program);
         } else {
@@ -125,6 +183,26 @@ impl McpServer {
     }
 }
 
+/// Whether a name is what a pattern says, in which `*` is any number of any letters.
+fn fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        // The first place that fits leaves most for what comes behind.
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}
+
+fn is_plain(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_' || c == '-'
+}
+
 fn timeout_ms() -> u64 {
     15_000
 }
@@ -139,6 +217,12 @@ const TIMEOUT_MS_LEAST: u64 = 100;
 const TIMEOUT_MS_MOST: u64 = 60_000;
 /// A box has few descriptors.
 const CONCURRENCY_MOST: u64 = 64;
+/// As many as a box has tools.
+const PATTERNS_MAX: usize = 128;
+/// Longer than any name of a tool.
+const PATTERN_BYTES_MAX: usize = 256;
+/// Leaves half of a name to the server.
+const PREFIX_BYTES_MAX: usize = 32;
 /// Headers that the protocol's requests carry anyway.
 const OWN_MCP_HEADERS: [&str; 12] = [
     "accept",
@@ -154,3 +238,23 @@ const OWN_MCP_HEADERS: [&str; 12] = [
     "mcp-name",
     "idempotency-key",
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_is_a_name_in_which_a_star_is_anything() {
+        for (pattern, fitting, other) in [
+            ("book", &["book"][..], &["", "books", "a book"][..]),
+            ("*", &["", "book"], &[]),
+            ("tables.*", &["tables.", "tables.book"], &["tables", "my tables.book"]),
+            ("*.book", &["tables.book", ".book"], &["book", "tables.books"]),
+            ("a*b*c", &["abc", "a-b-b-c", "abcbc"], &["ab", "acb", "abcd"]),
+            ("aa*aa", &["aaaa", "aaxaa"], &["aa", "aaa"]),
+        ] {
+            fitting.iter().for_each(|name| assert!(fits(pattern, name), "{pattern} {name}"));
+            other.iter().for_each(|name| assert!(!fits(pattern, name), "{pattern} {name}"));
+        }
+    }
+}

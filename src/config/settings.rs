@@ -226,4 +226,4 @@ impl Config {
 }
 
 /// Each tool costs room in every prompt; the largest realtime models take 128.
-const TOOLS_MAX: usize = 128;
+pub const TOOLS_MAX: usize = 128;

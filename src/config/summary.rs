@@ -5,7 +5,7 @@ use std::fmt::{self, Display, Write};
 use recado_core::policy::{Language, Priority};
 use reqwest::Url;
 
-use super::{Config, Engine, ModelKind, TraceMode, Way};
+use super::{Config, Engine, McpServer, ModelKind, TraceMode, Way};
 
 impl Config {
     /// A short summary, one thing a line. It names files and never shows what is in those that hold credentials.
@@ -60,8 +60,14 @@ impl Display for Summary<'_> {
             TraceMode::Full => writeln!(f, "Traces of calls, with every word that is said, are kept in {}.", traces.display())?,
             TraceMode::Off => writeln!(f, "No traces are kept.")?,
         }
+        let leaves = |settings: &McpServer| !settings.tools.is_empty();
+        for (name, settings) in config.mcp.iter().filter(|(_, settings)| leaves(settings)) {
+            let which = settings.tools.join(", ");
+            writeln!(f, "The MCP server {name} is asked at each start what it offers of {which}: that are tools too.")?;
+        }
         if config.tools.is_empty() {
-            return writeln!(f, "It has no tools.");
+            let others = if config.mcp.values().any(leaves) { " of its own" } else { "" };
+            return writeln!(f, "It has no tools{others}.");
         }
         writeln!(f, "Tools:")?;
         config.tools.iter().try_for_each(|tool| {

@@ -9,6 +9,7 @@ mod delegate;
 mod engines;
 mod gemini;
 mod identity;
+mod mcp;
 mod slips;
 
 /// A directory with a configuration and the dialogue that it follows.

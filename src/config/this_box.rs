@@ -51,6 +51,11 @@ impl ThisBox {
         self.data_dir().join(MESSAGES_DIRECTORY)
     }
 
+    /// The directory of what servers of `[mcp]` offered when they were last asked.
+    pub fn mcp(&self) -> PathBuf {
+        self.data_dir().join(MCP_DIRECTORY)
+    }
+
     pub(super) fn check(&self, checker: &mut Checker<'_>) {
         for (key, value) in [("name", &self.name), ("account", &self.account)] {
             let path = Path::of("box").join(key);
@@ -73,3 +78,6 @@ pub const STORE_FILE: &str = "recado.db";
 
 /// The traces' directory in the data directory.
 pub const TRACES_DIRECTORY: &str = "traces";
+
+/// The directory of what servers offer, in the data directory.
+const MCP_DIRECTORY: &str = "mcp";

@@ -92,6 +92,12 @@ pub struct Tool {
     /// Whether the same request may safely be sent twice under one key.
     #[serde(default)]
     pub idempotent: bool,
+    /// Whether its server's word on that counts, since nothing is written: `idempotentHint` or `readOnlyHint` of the Model Context Protocol.
+    #[serde(skip)]
+    pub hinted: bool,
+    /// Whether a server offers it and no configuration names it.
+    #[serde(skip)]
+    pub discovered: bool,
     /// Which argument fields make two requests the same one; all of them when empty.
     #[serde(default)]
     pub idempotency_fields: Vec<String>,

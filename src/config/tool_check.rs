@@ -190,7 +190,7 @@ impl Tool {
             let what = format!("the first wait is longer than the longest, backoff_ms_max = {}", self.retry.backoff_ms_max);
             checker.error(&retry.join("backoff_ms"), what, format!("backoff_ms = {}", self.retry.backoff_ms_max));
         }
-        if !self.idempotent && self.retry.attempts_max > 1 && checker.written(&retry) {
+        if !self.idempotent && !self.hinted && self.retry.attempts_max > 1 && checker.written(&retry) {
             let what = "this tool is not idempotent, so only attempts that provably did not execute are repeated";
             checker.warning(&retry, what, "idempotent = true, if the same request may safely be sent twice");
         }

@@ -75,6 +75,7 @@ impl Tool {
     /// Its settings that depend on what kind of tool it is, where they are not written: asking a model once more does nothing twice, and it thinks
     /// for longer than a service takes.
     pub(super) fn default_by_kind(&mut self, checker: &Checker<'_>, place: &Path) {
+        self.hinted = self.mcp.is_some() && !checker.written(&place.join("idempotent"));
         if self.delegate.is_some() {
             self.idempotent |= !checker.written(&place.join("idempotent"));
             if !checker.written(&place.join("timeout_ms")) {

@@ -426,5 +426,5 @@ fn responses(text: &str, calls: &[(&str, &str)]) -> Vec<Value> {
 
 /// A box with these tools, and a caller.
 fn setup(tools: &[Tool]) -> Setup {
-    Setup { ports: |tools, _, reports| slots(tools, &[], Some(reports)), ..Setup::new(tools.to_vec()) }
+    Setup { ports: |config, _, reports| slots(&config.tools, &[], Some(reports)), ..Setup::new(tools.to_vec()) }
 }

@@ -17,7 +17,7 @@ pub async fn scene(tool: Value) -> Scene {
 
 /// The same, with another way for what nobody has come to hear.
 pub async fn scene_with_webhook(tool: Value, webhook: HandOff) -> Scene {
-    Scene::new(&Setup { webhook: Some(webhook), ..setup(tool) }).await
+    Scene::new(&setup(tool).with_webhook(webhook)).await
 }
 
 /// A tool with texts that show what is said.

@@ -36,6 +36,19 @@ def refusing(order: str) -> str:
     raise ToolError("no table left")
 
 
+@server.tool(annotations={"readOnlyHint": True})
+def reading(day: str) -> str:
+    """When the shop is open."""
+    note(f"reading {day}")
+    return f"On {day} from nine to two"
+
+
+@server.tool(annotations={"idempotentHint": True})
+def repeatable(order: str) -> str:
+    note(f"repeatable {order}")
+    return "done"
+
+
 @server.tool
 def dying(order: str) -> str:
     note(f"dying {order}")
@@ -51,11 +64,22 @@ async def slow(order: str) -> dict:
     return {"order": order, "at": "ten"}
 
 
+def later(order: str) -> str:
+    return "done"
+
+
+if "changed" in sys.argv:
+    server.local_provider.remove_tool("reading")
+    server.tool(later)
+
 if sys.argv[1] == "stdio":
     server.run(transport="stdio", show_banner=False)
 else:
     listener = socket.socket()
-    listener.bind(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", int(sys.argv[3])))
+    # From here on it is there, though not ready yet.
+    listener.listen(64)
     print(listener.getsockname()[1], flush=True)
     app = server.http_app(stateless_http=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

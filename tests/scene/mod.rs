@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use recado::cognition::tools::{BoxSecret, Callback, CallbackAddress, Executor, Report, Signers, Slot, Webhook, http_tools, router};
-use recado::config::{HandOff, Tool};
+use recado::cognition::tools::{BoxSecret, Callback, CallbackAddress, Executor, McpServers, Report, Signers, Slot, Webhook, router, slots};
+use recado::config::{Config, HandOff, Tool};
 use recado::coordination::{Options, Reader, Store};
 use recado_core::conversation::input::ToolCall;
 use recado_core::ledger::{
@@ -22,20 +22,34 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 /// What a box is set up with.
+#[derive(Clone)]
 pub struct Setup {
-    pub tools: Vec<Tool>,
-    pub webhook: Option<HandOff>,
+    pub config: Config,
     /// What carries its tools' attempts out.
     pub ports: Ports,
 }
 
-pub type Ports = fn(&[Tool], &CallbackAddress, &mpsc::Sender<Input>) -> BTreeMap<String, Slot>;
+pub type Ports = fn(&Config, &CallbackAddress, &mpsc::Sender<Input>) -> BTreeMap<String, Slot>;
 
 impl Setup {
-    /// Tools behind HTTP.
+    /// Tools, carried out by what a box carries them out with.
     pub fn new(tools: Vec<Tool>) -> Self {
-        let ports: Ports = |tools, address, reports| http_tools(tools, Some(address), Some(reports)).expect("tools");
-        Self { tools, webhook: None, ports }
+        Self::of(Config { tools, ..Config::default() })
+    }
+
+    /// What a configuration has in the way of tools and webhooks.
+    pub fn of(config: Config) -> Self {
+        let ports: Ports = |config, address, reports| {
+            let servers = McpServers::new(&config.mcp).expect("servers");
+            slots(config, &servers, Some(address), Some(reports)).expect("tools")
+        };
+        Self { config, ports }
+    }
+
+    /// With another way for what nobody has come to hear.
+    pub fn with_webhook(mut self, webhook: HandOff) -> Self {
+        self.config.hand_off = Some(webhook);
+        self
     }
 }
 
@@ -79,7 +93,7 @@ impl Scene {
         // Already installed by another test: the same one.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let (store, recovered) = Store::open(&folder.path().join("state.db"), &Options::new(BootId(boot), wall())).expect("a store");
-        let tools = &setup.tools;
+        let tools = &setup.config.tools;
         let policies = tools.iter().map(|tool| (tool.name.clone(), tool.policy())).collect();
         let claims = recovered.claims.into_iter();
         let snapshot = Snapshot {
@@ -99,8 +113,8 @@ impl Scene {
         let app = router(secret.clone(), Signers::of(tools).expect("secrets"), queue, PATIENCE, real_wall);
         tokio::spawn(async move { axum::serve(listener, app).await });
         let address = CallbackAddress::new(&base, secret).expect("an address");
-        let slots = (setup.ports)(tools, &address, &sender);
-        let webhook = setup.webhook.as_ref().map(|settings| Webhook::new(settings, sender.clone()).expect("a webhook"));
+        let slots = (setup.ports)(&setup.config, &address, &sender);
+        let webhook = setup.config.hand_off.as_ref().map(|settings| Webhook::new(settings, sender.clone()).expect("a webhook"));
         let executor = Executor::start(slots, NonZeroUsize::new(8).expect("8 is not zero"), sender);
         let mut scene = Self {
             folder,
@@ -168,6 +182,11 @@ impl Scene {
 
     pub fn state(&self, operation: OperationId) -> OperationState {
         self.ledger.operation(operation).expect("in memory").state
+    }
+
+    /// Whether the tool has it under a name of its own, which is on record.
+    pub fn is_taken(&self, operation: OperationId) -> bool {
+        self.ledger.operation(operation).expect("in memory").handle.is_some()
     }
 
     /// The operation as it is on the disk.
@@ -268,4 +287,4 @@ fn real_wall() -> Wall {
 const CALL: SessionId = SessionId(1);
 
 /// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(180);

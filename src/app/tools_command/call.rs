@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout_at};
 use super::rehearsal::{Rehearsal, Wanted};
 use super::{ToolsError, duration, either, found};
 use crate::app::random;
-use crate::cognition::tools::{Schemas, Sent, ToolPort, slots};
+use crate::cognition::tools::{McpServers, Schemas, Sent, ToolPort, slots};
 use crate::config::{Config, Tool};
 
 /// What came of an attempt.
@@ -52,7 +52,7 @@ pub fn called(config: &Config, name: &str, arguments: &str, yes: bool) -> Result
 
 async fn carried_out(config: &Config, tool: &Tool, arguments: Value) -> Result<Call, ToolsError> {
     let language = config.this_box.language;
-    let slots = slots(config, None, None)?;
+    let slots = slots(config, &McpServers::new(&config.mcp)?, None, None)?;
     let Some(port) = slots.get(&tool.name).map(|slot| slot.port.clone()) else {
         return Err(ToolsError::NotAccepted("nothing carries it out".to_owned()));
     };

@@ -24,7 +24,8 @@ pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
     }
     let mut text = String::new();
     for tool in &config.tools {
-        let _ = writeln!(text, "{}: {}", tool.name, place(config, tool));
+        let offered = if tool.discovered { either(language, ", que lo ofrece", ", which offers it") } else { "" };
+        let _ = writeln!(text, "{}: {}{offered}", tool.name, place(config, tool));
         if !tool.description.is_empty() {
             let _ = writeln!(text, "  {}", tool.description);
         }
@@ -61,6 +62,7 @@ fn described(config: &Config, tool: &Tool) -> Value {
         "name": tool.name,
         "description": tool.description,
         "kind": kind,
+        "discovered": tool.discovered,
         "place": at,
         "parameters": tool.parameters,
         "timeout_ms": tool.timeout_ms,

@@ -6,9 +6,11 @@ mod list;
 mod rehearsal;
 mod ways;
 
+use std::time::Duration;
+
 use recado_core::policy::Language;
 
-use crate::cognition::tools::{ArgumentsRefused, ToolError};
+use crate::cognition::tools::{ArgumentsRefused, Discovered, McpServers, ToolError, with_kept};
 use crate::config::{Config, Tool};
 
 pub use call::{Call, called};
@@ -53,6 +55,30 @@ pub enum ToolsError {
     #[error("what was found can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
 }
+
+/// `config` with the tools that its servers offer: when they were last asked, or, where `ask` says so, now, which is kept for the next start of a
+/// box. And what somebody should know, a line each.
+///
+/// # Errors
+/// A server's settings can't be used.
+pub fn with_offered(config: &Config, ask: bool) -> Result<(Config, Vec<String>), ToolsError> {
+    let Discovered { config, mut notes, missing } = if ask {
+        let servers = McpServers::new(&config.mcp)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ToolsError::Runtime)?;
+        let found = runtime.block_on(servers.discover(config, ASKED_FOR));
+        // Programs that were started end with them.
+        drop((servers, runtime));
+        found
+    } else {
+        with_kept(config)
+    };
+    let instead = if ask { "" } else { ": `recado tools --discover` asks it" };
+    notes.extend(missing.iter().map(|(server, reason)| format!("what the MCP server `{server}` offers is not known: {reason}{instead}")));
+    Ok((config, notes))
+}
+
+/// Somebody waits for the answer, and a program may have to start first.
+const ASKED_FOR: Duration = Duration::from_secs(30);
 
 /// The tool of this name.
 fn found<'a>(config: &'a Config, name: &str) -> Result<&'a Tool, ToolsError> {

@@ -146,7 +146,8 @@ fn own() -> Vec<FunctionTool> {
     ]
 }
 
-fn is_own(function: &str) -> bool {
+/// Whether this is the name of a function of the box's own.
+pub(in crate::cognition) fn is_own(function: &str) -> bool {
     [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST, ASK_FOR_PIN, VERIFY].contains(&function)
 }
 

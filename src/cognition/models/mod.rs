@@ -35,6 +35,7 @@ mod words;
 pub use audible::audible_ms;
 pub use audio::{CALLER_FRAME_SAMPLES, CallerAudio, CallerAudioSender, CallerFrame, caller_audio};
 pub use functions::FunctionTool;
+pub(in crate::cognition) use functions::is_own as is_own_function;
 pub use instructions::instructions;
 pub(in crate::cognition) use json::or_default;
 pub use message::{Keeping, Message, Messages, NotKept};

@@ -9,7 +9,7 @@
 //! * [`Executor`] runs attempts within limits and reports each of them; what is down ([`Endpoint`]) it leaves alone for a while.
 //! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
 //! * [`delegates`] have it answered by a larger model, [`commands`] have it carried out by a program on the box, [`mcp_tools`] by a server of
-//!   the Model Context Protocol; [`slots()`] are all of them.
+//!   the Model Context Protocol, whose tools that nobody has named are found by [`McpServers::discover`]; [`slots()`] are all of them.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
@@ -56,7 +56,7 @@ pub use executor::{Executor, Slot};
 pub(in crate::cognition) use http::{Body, read};
 pub use http::{HttpTool, http_tools};
 pub use load::{Load, ToolLoad};
-pub use mcp::mcp_tools;
+pub use mcp::{Discovered, McpServers, mcp_tools, with_kept};
 pub use port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort};
 pub use schema::{ArgumentsRefused, Schemas};
 pub use slots::slots;

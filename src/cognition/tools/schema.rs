@@ -87,7 +87,8 @@ impl fmt::Display for ArgumentsRefused {
 
 impl std::error::Error for ArgumentsRefused {}
 
-fn compile(schema: &Value) -> Result<Validator, String> {
+/// A schema, compiled; or why it can't be.
+pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
     if !schema.is_object() {
         return Err("it must be an object, such as { type = \"object\" }".to_owned());
     }

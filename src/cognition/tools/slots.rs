@@ -11,10 +11,10 @@ use super::delegate::delegates;
 use super::error::ToolError;
 use super::executor::Slot;
 use super::http::http_tools;
-use super::mcp::mcp_tools;
+use super::mcp::{McpServers, mcp_tools};
 use crate::config::Config;
 
-/// The tools of `config`, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities, and asks nobody for anything.
+/// The tools of `config`, and of its `servers`, ready for an [`super::Executor`]. Reads their files and the system's certificate authorities, and asks nobody for anything.
 ///
 /// Results that come later are POSTed to the `callback` address; news of how far operations are go to `reports`, as far as there is room.
 ///
@@ -22,6 +22,7 @@ use crate::config::Config;
 /// The first setting that can't be used.
 pub fn slots(
     config: &Config,
+    servers: &McpServers,
     callback: Option<&CallbackAddress>,
     reports: Option<&mpsc::Sender<ledger::Input>>,
 ) -> Result<BTreeMap<String, Slot>, ToolError> {
@@ -30,11 +31,7 @@ pub fn slots(
     let mut of_models = http_tools(tools, None, None)?;
     of_models.extend(commands(tools)?);
     let mut slots = http_tools(tools, callback, reports)?;
-    for more in [
-        commands(tools)?,
-        mcp_tools(&config.mcp, tools, reports.cloned())?,
-        delegates(tools, config.this_box.language, &of_models, reports)?,
-    ] {
+    for more in [commands(tools)?, mcp_tools(servers, tools, reports)?, delegates(tools, config.this_box.language, &of_models, reports)?] {
         for (name, slot) in more {
             if slots.contains_key(&name) {
                 return Err(ToolError::Duplicate { tool: name });

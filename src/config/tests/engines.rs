@@ -5,13 +5,16 @@ use super::*;
 /// Puts there what the annotated default names for the engines. A program that is named by its path is one of the system's.
 pub fn furnish(room: &Room) {
     room.write("speech-key", "k");
-    for program in ["open-door", "servers/workshop"] {
+    for program in ["open-door", "house-server"] {
         room.write(program, "#!/bin/sh\n");
         let runs = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(room.path(program), runs).unwrap();
     }
     room.write("pins", super::identity::PINS);
     std::fs::set_permissions(room.path("pins"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    for file in ["mcp-token", "tools-ca.pem", "house-key"] {
+        room.write(file, "k");
+    }
     for model in ["es_ES-davefx-medium", "en_US-lessac-medium"] {
         room.write(&format!("voices/{model}.onnx"), "");
         room.write(&format!("voices/{model}.onnx.json"), "{}");

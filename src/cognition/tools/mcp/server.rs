@@ -15,9 +15,12 @@ use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
 use rmcp::{ClientLifecycleMode, RoleClient};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 
 use super::super::error::ToolError;
+use super::catalogue::Catalogue;
+use super::looks::{Client as Ourselves, Looks};
 use super::meaning;
 use super::process::{Launch, Running};
 use crate::config::{McpServer, Secret};
@@ -53,6 +56,7 @@ struct Reach {
     name: String,
     way: Way,
     connects_within: Duration,
+    looks: Arc<Looks>,
 }
 
 enum Way {
@@ -103,7 +107,7 @@ impl Server {
             (None, None) => return Err(unusable("url", "it does not say where the server is".to_owned())),
         };
         let connects_within = Duration::from_millis(settings.timeout_ms);
-        let reach = Arc::new(Reach { name: name.to_owned(), way, connects_within });
+        let reach = Arc::new(Reach { name: name.to_owned(), way, connects_within, looks: Arc::default() });
         Ok(Self { reach, places: Arc::new(Semaphore::new(settings.concurrency.get())), askers: OnceLock::new() })
     }
 
@@ -130,6 +134,16 @@ impl Server {
         Ok(Open { peer, _place: place })
     }
 
+    /// This is what it offers as the box starts: later changes are said in the log.
+    pub fn begins_with(&self, catalogue: Catalogue) {
+        self.reach.looks.begin_with(catalogue);
+    }
+
+    /// It has refused a call: what it offers is looked at.
+    pub fn has_refused(&self) {
+        self.reach.looks.want();
+    }
+
     /// What a fault on this server is told with: its address and what it was sent in confidence.
     pub fn faults(&self) -> meaning::Faults<'_> {
         match &self.reach.way {
@@ -141,8 +155,10 @@ impl Server {
 
 /// What a connection is made of. The program ends with it.
 struct Connection {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, Ourselves>,
     _program: Option<Running>,
+    /// Looks at what the server offers, for as long as the connection stands.
+    _looks: JoinSet<()>,
     since: Instant,
 }
 
@@ -213,19 +229,21 @@ impl Reach {
                     settings = settings.auth_header(token.expose());
                 }
                 let transport = StreamableHttpClientTransport::with_client(client.clone(), settings);
-                timeout(self.connects_within, serve_client_with_lifecycle(client_info(), transport, lifecycle())).await
+                timeout(self.connects_within, serve_client_with_lifecycle(ourselves(&self.looks), transport, lifecycle())).await
             }
             Way::Program(launch) => {
                 let (running, output, input) = launch.start(&self.name)?;
                 program = Some(running);
                 let transport = AsyncRwTransport::new_client(output, input).with_max_line_length(MESSAGE_BYTES_MAX);
-                timeout(self.connects_within, serve_client_with_lifecycle(client_info(), transport, lifecycle())).await
+                timeout(self.connects_within, serve_client_with_lifecycle(ourselves(&self.looks), transport, lifecycle())).await
             }
         };
         match made {
             Ok(Ok(service)) => {
                 tracing::info!(server = self.name, "connected to an MCP server");
-                Ok(Connection { service, _program: program, since: Instant::now() })
+                let mut looks = JoinSet::new();
+                looks.spawn(Arc::clone(&self.looks).follow(self.name.clone(), service.peer().clone()));
+                Ok(Connection { service, _program: program, _looks: looks, since: Instant::now() })
             }
             Ok(Err(error)) => Err(self.why(&error)),
             Err(_) => Err(format!("the MCP server `{}` did not say what it is within {} ms", self.name, self.connects_within.as_millis())),
@@ -241,9 +259,10 @@ impl Reach {
     }
 }
 
-fn client_info() -> ClientConfig {
+fn ourselves(looks: &Arc<Looks>) -> Ourselves {
     let box_itself = Implementation::new("recado", env!("CARGO_PKG_VERSION"));
-    ClientConfig::new(ClientCapabilities::builder().enable_tasks().build(), box_itself)
+    let about = ClientConfig::new(ClientCapabilities::builder().enable_tasks().build(), box_itself);
+    Ourselves { about, looks: Arc::clone(looks) }
 }
 
 /// The newest form of the protocol, in which a server has no session that could be lost; older servers are greeted in their way.

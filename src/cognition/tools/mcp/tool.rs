@@ -89,13 +89,22 @@ impl Called {
         // Where this is dropped, the server is told that nobody waits any more: it may stop, and may have acted.
         let answer = match timeout_at(deadline, open.peer.call_tool_once(params)).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return self.server.faults().of_call(&error, dispatch.attempt),
+            Ok(Err(error)) => {
+                if is_unknown(&error) {
+                    self.server.has_refused();
+                }
+                return self.server.faults().of_call(&error, dispatch.attempt);
+            }
             Err(_) => return failed(self.too_slow("answered the call"), Executed::Maybe, true),
         };
         match answer {
             CallToolResponse::Complete(result) => match said(result, self.server.faults().token) {
                 Said::Done(value) => AttemptOutcome::Succeeded(value),
-                Said::Refused(reason) => failed(reason, Executed::No, false),
+                Said::Refused(reason) => {
+                    // Some servers refuse so what they do not offer any more.
+                    self.server.has_refused();
+                    failed(reason, Executed::No, false)
+                }
                 Said::TooLarge => failed(too_large(), Executed::Maybe, false),
             },
             CallToolResponse::InputRequired(_) => failed(WANTS_INPUT, Executed::No, false),

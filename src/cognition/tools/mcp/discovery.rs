@@ -1,0 +1,245 @@
+//! Tools that a configuration does not name and a server offers: asked for once, when a box starts, or taken from what was kept.
+//!
+//! What is found joins the configuration's tools here, before anything is made of them: schemas, policies, what a model is offered and what carries
+//! attempts out all come from the one list.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use super::McpServers;
+use super::catalogue::{Catalogue, OFFERS_BYTES_MAX, OFFERS_MAX, Offer};
+use super::server::{Away, Server};
+use crate::config::{Config, McpServer, NAME_BYTES_MAX, TOOLS_MAX, Tool};
+use crate::outward::bounded_text;
+
+/// A configuration with what its servers offer.
+#[derive(Debug)]
+pub struct Discovered {
+    /// The configuration: its own tools first, and then those that were found.
+    pub config: Config,
+    /// What somebody should know: servers that are away, tools that can't be used.
+    pub notes: Vec<String>,
+    /// Servers of which nothing is known, though tools of theirs are wanted, and why: the box has none of these tools until it is started again.
+    pub missing: BTreeMap<String, String>,
+}
+
+impl McpServers {
+    /// Asks the servers whose tools `config` leaves to them what they offer, all at once and for no longer than `within`, and keeps that on disk. One
+    /// that does not say it in time is taken at what it offered when it was last asked.
+    pub async fn discover(&self, config: &Config, within: Duration) -> Discovered {
+        let deadline = Instant::now() + within;
+        let mut asked = JoinSet::new();
+        for (name, settings) in config.mcp.iter().filter(|(name, settings)| is_of_concern(config, name, settings)) {
+            let Some(server) = self.by_name.get(name).map(Arc::clone) else { continue };
+            // One that starts beside the box may not be there yet; where something is known of it, nobody waits for it.
+            let insists = !matches!(Catalogue::kept(&config.this_box.mcp(), name, settings), Ok(Some(_)));
+            let name = name.clone();
+            asked.spawn(async move {
+                let late = format!("it did not say what it offers within {} ms", within.as_millis());
+                (name, ask(&server, insists, deadline, late).await)
+            });
+        }
+        let mut answers = Vec::new();
+        while let Some(answer) = asked.join_next().await {
+            match answer {
+                Ok(answer) => answers.push(answer),
+                Err(error) => {
+                    tracing::error!(%error, "asking an MCP server what it offers has failed by a fault in the box's own software")
+                }
+            }
+        }
+        let mut found = Found::default();
+        for (name, answer) in answers {
+            let Some(settings) = config.mcp.get(&name) else { continue };
+            match answer {
+                Ok(catalogue) => {
+                    if let Err(error) = kept(config, &name, settings, catalogue.clone()).await {
+                        let folder = config.this_box.mcp();
+                        found.notes.push(format!("what the MCP server `{name}` offers can't be kept in {}: {error}", folder.display()));
+                    }
+                    found.catalogues.insert(name, catalogue);
+                }
+                Err(reason) => found.take_kept(config, &name, settings, Some(&reason)),
+            }
+        }
+        for (name, catalogue) in &found.catalogues {
+            if let Some(server) = self.by_name.get(name) {
+                server.begins_with(catalogue.clone());
+            }
+        }
+        found.joined(config)
+    }
+}
+
+/// `config` with what its servers offered when they were last asked. Nobody is asked.
+pub fn with_kept(config: &Config) -> Discovered {
+    let mut found = Found::default();
+    for (name, settings) in config.mcp.iter().filter(|(name, settings)| is_of_concern(config, name, settings)) {
+        found.take_kept(config, name, settings, None);
+    }
+    found.joined(config)
+}
+
+/// Whether anything depends on what a server says of its tools.
+fn is_of_concern(config: &Config, name: &str, settings: &McpServer) -> bool {
+    !settings.tools.is_empty() || config.tools.iter().any(|tool| tool.hinted && tool.mcp.as_deref() == Some(name))
+}
+
+/// Keeps what a server offers, on a thread that may wait for a disk.
+async fn kept(config: &Config, name: &str, settings: &McpServer, catalogue: Catalogue) -> io::Result<()> {
+    let (folder, name, settings) = (config.this_box.mcp(), name.to_owned(), settings.clone());
+    let keeping = tokio::task::spawn_blocking(move || catalogue.keep(&folder, &name, &settings));
+    keeping.await.unwrap_or_else(|error| Err(io::Error::other(error)))
+}
+
+/// Asks a server what it offers, where it `insists` until it can be reached, and not beyond the deadline, at which it is `late`.
+async fn ask(server: &Server, insists: bool, deadline: Instant, late: String) -> Result<Catalogue, String> {
+    loop {
+        let away = match timeout_at(deadline, server.open()).await {
+            Ok(Ok(open)) => {
+                let listed = timeout_at(deadline, Catalogue::of(&open.peer)).await;
+                return listed.map_or_else(|_| Err(late), |listed| listed.map_err(|error| server.faults().told(&error)));
+            }
+            Ok(Err(away)) => away,
+            Err(_) => return Err(late),
+        };
+        let Away { reason, retry_after_ms } = away;
+        let again = Instant::now() + Duration::from_millis(retry_after_ms.max(1));
+        if !insists || again >= deadline {
+            return Err(reason);
+        }
+        sleep_until(again).await;
+    }
+}
+
+/// What is known of servers, on its way into a configuration.
+#[derive(Default)]
+struct Found {
+    catalogues: BTreeMap<String, Catalogue>,
+    notes: Vec<String>,
+    missing: BTreeMap<String, String>,
+}
+
+impl Found {
+    fn take_kept(&mut self, config: &Config, name: &str, settings: &McpServer, away: Option<&str>) {
+        let reason = away.unwrap_or("it has not been asked yet");
+        match Catalogue::kept(&config.this_box.mcp(), name, settings) {
+            Ok(Some(catalogue)) => {
+                if let Some(reason) = away {
+                    self.notes.push(format!("the MCP server `{name}` is taken at what it offered before: {reason}"));
+                }
+                self.catalogues.insert(name.to_owned(), catalogue);
+            }
+            Ok(None) if settings.tools.is_empty() => {}
+            Ok(None) => drop(self.missing.insert(name.to_owned(), reason.to_owned())),
+            Err(error) => {
+                let folder = config.this_box.mcp();
+                drop(
+                    self.missing.insert(
+                        name.to_owned(),
+                        format!("{reason}, and what was kept of it in {} can't be read: {error}", folder.display()),
+                    ),
+                );
+            }
+        }
+    }
+
+    fn joined(mut self, config: &Config) -> Discovered {
+        let mut joined = config.clone();
+        for (server, catalogue) in &self.catalogues {
+            let Some(settings) = config.mcp.get(server) else { continue };
+            for tool in joined.tools.iter_mut().filter(|tool| tool.hinted && tool.mcp.as_ref() == Some(server)) {
+                let name = tool.mcp_tool.as_deref().unwrap_or(&tool.name);
+                tool.idempotent |= catalogue.offer(name).is_some_and(|offer| offer.idempotent);
+            }
+            if !catalogue.whole && !settings.tools.is_empty() {
+                let what = format!("more than {OFFERS_MAX} tools or {OFFERS_BYTES_MAX} bytes");
+                self.notes.push(format!("the MCP server `{server}` offers {what}: the rest is left out"));
+            }
+            for name in settings.named().filter(|name| catalogue.whole && catalogue.offer(name).is_none()) {
+                self.notes.push(format!("the MCP server `{server}` does not offer `{name}`, which mcp.{server}.tools names"));
+            }
+            let declared = |offer: &Offer| {
+                let is_it = |tool: &&Tool| tool.mcp.as_ref() == Some(server) && tool.mcp_tool.as_ref().unwrap_or(&tool.name) == &offer.name;
+                config.tools.iter().find(is_it).is_some()
+            };
+            for offer in catalogue.offers.iter().filter(|offer| settings.wants(&offer.name) && !declared(offer)) {
+                match tool_of(server, settings, offer).and_then(|tool| fits(&joined.tools, tool)) {
+                    Ok(tool) => joined.tools.push(tool),
+                    Err(reason) => {
+                        let name = bounded_text(&offer.name);
+                        self.notes.push(format!("the tool `{name}` of the MCP server `{server}` is left out: {reason}"));
+                    }
+                }
+            }
+        }
+        if self.notes.len() > NOTES_MAX {
+            let more = self.notes.len() - NOTES_MAX;
+            self.notes.truncate(NOTES_MAX);
+            self.notes.push(format!("and {more} more of the kind"));
+        }
+        Discovered { config: joined, notes: self.notes, missing: self.missing }
+    }
+}
+
+/// A tool with everything that is not of the server left as it is by default, but that its words are told.
+fn tool_of(server: &str, settings: &McpServer, offer: &Offer) -> Result<Tool, String> {
+    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '_' | '-') { c } else { '_' };
+    let name: String = settings.prefix.chars().chain(offer.name.chars().map(plain)).take(NAME_BYTES_MAX + 1).collect();
+    if offer.name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(format!("models take names of 1 to {NAME_BYTES_MAX} characters"));
+    }
+    let mut parameters = offer.parameters.clone();
+    if let Some(schema) = parameters.as_object_mut() {
+        schema.entry("type").or_insert_with(|| json!("object"));
+    }
+    if parameters.get("type").and_then(Value::as_str) != Some("object") {
+        return Err("its arguments do not come as one object".to_owned());
+    }
+    let bytes = parameters.to_string().len();
+    if bytes > PARAMETERS_BYTES_MAX {
+        return Err(format!("its inputSchema is {bytes} bytes long; at most {PARAMETERS_BYTES_MAX} are given to a model"));
+    }
+    super::super::schema::compile(&parameters).map_err(|reason| format!("its inputSchema can't be used: {reason}"))?;
+    let description: String = offer.description.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
+    let tool = json!({
+        "name": name,
+        "description": description,
+        "parameters": parameters,
+        "mcp": server,
+        "mcp_tool": offer.name,
+        "idempotent": offer.idempotent,
+        "say_done": { "es": SAY_DONE, "en": SAY_DONE },
+    });
+    let tool: Tool = serde_json::from_value(tool).map_err(|error| error.to_string())?;
+    Ok(Tool { discovered: true, ..tool })
+}
+
+fn fits(tools: &[Tool], tool: Tool) -> Result<Tool, String> {
+    if tools.len() >= TOOLS_MAX {
+        return Err(format!("a box has at most {TOOLS_MAX} tools: name fewer in the server's `tools`, or more in `except`"));
+    }
+    if tools.iter().any(|other| other.name == tool.name) {
+        return Err(format!("there is a tool `{}` already: give the server a `prefix`", tool.name));
+    }
+    if crate::cognition::models::is_own_function(&tool.name) {
+        return Err(format!("`{}` is a function of the box's own: give the server a `prefix`", tool.name));
+    }
+    Ok(tool)
+}
+
+/// What a result is told with where nobody has written words for it: its text, or what stands for one in a structure (a tool that returns a text or a
+/// number gives both). Of anything else the caller hears that it is done.
+const SAY_DONE: &str = "{% set said = result.text if result.text is defined else result.result %}{% if said is string or said is number %}{{ (said ~ '')[:600] }}{% endif %}";
+
+/// A schema is also given to the model, with every session, beside those of all other tools.
+const PARAMETERS_BYTES_MAX: usize = 16 * 1024;
+
+/// What somebody reads.
+const NOTES_MAX: usize = 20;
