@@ -290,7 +290,10 @@ pub struct Garage {
 impl Garage {
     fn opens(folder: &Path) -> Option<Self> {
         let usual = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../fastmcp/bin/python3");
-        let python = std::env::var_os("RECADO_FASTMCP_PYTHON").map_or(usual, PathBuf::from);
+        // Where `./dev test` has said where it is, it must be there: nothing is skipped then.
+        let named = std::env::var_os("RECADO_FASTMCP_PYTHON");
+        let python = named.clone().map_or(usual, PathBuf::from);
+        assert!(named.is_none() || python.exists(), "RECADO_FASTMCP_PYTHON: there is no {}", python.display());
         if !python.exists() {
             println!("skipped: {} is not there; `./dev test` fetches it", python.display());
             return None;
