@@ -68,25 +68,27 @@ impl Writer {
         if writes.len() > WRITES_PER_COMMIT_MAX {
             return Err(CommitError::Value(format!("{} writes in one commit", writes.len())));
         }
-        self.give(Job::Commit(commit, writes)).map_err(|(reason, _)| reason)
+        self.give(Job::Commit(commit, writes)).map_err(|refused| refused.0)
     }
 
     /// Takes what concerns the verification of a caller to the store's thread. It never waits: the answer comes by its own way, at once where
     /// the queue is full.
     pub fn verification(&self, verification: Verification) {
-        if let Err((reason, Job::Verification(refused))) = self.give(Job::Verification(verification)) {
+        if let Err(refused) = self.give(Job::Verification(verification))
+            && let (reason, Job::Verification(refused)) = *refused
+        {
             refused.answer(Err(reason));
         }
     }
 
-    fn give(&self, job: Job) -> Result<(), (CommitError, Job)> {
-        let Some(queue) = &self.queue else { return Err((CommitError::Closed, job)) };
+    fn give(&self, job: Job) -> Result<(), Box<(CommitError, Job)>> {
+        let Some(queue) = &self.queue else { return Err(Box::new((CommitError::Closed, job))) };
         queue.try_send(job).map_err(|error| match error {
             TrySendError::Full(job) => {
                 self.stats.busy();
-                (CommitError::Busy, job)
+                Box::new((CommitError::Busy, job))
             }
-            TrySendError::Disconnected(job) => (CommitError::Closed, job),
+            TrySendError::Disconnected(job) => Box::new((CommitError::Closed, job)),
         })
     }
 

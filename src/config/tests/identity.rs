@@ -51,7 +51,7 @@ fn what_is_wrong_is_named_with_its_place_and_a_remedy() {
         ),
         (
             "[identity]\nasserted_is_verified = true\n",
-            "warning: recado.toml:2:24: identity.asserted_is_verified: nobody is trusted to assert who is calling: trusted_peers names no SIP server; write instead: asserted_is_verified = false",
+            "recado.toml:2:24: warning: identity.asserted_is_verified: nobody is trusted to assert who is calling: trusted_peers names no SIP server; write instead: asserted_is_verified = false",
         ),
         (
             "[identity]\npins_file = \"none\"\n",
