@@ -9,7 +9,7 @@
 //! * [`Executor`] runs attempts within limits and reports each of them.
 //! * [`HttpTool`] carries out an attempt over HTTP, asks how it stands, and asks to cancel or to undo one.
 //! * [`delegates`] have it answered by a larger model, [`commands`] have it carried out by a program on the box, [`mcp_tools`] by a server of
-//!   the Model Context Protocol, whose tools that nobody has named are found by [`McpServers::discover`]; [`slots`] are all of them.
+//!   the Model Context Protocol, whose tools that nobody has named are found by [`McpServers::discover`]; [`slots()`] are all of them.
 //! * [`router`] takes results that come later, news of progress, and results that are taken back.
 //! * [`Webhook`] is the other way for a closing that nobody has come to hear.
 
