@@ -287,4 +287,4 @@ fn real_wall() -> Wall {
 const CALL: SessionId = SessionId(1);
 
 /// Longer than anything here takes on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const PATIENCE: Duration = Duration::from_secs(120);

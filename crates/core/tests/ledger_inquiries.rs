@@ -269,6 +269,23 @@ fn who_asks_while_it_is_known_that_the_tool_cant_be_reached_is_told_so_with_the_
 }
 
 #[test]
+fn what_waits_goes_on_when_its_tool_does_something_and_not_when_another_attempt_has_only_failed() {
+    let mut rig = called(policies());
+    let [first, second] = [rig.order("pay", 1), rig.order("pay", 2)];
+    for operation in [first, second] {
+        rig.attempted(operation, 1, unreachable("no route"));
+    }
+    let third = rig.order("pay", 3);
+    rig.dispatched.clear();
+    rig.attempt_failed(third, 1, Executed::No);
+    assert!(rig.dispatched.is_empty(), "it was reached, and does nothing yet: {:?}", rig.dispatched);
+    let fourth = rig.order("pay", 4);
+    rig.dispatched.clear();
+    rig.attempted(fourth, 1, AttemptOutcome::Deferred);
+    assert_eq!(rig.dispatched.iter().map(|dispatch| dispatch.operation).collect::<Vec<_>>(), [first, second]);
+}
+
+#[test]
 fn everybody_who_had_asked_before_it_was_known_is_told_and_each_once() {
     let mut rig = called(policies());
     rig.up(OTHERS_CALL, "bea");

@@ -32,7 +32,8 @@ impl Outage {
 
 impl Ledger {
     /// What an attempt shows of whether its tool can be reached. Who asked before that was known hears of it, once in a conversation; as soon
-    /// as the tool can be reached, what waits for it goes on.
+    /// as the tool does something, if only to refuse, what waits for it goes on. An attempt that did not succeed and may be made again shows
+    /// neither: who waits would only be sent the same way.
     pub(super) fn is_within_reach(&mut self, operation: OperationId, outcome: &AttemptOutcome, step: &mut Step, effects: &mut Vec<Effect>) {
         let lane = self.by_operation.get(&operation).and_then(|number| self.lanes.get(number));
         let held = lane.and_then(|lane| lane.batch.as_ref());
@@ -40,6 +41,9 @@ impl Ledger {
         let record = &found.record;
         // A recalled attempt shows nothing.
         if record.state == OperationState::Cancelling {
+            return;
+        }
+        if matches!(outcome, AttemptOutcome::Failed { retryable: true, .. }) {
             return;
         }
         if !matches!(outcome, AttemptOutcome::Unreachable { .. }) {
