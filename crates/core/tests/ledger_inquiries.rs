@@ -110,6 +110,22 @@ fn a_restart_asks_for_what_a_tool_has_by_its_name_and_sends_nothing_again_whatev
 }
 
 #[test]
+fn what_a_tool_has_by_a_name_is_asked_for_also_where_its_time_ran_out_while_the_box_was_off() {
+    for tool in ["pay", "ticket"] {
+        let mut rig = called(policies());
+        let operation = rig.order(tool, 1);
+        rig.attempted(operation, 1, taken("task 7"));
+        rig.wall.unix_ms += 3_600_000;
+        rig.crash(0);
+        assert_eq!(rig.operation(operation), OperationState::Unknown, "{tool}");
+        rig.pass(120_000);
+        assert_eq!(rig.inquiries.last().and_then(|inquiry| inquiry.handle.as_deref()), Some("task 7"), "{tool}");
+        rig.says(InquiryOutcome::Succeeded(json!({ "id": 9 })));
+        assert_eq!((rig.operation(operation), rig.sent(operation)), (OperationState::Succeeded, 1), "{tool}");
+    }
+}
+
+#[test]
 fn what_ended_in_doubt_is_not_sent_again_where_its_tool_can_say_how_it_stands() {
     let mut rig = asked();
     let operation = rig.order("pay", 1);
@@ -210,6 +226,31 @@ fn a_cancel_knows_the_tools_name_and_what_it_does_not_settle_the_tool_is_asked()
     rig.pass(2_000);
     rig.says(InquiryOutcome::Succeeded(json!({ "id": 4 })));
     assert_eq!(rig.operation(operation), OperationState::TooLate);
+}
+
+#[test]
+fn a_cancel_that_came_before_the_tools_name_is_asked_for_again_by_it() {
+    let mut policies = policies();
+    policies.values_mut().for_each(|policy| policy.cancellable = true);
+    for answered_first in [true, false] {
+        let mut rig = called(policies.clone());
+        let operation = rig.order("pay", 1);
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        assert_eq!(rig.cancels.last().unwrap().handle, None);
+        if answered_first {
+            rig.cancel_answered(operation, CancelOutcome::Unsupported);
+            rig.attempted(operation, 1, taken("task 7"));
+        } else {
+            rig.attempted(operation, 1, taken("task 7"));
+            rig.cancel_answered(operation, CancelOutcome::Unsupported);
+        }
+        assert_eq!((rig.cancels.len(), rig.cancels.last().unwrap().handle.as_deref()), (2, Some("task 7")), "{answered_first}");
+        rig.cancel_answered(operation, CancelOutcome::Unsupported);
+        rig.pass(60_000);
+        assert_eq!(rig.cancels.len(), 2, "there is nobody to ask");
+        rig.says(InquiryOutcome::Cancelled);
+        assert_eq!(rig.operation(operation), OperationState::Cancelled);
+    }
 }
 
 #[test]

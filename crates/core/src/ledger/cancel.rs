@@ -26,6 +26,8 @@ pub(super) struct Cancel {
     again_at: Option<Time>,
     /// Nobody is left to be asked.
     pub(super) exhausted: bool,
+    /// Whether the last one could say by which name the tool has it.
+    named: bool,
     /// The tool says that it has taken effect; its result is still to come.
     too_late: bool,
 }
@@ -55,6 +57,7 @@ impl Operation {
             self.cancel.asked = self.cancel.asked.saturating_add(1);
             self.cancel.out = true;
             self.cancel.again_at = None;
+            self.cancel.named = self.record.handle.is_some();
         } else {
             self.advance_inquiry(now);
         }
@@ -105,6 +108,13 @@ impl Operation {
         }
     }
 
+    /// Its tool has it under a name: whom nobody could ask before can be asked now.
+    pub(super) fn can_be_named(&mut self) {
+        if !self.cancel.named && !self.cancel.too_late {
+            self.cancel.exhausted = false;
+        }
+    }
+
     fn take_answer(&mut self, outcome: &CancelOutcome, policy: &ToolPolicy, step: &mut Step) -> Option<Received> {
         self.cancel.out = false;
         match outcome {
@@ -121,6 +131,8 @@ impl Operation {
                 }
             }
             CancelOutcome::Unsupported if fault(Fault::CancelledOnHope) => self.settle(OperationState::Cancelled, step.now),
+            // The tool has taken it meanwhile, under a name that it can be asked for by.
+            CancelOutcome::Unsupported if !self.cancel.named && self.record.handle.is_some() => {}
             CancelOutcome::Unsupported => self.cancel.exhausted = true,
             CancelOutcome::Failed { error, retryable, retry_after_ms } => {
                 self.record.error = Some(clean(error));

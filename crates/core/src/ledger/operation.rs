@@ -136,6 +136,7 @@ impl Operation {
                 }
                 if !handle.is_empty() && handle.chars().count() <= HANDLE_CHARS_MAX {
                     self.record.handle = Some(handle.clone());
+                    self.can_be_named();
                 }
                 self.follow(policy, step.now).then_some(Received::Recorded)
             }
@@ -304,6 +305,10 @@ impl Operation {
             Some(policy) => self.begin(policy),
             None if now < self.deadline && policy.is_some_and(|policy| self.follow_at_once(policy, now)) => {}
             None => {
+                // Its time is over; whoever can say what came of it is asked all the same.
+                if let Some(policy) = policy {
+                    self.follow_at_once(policy, now);
+                }
                 self.record.error = Some(RESTART.to_owned());
                 self.settle(OperationState::Unknown, now);
             }
