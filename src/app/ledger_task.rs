@@ -353,7 +353,7 @@ fn trace_input(input: &Input) {
         Input::Retract { request, operation } => {
             info!(operation_id = %operation, request = request.0, "a result is to be taken back");
         }
-        Input::Cancel { session, tool, operation: _ } => info!(session_id = %session, tool, "cancel wanted"),
+        Input::Cancel { session, tool, operation: _, verified: true } => info!(session_id = %session, tool, "cancel wanted"),
         Input::Accept { session, turn, response, call } => {
             info!(session_id = %session, turn_id = %turn, response_id = %response, tool = call.tool, "operation asked for");
         }

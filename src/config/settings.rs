@@ -191,6 +191,7 @@ impl Config {
         for (index, (tool, place)) in self.tools.iter().zip(&places).enumerate() {
             tool.check(checker, place, self.this_box.language);
             tool.check_audience(checker, place, &self.identity);
+            tool.check_window(checker, place, &self.store);
             tool.check_delegate(checker, place, &self.tools);
             if let Some(server) = tool.mcp.as_ref().filter(|server| !self.mcp.contains_key(*server)) {
                 let known: Vec<_> = self.mcp.keys().map(String::as_str).collect();

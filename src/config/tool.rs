@@ -253,12 +253,50 @@ impl Tool {
     }
 }
 
-/// The fields of the arguments that are neither said nor shown: those that JSON Schema calls `writeOnly`, or passwords.
+/// The fields of the arguments that are neither said nor shown, each by its path, such as `card.cvv`: those that JSON Schema calls `writeOnly`, or
+/// passwords.
 fn private_fields(parameters: &serde_json::Value) -> Vec<String> {
-    let properties = parameters["properties"].as_object().into_iter().flatten();
-    let private = |schema: &serde_json::Value| schema["writeOnly"] == true || schema["format"] == "password";
-    properties.filter(|(_, schema)| private(schema)).map(|(name, _)| name.clone()).collect()
+    let mut search = PrivateFields { whole: parameters, found: Vec::new(), left: SCHEMAS_MAX };
+    search.under(parameters, "", 0);
+    search.found
 }
+
+struct PrivateFields<'a> {
+    whole: &'a serde_json::Value,
+    found: Vec<String>,
+    /// So many schemas more are looked at: references may make a few many.
+    left: usize,
+}
+
+impl PrivateFields<'_> {
+    fn under(&mut self, schema: &serde_json::Value, path: &str, depth: usize) {
+        if depth > SCHEMA_DEPTH_MAX || self.left == 0 || !schema.is_object() {
+            return;
+        }
+        self.left -= 1;
+        let private = schema["writeOnly"] == true || schema["format"] == "password";
+        if private && !path.is_empty() && !self.found.iter().any(|known| known == path) {
+            self.found.push(path.to_owned());
+        }
+        for (name, property) in schema["properties"].as_object().into_iter().flatten() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            self.under(property, &path, depth + 1);
+        }
+        self.under(&schema["items"], path, depth + 1);
+        for several in ["allOf", "anyOf", "oneOf", "prefixItems"] {
+            schema[several].as_array().into_iter().flatten().for_each(|schema| self.under(schema, path, depth + 1));
+        }
+        if let Some(place) = schema["$ref"].as_str().and_then(|place| self.whole.pointer(place.strip_prefix('#')?)) {
+            self.under(place, path, depth + 1);
+        }
+    }
+}
+
+/// A schema that is deeper than this describes no arguments that a model would fill in.
+const SCHEMA_DEPTH_MAX: usize = 12;
+
+/// As many as a tool with all that it refers to may have, and more.
+const SCHEMAS_MAX: usize = 4_096;
 
 fn any_object() -> serde_json::Value {
     serde_json::json!({ "type": "object" })

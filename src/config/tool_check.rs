@@ -10,6 +10,7 @@ use super::gate::MIN_QUIET_MS;
 use super::headers;
 use super::identity::Identity;
 use super::meant::nearest;
+use super::store::Store;
 use super::template;
 use super::tool::{Tool, Way};
 use super::tree::Path;
@@ -249,6 +250,24 @@ impl Tool {
             }
             Some(stale_after_ms) => checker.within(&place.join("stale_after_ms"), stale_after_ms, 1..=KEPT_MS_MOST),
             None => {}
+        }
+    }
+
+    /// What the store has removed is remembered no more.
+    pub(super) fn check_window(&self, checker: &mut Checker<'_>, place: &Path, store: &Store) {
+        let keep_ms = store.keep().map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
+        if let (Some(window_ms), Some(keep_ms)) = (self.idempotency_window_ms, keep_ms)
+            && window_ms > keep_ms
+        {
+            let what = format!(
+                "the store forgets what is over after store.keep_days = {}, and the request would be done once more",
+                store.keep_days
+            );
+            checker.error(
+                &place.join("idempotency_window_ms"),
+                what,
+                format!("idempotency_window_ms = {keep_ms}, or a larger store.keep_days"),
+            );
         }
     }
 

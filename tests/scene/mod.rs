@@ -166,7 +166,7 @@ impl Scene {
     }
 
     pub fn wants_it_cancelled(&mut self, tool: &str) {
-        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()), operation: None });
+        self.give(Input::Cancel { session: CALL, tool: Some(tool.to_owned()), operation: None, verified: true });
     }
 
     pub fn hangs_up(&mut self) {

@@ -140,7 +140,7 @@ impl Scene {
                 Some(Input::Accept { session, turn: TurnId(u128::from(self.now)), response, call })
             }
             (5, ..) => Some(Input::Seal { session, response }),
-            (6, ..) => Some(Input::Cancel { session, tool: None, operation: None }),
+            (6, ..) => Some(Input::Cancel { session, tool: None, operation: None, verified: true }),
             (7 | 8, Some((operation, attempt)), _) => Some(Input::Attempted { operation, attempt, outcome: outcome(how) }),
             (9, Some((operation, _)), _) => {
                 let result =

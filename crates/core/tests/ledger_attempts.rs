@@ -107,7 +107,7 @@ fn what_was_never_sent_is_cancelled_without_asking_anybody_also_over_a_restart()
     let newer = pay(&mut rig, 2, 9);
     assert_eq!((rig.operation(newer), rig.sent(newer)), (OperationState::Accepted, 0));
     rig.prompt = false;
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.crash(9);
     assert_eq!(rig.operation(newer), OperationState::Cancelling);
     rig.prompt = true;
@@ -127,7 +127,7 @@ fn what_comes_after_a_cancel_is_a_contradiction_only_where_it_is_one() {
     ] {
         let mut rig = called();
         let operation = rig.order("ticket", 1);
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         rig.cancel_answered(operation, outcome.clone());
         let request = rig.callback(operation, result.clone());
         assert_eq!(rig.answer(request), Some(answer.clone()), "{outcome:?}, then {result:?}");
@@ -147,7 +147,7 @@ fn the_word_on_a_cancel_that_comes_after_it_was_given_up_is_what_became_of_it() 
     ] {
         let mut rig = called();
         let operation = rig.order("ticket", 1);
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         rig.pass(3_600_000);
         assert_eq!(rig.operation(operation), OperationState::Unknown);
         rig.cancel_answered(operation, outcome);
@@ -188,7 +188,7 @@ fn a_replacement_of_what_is_still_being_accepted_waits_for_its_end() {
 fn a_cancel_that_waits_to_be_asked_again_is_over_when_the_last_attempt_is_reported_as_not_executed_though_the_store_failed_that_first() {
     let mut rig = called();
     let operation = rig.order("ticket", 1);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     let busy = CancelOutcome::Failed { error: "busy".into(), retryable: true, retry_after_ms: Some(60_000) };
     rig.cancel_answered(operation, busy);
     rig.prompt = false;

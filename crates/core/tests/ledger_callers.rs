@@ -53,11 +53,11 @@ fn a_wish_to_cancel_concerns_the_callers_own_operations_and_nobody_elses() {
     }
     let cancelling =
         |rig: &Rig| -> Vec<OperationId> { ids.iter().filter(|id| rig.operation(**id) == OperationState::Cancelling).copied().collect() };
-    rig.give(Input::Cancel { session: NAMELESS, tool: None, operation: None });
+    rig.give(Input::Cancel { session: NAMELESS, tool: None, operation: None, verified: true });
     assert_eq!((cancelling(&rig), rig.cancellation().cancelling), (vec![ids[3]], vec![ids[3]]), "who has no party has the call");
-    rig.give(Input::Cancel { session: OTHERS_CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: OTHERS_CALL, tool: None, operation: None, verified: true });
     assert_eq!((cancelling(&rig), rig.cancellation().cancelling), (vec![ids[2], ids[3]], vec![ids[2]]));
-    rig.give(Input::Cancel { session: LATER_CALL, tool: Some("ticket".into()), operation: None });
+    rig.give(Input::Cancel { session: LATER_CALL, tool: Some("ticket".into()), operation: None, verified: true });
     assert_eq!(cancelling(&rig), ids[..4], "what a party asked for in another call is theirs too");
     assert_eq!(rig.cancellation().cancelling, ids[..2]);
 }
@@ -69,7 +69,7 @@ fn a_wish_to_cancel_waits_for_nobody_elses_transaction() {
     rig.prompt = false;
     rig.ask(OTHERS_CALL, 2, 2, "ticket", json!({ "number": 2 }));
     let others = rig.in_flight.pop_front().expect("it is being accepted");
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.durable();
     assert_eq!(rig.cancellation().cancelling, [own]);
     rig.in_flight.push_back(others);

@@ -17,7 +17,7 @@ fn called() -> Rig {
 }
 
 fn cancel(rig: &mut Rig, tool: &str) {
-    rig.give(Input::Cancel { session: CALL, tool: Some(tool.into()), operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: Some(tool.into()), operation: None, verified: true });
 }
 
 fn failed(retryable: bool) -> CancelOutcome {
@@ -311,7 +311,7 @@ fn a_restart_resumes_a_cancel() {
     let mut rig = called();
     let asked = rig.order("ticket", 1);
     let unasked = rig.order("pay", 2);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     assert_eq!(rig.cancels.len(), 2);
     rig.crash(0);
     assert_eq!(rig.operation(unasked), OperationState::Unknown, "nobody can be asked, and it may have taken effect");
@@ -406,7 +406,7 @@ fn a_wish_that_concerns_several_batches_gets_one_answer() {
     rig.done(ended);
     let runs = rig.order("ticket", 2);
     rig.prompt = false;
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     let answers = |rig: &Rig| rig.news.iter().filter(|(_, news)| matches!(news, News::Cancelling(_))).count();
     assert_eq!(answers(&rig), 0, "not before all of it is on record");
     rig.durable();

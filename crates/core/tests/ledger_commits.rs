@@ -351,7 +351,7 @@ fn a_cancel_while_the_acceptance_is_in_flight_finds_the_operation() {
     let mut rig = slow();
     rig.ask(CALL, 1, 1, "pay", json!({}));
     rig.seal(CALL, 1);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.all_durable();
     let operation = rig.accepted().operation;
     assert_eq!((rig.operation(operation), rig.sent(operation)), (OperationState::Cancelling, 1));
@@ -407,7 +407,7 @@ fn a_cancel_that_waits_together_with_an_acceptance_comes_after_its_request_has_l
     let mut rig = slow();
     rig.ask(CALL, 1, 1, "pay", json!({"to": "a"}));
     rig.ask(CALL, 1, 1, "pay", json!({"to": "b"}));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.durable();
     rig.durable();
     let second = rig.accepted().operation;
@@ -451,7 +451,7 @@ fn a_cancel_repeated_without_end_while_the_store_is_stuck_is_one() {
     rig.done(operation);
     let before = rig.commits;
     for _ in 0..500 {
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     }
     rig.durable();
     assert_eq!((rig.operation(operation), rig.commits), (OperationState::Succeeded, before));

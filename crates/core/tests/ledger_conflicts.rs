@@ -120,7 +120,7 @@ fn an_explicit_cancel_is_durable_before_anything_else_and_is_told_once() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
     rig.prompt = false;
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.durable();
     assert_eq!(rig.operation(operation), OperationState::Cancelling);
     rig.attempt_failed(operation, 1, Executed::No);
@@ -135,7 +135,7 @@ fn an_explicit_cancel_is_durable_before_anything_else_and_is_told_once() {
 fn a_cancel_that_comes_too_late_is_said_truthfully() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
-    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()), operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()), operation: None, verified: true });
     rig.done(operation);
     assert_eq!(rig.operation(operation), OperationState::TooLate);
     let delivery = rig.waiting().id;
@@ -147,7 +147,7 @@ fn a_new_question_or_another_tool_cancels_nothing() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
     rig.order("ticket", 2);
-    rig.give(Input::Cancel { session: CALL, tool: Some("ticket".into()), operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: Some("ticket".into()), operation: None, verified: true });
     assert_eq!(rig.operation(operation), OperationState::Running);
 }
 
@@ -261,7 +261,7 @@ fn an_operation_that_never_settles_by_itself_comes_to_an_end_with_one_closing() 
         rig.pass(300_000);
     };
     let cancel = |rig: &mut Rig, _| {
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         rig.pass(300_000);
     };
     let ways: [fn(&mut Rig, recado_core::OperationId); 4] = [silence, panic, promise, cancel];

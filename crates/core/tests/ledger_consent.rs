@@ -190,7 +190,7 @@ fn one_operation_is_cancelled_by_itself_and_by_nobody_elses_caller() {
     let (first, second) = (rig.order("ticket", 1), rig.order("ticket", 2));
     rig.up(OTHERS_CALL, "bea");
     let cancel = |rig: &mut Rig, session, operation: OperationId| {
-        rig.give(Input::Cancel { session, tool: None, operation: Some(operation) });
+        rig.give(Input::Cancel { session, tool: None, operation: Some(operation), verified: true });
         let of = |(of, news): &(SessionId, News)| match news {
             News::Cancelling(cancellation) if *of == session => Some(cancellation.clone()),
             _ => None,
@@ -203,4 +203,46 @@ fn one_operation_is_cancelled_by_itself_and_by_nobody_elses_caller() {
     let theirs = cancel(&mut rig, CALL, second);
     assert_eq!((theirs.cancelling, theirs.ended), (vec![second], vec![]));
     assert_ne!(rig.ledger.operation(first).unwrap().state, OperationState::Cancelling);
+}
+
+#[test]
+fn all_that_it_would_be_done_with_is_read_back_but_for_what_is_private_however_deep() {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.confirm, pay.private_fields) = (true, vec!["card.cvv".into()]);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    let long = "a".repeat(200);
+    rig.ask(CALL, 1, 1, "pay", json!({ "card": { "cvv": "123", "name": "ana" }, "express": true, "note": long }));
+    let said = &read_backs(&rig)[0].1;
+    assert!(said.contains("card name ana") && said.contains("express sí") && said.contains(&long), "{said}");
+    assert!(!said.contains("123"), "{said}");
+}
+
+#[test]
+fn who_is_not_known_to_be_the_party_cancels_nothing_that_only_the_verified_party_may_hear_of_but_their_own() {
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.audience, pay.cancellable) = (Audience::VerifiedParty, true);
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    rig.ask(CALL, 1, 1, "pay", to_bea(5));
+    rig.seal(CALL, 1);
+    let operation = rig.accepted().operation;
+    rig.up(LATER_CALL, "ana");
+    let wishes = |rig: &mut Rig, session, verified| {
+        rig.give(Input::Cancel { session, tool: None, operation: None, verified });
+        let of = |(of, news): &(SessionId, News)| match news {
+            News::Cancelling(cancellation) if *of == session => Some(cancellation.cancelling.clone()),
+            _ => None,
+        };
+        rig.news.iter().rev().find_map(of).expect("an answer")
+    };
+    assert_eq!(wishes(&mut rig, LATER_CALL, false), [], "as if there were nothing");
+    assert_eq!(rig.operation(operation), OperationState::Running);
+    assert_eq!(wishes(&mut rig, LATER_CALL, true), [operation]);
+    rig.ask(CALL, 2, 2, "pay", to_bea(6));
+    rig.seal(CALL, 2);
+    let own = rig.accepted().operation;
+    assert_eq!(wishes(&mut rig, CALL, false), [operation, own], "who asked for it may cancel it");
 }

@@ -312,3 +312,50 @@ fn within_its_window_a_request_is_the_same_one_also_when_it_was_told_and_after_i
     let keys: std::collections::BTreeSet<_> = rig.dispatched.iter().map(|dispatch| dispatch.intent_key.clone()).collect();
     assert_eq!(keys.len(), 3, "each has a key of its own");
 }
+
+fn fails(rig: &mut Rig, operation: OperationId) {
+    let outcome = AttemptOutcome::Failed { error: "no table".into(), executed: Executed::No, retryable: false, retry_after_ms: None };
+    rig.attempted(operation, 1, outcome);
+}
+
+#[test]
+fn what_was_not_done_is_no_reason_not_to_do_it_within_its_window_or_for_somebody_else() {
+    let mut rig = scoped(IdempotencyScope::Party, Some(86_400_000), DuplicatePolicy::Reuse);
+    rig.up(CALL, "ana");
+    let first = pay_in(&mut rig, CALL, 1);
+    fails(&mut rig, first);
+    assert_eq!(pay_in(&mut rig, CALL, 2), first, "that it failed is about to be told");
+    let delivery = rig.waiting().id;
+    rig.tell(CALL, delivery);
+    assert_ne!(pay_in(&mut rig, CALL, 3), first, "it was told, and it is asked for again");
+
+    let mut rig = scoped(IdempotencyScope::Global, None, DuplicatePolicy::Reuse);
+    rig.up(CALL, "ana");
+    rig.up(OTHERS_CALL, "bea");
+    let first = pay_in(&mut rig, CALL, 1);
+    assert_eq!(pay_in(&mut rig, OTHERS_CALL, 2), first);
+    fails(&mut rig, first);
+    assert_ne!(pay_in(&mut rig, OTHERS_CALL, 3), first, "nobody has it yet");
+}
+
+#[test]
+fn what_still_runs_is_replaced_and_confirmed_also_when_its_window_is_over() {
+    let mut rig = scoped(IdempotencyScope::Party, Some(60_000), DuplicatePolicy::Confirm);
+    rig.up(CALL, "ana");
+    let first = pay_in(&mut rig, CALL, 1);
+    rig.now = 61_000;
+    assert_eq!(pay_in(&mut rig, CALL, 2), first);
+    assert_eq!(repeat(&rig).1, RepeatAnswer::NeedsConfirmation);
+
+    let mut policies = policies();
+    let pay = policies.get_mut("pay").unwrap();
+    (pay.duplicate, pay.idempotency_window_ms, pay.cancellable) = (DuplicatePolicy::Replace, Some(60_000), true);
+    pay.idempotency_fields = vec!["to".into()];
+    let mut rig = Rig::with(policies);
+    rig.up(CALL, "ana");
+    let first = pay_in(&mut rig, CALL, 1);
+    rig.now = 61_000;
+    rig.ask(CALL, 2, 2, "pay", json!({ "to": "bea", "euros": 7 }));
+    rig.seal(CALL, 2);
+    assert_eq!(rig.operation(first), OperationState::Cancelling);
+}

@@ -210,7 +210,7 @@ fn a_cancel_knows_the_tools_name_and_what_it_does_not_settle_the_tool_is_asked()
     let mut rig = called(policies);
     let operation = rig.order("pay", 1);
     rig.attempted(operation, 1, taken("task 7"));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     assert_eq!(rig.cancels[0].handle.as_deref(), Some("task 7"));
     rig.pass(10_000);
     assert_eq!(rig.asked(operation), 0, "the wish to cancel comes first");
@@ -221,7 +221,7 @@ fn a_cancel_knows_the_tools_name_and_what_it_does_not_settle_the_tool_is_asked()
 
     let operation = rig.order("pay", 2);
     rig.attempted(operation, 1, taken("task 8"));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.cancel_answered(operation, CancelOutcome::Unsupported);
     rig.pass(2_000);
     rig.says(InquiryOutcome::Succeeded(json!({ "id": 4 })));
@@ -235,7 +235,7 @@ fn a_cancel_that_came_before_the_tools_name_is_asked_for_again_by_it() {
     for answered_first in [true, false] {
         let mut rig = called(policies.clone());
         let operation = rig.order("pay", 1);
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         assert_eq!(rig.cancels.last().unwrap().handle, None);
         if answered_first {
             rig.cancel_answered(operation, CancelOutcome::Unsupported);
@@ -301,7 +301,7 @@ fn who_asks_while_it_is_known_that_the_tool_cant_be_reached_is_told_so_with_the_
     assert_eq!(rig.updates(CALL).len(), 1, "that has been said");
     // One that is recalled shows nothing.
     let (third, _) = accepted(&mut rig, 3);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.attempt_failed(third, 1, Executed::No);
     let (fourth, said) = accepted(&mut rig, 4);
     assert_ne!(usual, said);
@@ -358,7 +358,7 @@ fn what_never_could_be_reached_has_failed_at_its_deadline_and_nothing_of_it_is_i
     // One that waits and is cancelled is cancelled.
     let operation = rig.order("pay", 2);
     rig.attempted(operation, 1, unreachable("no route"));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     assert_eq!((rig.operation(operation), rig.cancels.len()), (OperationState::Cancelled, 0));
 }
 
@@ -367,7 +367,7 @@ fn what_is_being_cancelled_and_forgotten_by_its_tool_is_not_known_and_not_called
     let mut rig = called(policies());
     let operation = rig.order("pay", 1);
     rig.attempted(operation, 1, taken("task 7"));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.cancel_answered(operation, CancelOutcome::Unsupported);
     rig.pass(2_000);
     rig.says(InquiryOutcome::Forgotten);

@@ -152,7 +152,7 @@ impl World {
             }
             Action::Cancel { session, all } => {
                 let session = self.session(session);
-                self.rig.give(Input::Cancel { session, tool: (!all).then(|| "order".to_owned()), operation: None });
+                self.rig.give(Input::Cancel { session, tool: (!all).then(|| "order".to_owned()), operation: None, verified: true });
             }
             Action::Report { which, how } => self.report(which, how),
             Action::Callback { which, how } => {

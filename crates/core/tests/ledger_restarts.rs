@@ -137,7 +137,7 @@ fn a_cancel_is_resumed_by_a_restart() {
     let mut rig = called();
     let operation = rig.order("pay", 1);
     rig.prompt = false;
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.durable();
     rig.prompt = true;
     rig.crash(0);

@@ -259,7 +259,7 @@ fn nobody_hears_how_far_something_is_that_they_want_cancelled() {
     let mut rig = called(|policy| policy.progress = ProgressPolicy::Say);
     let operation = rig.order("pay", 1);
     rig.progress(operation, json!({ "percent": 10 }));
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     assert_eq!(rig.operation(operation), OperationState::Cancelling);
     assert!(matches!(rig.news.last(), Some((CALL, News::Withdrawn { .. }))), "{:?}", rig.news.last());
     let told = rig.updates(CALL).len();

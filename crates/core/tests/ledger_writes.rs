@@ -67,10 +67,10 @@ fn every_wish_to_cancel_is_on_record_before_it_is_answered() {
     let mut rig = called();
     let operations = [1, 2, 3].map(|number| rig.order("ticket", number));
     let answers = |rig: &Rig| rig.news.iter().filter(|(_, news)| matches!(news, News::Cancelling(_))).count();
-    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()), operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: Some("pay".into()), operation: None, verified: true });
     assert_eq!(answers(&rig), 1);
     rig.prompt = false;
-    rig.give(Input::Cancel { session: CALL, tool: Some("ticket".into()), operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: Some("ticket".into()), operation: None, verified: true });
     for operation in operations {
         assert_eq!(answers(&rig), 1, "not before all of it is on record");
         rig.durable();
@@ -85,7 +85,7 @@ fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
         let mut rig = called();
         let (first, second) = (rig.order("ticket", 1), rig.order("ticket", 2));
         rig.prompt = false;
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         let of_second = rig.in_flight.pop_back().expect("one transaction for each batch");
         rig.fail();
         then(&mut rig, first);
@@ -103,7 +103,7 @@ fn a_wish_that_was_refused_for_what_has_ended_or_is_cancelled_since_says_so() {
     });
     assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![second], vec![first], vec![]));
     let (first, second, answer) = refused(|rig, _| {
-        rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+        rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
         rig.durable();
     });
     assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![first, second], vec![], vec![]));
@@ -117,7 +117,7 @@ fn a_wish_to_cancel_that_comes_while_the_last_of_it_is_being_told_has_nothing_le
     let delivery = rig.begins(CALL);
     rig.prompt = false;
     rig.settled(CALL, delivery, &[(0, HEARD)]);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.all_durable();
     let answer = rig.cancellation();
     assert_eq!((answer.cancelling, answer.ended, answer.refused), (vec![], vec![], vec![]), "it has been told how it ended");
@@ -244,7 +244,7 @@ fn reports_of_one_operation_are_written_in_their_order_and_hold_up_no_other() {
 fn an_answer_to_a_cancel_is_not_written_before_the_report_on_the_attempt_that_came_first() {
     let mut rig = called();
     let operation = rig.order("ticket", 1);
-    rig.give(Input::Cancel { session: CALL, tool: None, operation: None });
+    rig.give(Input::Cancel { session: CALL, tool: None, operation: None, verified: true });
     rig.prompt = false;
     rig.attempt_failed(operation, 1, Executed::Maybe);
     rig.cancel_answered(operation, CancelOutcome::Compensated);

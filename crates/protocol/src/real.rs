@@ -175,7 +175,7 @@ impl Real {
                 return self.hand(NEWER_SEED, ask, out);
             }
             Input::Seal => ledger::Input::Seal { session: session(0), response: ASKING },
-            Input::Cancel(call) => ledger::Input::Cancel { session: session(call), tool: None, operation: None },
+            Input::Cancel(call) => ledger::Input::Cancel { session: session(call), tool: None, operation: None, verified: true },
             Input::Attempted(place, attempt, how) => {
                 ledger::Input::Attempted { operation: operation(place), attempt: attempt.into(), outcome: outcome(how) }
             }

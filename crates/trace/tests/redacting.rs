@@ -63,7 +63,7 @@ fn what_decides_is_left_in_every_outcome() {
         handed_off(HandOffOutcome::Acknowledged),
         Input::SessionUp { session: SESSION, party: None, language: Language::Es },
         Input::Seal { session: SESSION, response: ResponseId(1) },
-        Input::Cancel { session: SESSION, tool: Some("pay".to_owned()), operation: None },
+        Input::Cancel { session: SESSION, tool: Some("pay".to_owned()), operation: None, verified: true },
         Input::Retract { request: RequestId(1), operation: OPERATION },
         Input::Claim { session: SESSION, delivery: DeliveryId(3), route: Route::Ride },
         Input::Durable(CommitId(7)),

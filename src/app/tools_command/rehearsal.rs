@@ -136,7 +136,7 @@ impl Rehearsal {
 
     /// What the caller wants cancelled is everything.
     pub fn cancel(&mut self) -> Option<CancelRequest> {
-        self.give(Input::Cancel { session: SESSION, tool: None, operation: None });
+        self.give(Input::Cancel { session: SESSION, tool: None, operation: None, verified: true });
         let at = self.wanted.iter().position(|wanted| matches!(wanted, Wanted::Cancel(_)))?;
         match self.wanted.remove(at) {
             Some(Wanted::Cancel(request)) => Some(request),

@@ -104,7 +104,7 @@ fn first_call(mut scene: Scene) {
     // Cancelled while it waits to be tried again.
     ask(&mut scene, SESSION, "query", 5);
     report(&mut scene, failed(Executed::No, true));
-    scene.give(Input::Cancel { session: SESSION, tool: None, operation: None });
+    scene.give(Input::Cancel { session: SESSION, tool: None, operation: None, verified: true });
     // Stale before it is told.
     ask(&mut scene, SESSION, "effect", 6);
     report(&mut scene, AttemptOutcome::Succeeded(json!({ "n": 6 })));

@@ -127,7 +127,7 @@ impl Conversation {
     pub(super) fn turn_began(&mut self, cx: &mut Cx) {
         self.turn = TurnId(cx.ids.draw());
         if fault(Fault::BargeInCancels) {
-            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None, operation: None });
+            self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool: None, operation: None, verified: true });
         }
         self.hang_up = None;
         self.window_since = None;

@@ -1,7 +1,7 @@
 //! What the model's events do, and what the ledger answers to what the model asked for.
 
 use super::effect::{Effect, Purpose, ToolStatus};
-use super::input::{Content, ModelEvent};
+use super::input::{Content, Identity, ModelEvent};
 use super::playback::Piece;
 use super::reply::{self, Asked, GenerationState, Queued, Reply};
 use super::{Conversation, Cx};
@@ -82,7 +82,8 @@ impl Conversation {
             }
             known => {
                 let operation = known.flatten();
-                self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool, operation });
+                let verified = self.identity == Identity::Verified;
+                self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool, operation, verified });
             }
         }
     }

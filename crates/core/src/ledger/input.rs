@@ -77,6 +77,10 @@ pub enum Input {
         /// The operation that is meant, where it is one. Another party's is nobody's to cancel here (I14).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         operation: Option<OperationId>,
+        /// Whether the caller is known to be the party. To whoever is not, what only the verified party may hear of is not there, but for what
+        /// was asked for in this conversation.
+        #[serde(default)]
+        verified: bool,
     },
     /// What of this party's runs, or waits to be told?
     ListWork {

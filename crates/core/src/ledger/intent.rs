@@ -100,6 +100,8 @@ pub(super) struct Known {
     pub arguments: Digest,
     /// Whether its closing is over.
     pub closed: bool,
+    /// Whether it has ended, and nothing of it is in effect.
+    undone: bool,
     /// Whether the store has removed it.
     removed: bool,
     /// Where the caller was asked whether it is to be done once more.
@@ -247,7 +249,12 @@ impl Intents {
         let (in_window, anothers) = (rules.in_window(&known.origin), rules.is_anothers(&known.origin, session));
         let differs = known.arguments != digest('a', &call.arguments);
         let answer = match rules.duplicate {
-            _ if another_turn && in_window == Some(false) => return Judgement::New(next),
+            // What still runs is replaced, and confirmed, whatever its window says: both would be done otherwise.
+            _ if another_turn && in_window == Some(false) && (known.closed || !heeds_what_runs(rules.duplicate)) => {
+                return Judgement::New(next);
+            }
+            // What was not done for somebody else is done for whoever wants it.
+            _ if anothers && another_turn && known.undone => return Judgement::New(next),
             _ if anothers && another_turn && known.closed && in_window.is_none() => return Judgement::New(next),
             _ if anothers => RepeatAnswer::AskedByAnother,
             DuplicatePolicy::Confirm if another_turn => {
@@ -260,7 +267,7 @@ impl Intents {
                 }
                 RepeatAnswer::NeedsConfirmation
             }
-            _ if known.closed && another_turn && in_window.is_none() => return Judgement::New(next),
+            _ if known.closed && another_turn && (in_window.is_none() || known.undone) => return Judgement::New(next),
             DuplicatePolicy::Replace if !known.closed && differs => return Judgement::Replaces(next, known.operation),
             // There is nothing to be cancelled any more.
             DuplicatePolicy::Replace if another_turn && differs => return Judgement::New(next),
@@ -284,7 +291,8 @@ impl Intents {
         arguments: &Value,
     ) {
         let (arguments, origin) = (digest('a', arguments), origin.into());
-        let known = Known { operation, batch, lane, origin, occurrence, arguments, closed: false, removed: false, asked: None };
+        let known =
+            Known { operation, batch, lane, origin, occurrence, arguments, closed: false, undone: false, removed: false, asked: None };
         self.known.entry(base).or_default().push(known);
     }
 
@@ -296,7 +304,8 @@ impl Intents {
         let origin = Origin { turn: record.turn, session: record.session, party: record.party.clone(), now, age_ms };
         let known = self.known.entry(base.to_owned()).or_default();
         if known.last().is_none_or(|known| known.occurrence < occurrence) {
-            *known = vec![Known { operation, batch, lane, origin, occurrence, arguments, closed, removed: false, asked: None }];
+            let undone = undone(record);
+            *known = vec![Known { operation, batch, lane, origin, occurrence, arguments, closed, undone, removed: false, asked: None }];
         }
     }
 
@@ -325,6 +334,13 @@ impl Intents {
             self.turns.remove(&key);
             self.forget_removed(&key.1);
         }
+    }
+
+    /// How an operation stands by now.
+    pub fn stands(&mut self, record: &OperationRecord) {
+        let Some((base, occurrence)) = split(&record.intent_key) else { return };
+        let of_base = self.known.get_mut(base).into_iter().flatten();
+        of_base.filter(|known| known.occurrence == occurrence).for_each(|known| known.undone = undone(record));
     }
 
     /// The closing of an operation is over: asked again in another turn, it is a new one.
@@ -383,6 +399,20 @@ impl Intents {
                 self.known.remove(base);
             }
         }
+    }
+}
+
+/// Whether what is asked for is judged by what runs, where that is known.
+fn heeds_what_runs(duplicate: DuplicatePolicy) -> bool {
+    matches!(duplicate, DuplicatePolicy::Replace | DuplicatePolicy::Confirm)
+}
+
+/// Whether it has ended, and provably nothing of it is in effect.
+fn undone(record: &OperationRecord) -> bool {
+    match record.state {
+        OperationState::Failed => !record.maybe_executed,
+        OperationState::Cancelled | OperationState::Compensated => true,
+        _ => false,
     }
 }
 

@@ -74,7 +74,7 @@ fn state(record: &OperationRecord, batch: Standing) -> Option<WorkState> {
 }
 
 fn item(policy: &ToolPolicy, record: &OperationRecord, state: WorkState, language: Language, step: &Step) -> WorkItem {
-    let what = about(policy, &record.tool, &record.arguments);
+    let what = about(policy, &record.tool, &record.arguments, language);
     WorkItem {
         operation: record.id,
         tool: record.tool.clone(),
@@ -88,36 +88,68 @@ fn item(policy: &ToolPolicy, record: &OperationRecord, state: WorkState, languag
 
 /// The arguments that may be shown, each as it is.
 fn shown(policy: &ToolPolicy, arguments: &Value) -> Value {
-    let Value::Object(fields) = arguments else { return Value::Object(Map::new()) };
-    let may = |(name, value): &(&String, &Value)| !policy.private_fields.contains(name) && !value.is_null();
-    Value::Object(fields.iter().filter(may).take(FIELDS_MAX).map(|(name, value)| (name.clone(), value.clone())).collect())
+    let Value::Object(fields) = without_private(arguments, "", &policy.private_fields) else { return Value::Object(Map::new()) };
+    Value::Object(fields.into_iter().filter(|(_, value)| !value.is_null()).take(FIELDS_MAX).collect())
+}
+
+/// What is left of a value at this path when what is private is taken out of it.
+fn without_private(value: &Value, path: &str, private: &[String]) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let under = |name: &String| if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            let left = fields.iter().map(|(name, value)| (name, value, under(name))).filter(|(_, _, at)| !private.contains(at));
+            Value::Object(left.map(|(name, value, at)| (name.clone(), without_private(value, &at, private))).collect())
+        }
+        Value::Array(items) => Value::Array(items.iter().map(|item| without_private(item, path, private)).collect()),
+        other => other.clone(),
+    }
 }
 
 /// What a tool does or is to do, in few words: what its author says of it, and its arguments as far as they may be said.
-pub(super) fn about(policy: &ToolPolicy, tool: &str, arguments: &Value) -> String {
+fn about(policy: &ToolPolicy, tool: &str, arguments: &Value, language: Language) -> String {
+    in_words(policy, tool, &shown(policy, arguments), language, VALUE_CHARS_MAX)
+}
+
+/// What a tool is to do, with all that it would be done with, but for what is private.
+pub(super) fn whole(policy: &ToolPolicy, tool: &str, arguments: &Value, language: Language) -> String {
+    in_words(policy, tool, &without_private(arguments, "", &policy.private_fields), language, usize::MAX)
+}
+
+fn in_words(policy: &ToolPolicy, tool: &str, arguments: &Value, language: Language, chars_max: usize) -> String {
     let what = clean(&policy.description);
     let what = what.trim_end_matches(['.', '…', ' ']);
-    let plain = |name: &str| name.replace(['_', '-'], " ");
     let what = if what.is_empty() { plain(tool) } else { what.to_owned() };
-    let Value::Object(fields) = shown(policy, arguments) else { return what };
-    let said: Vec<String> = fields.iter().filter_map(|(name, value)| Some(format!("{} {}", plain(name), spoken(value)?))).collect();
-    if said.is_empty() { what } else { format!("{what}, {}", said.join(", ")) }
+    match spoken(arguments, language, chars_max) {
+        Some(said) => format!("{what}, {said}"),
+        None => what,
+    }
+}
+
+fn plain(name: &str) -> String {
+    name.replace(['_', '-'], " ")
 }
 
 /// A value as it can be said.
-fn spoken(value: &Value) -> Option<String> {
+fn spoken(value: &Value, language: Language, chars_max: usize) -> Option<String> {
+    let all = |said: Vec<String>| (!said.is_empty()).then(|| said.join(", "));
     match value {
-        Value::String(text) => Some(clean(text).chars().take(VALUE_CHARS_MAX).collect()).filter(|text: &String| !text.is_empty()),
+        Value::String(text) => Some(clean(text).chars().take(chars_max).collect()).filter(|text: &String| !text.is_empty()),
         Value::Number(number) => Some(number.to_string()),
-        Value::Bool(_) | Value::Null => None,
-        Value::Array(items) => {
-            let said: Vec<String> = items.iter().filter_map(spoken).collect();
-            (!said.is_empty()).then(|| said.join(", "))
-        }
+        Value::Bool(yes) => Some(yes_or_no(*yes, language).to_owned()),
+        Value::Null => None,
+        Value::Array(items) => all(items.iter().filter_map(|item| spoken(item, language, chars_max)).collect()),
         Value::Object(fields) => {
-            let said: Vec<String> = fields.iter().filter_map(|(name, value)| Some(format!("{name} {}", spoken(value)?))).collect();
-            (!said.is_empty()).then(|| said.join(", "))
+            let said = |(name, value): (&String, &Value)| Some(format!("{} {}", plain(name), spoken(value, language, chars_max)?));
+            all(fields.iter().filter_map(said).collect())
         }
+    }
+}
+
+fn yes_or_no(yes: bool, language: Language) -> &'static str {
+    match (yes, language) {
+        (true, Language::Es) => "sí",
+        (true, Language::En) => "yes",
+        (false, _) => "no",
     }
 }
 

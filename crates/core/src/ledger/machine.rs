@@ -167,7 +167,10 @@ impl Ledger {
             }
             Input::ReadBackHeard { session, read_back, turn } => self.consents(session, |consents| consents.heard(read_back, turn)),
             Input::ReadBackOver { session, read_back } => self.consents(session, |consents| consents.over(read_back)),
-            Input::Cancel { session, tool, operation } => self.cancel(session, &Meant { tool, operation }, step, effects),
+            Input::Cancel { session, tool, operation, verified } => {
+                let meant = Meant { tool, operation, withheld_from: (!verified).then_some(session) };
+                self.cancel(session, &meant, step, effects);
+            }
             Input::ListWork { session } => self.list_work(session, true, step, effects),
             Input::Attempted { operation, attempt, outcome } => {
                 self.is_within_reach(operation, &outcome, step, effects);
@@ -489,6 +492,7 @@ impl Ledger {
         for delivery in &new.deliveries {
             self.by_delivery.insert(delivery.record.id, number);
         }
+        new.operations.iter().for_each(|operation| self.intents.stands(&operation.record));
         if new.closed() {
             new.operations.iter().for_each(|operation| self.intents.close(&operation.record));
         }

@@ -10,7 +10,7 @@ use minijinja::{AutoEscape, Environment, ErrorKind, UndefinedBehavior, context, 
 use serde_json::Value;
 
 use super::input::{RepeatAnswer, Standing};
-use super::listing::{about, plain_read_back};
+use super::listing::{plain_read_back, whole};
 use super::record::{Contradiction, OperationRecord, OperationState};
 use crate::faults::{Fault, fault};
 use crate::policy::{Language, Localised, ToolPolicy};
@@ -46,7 +46,7 @@ impl Sayer {
     /// What a tool would do, read back to the caller, and whether they want that.
     pub fn read_back(&self, policy: &ToolPolicy, tool: &str, arguments: &Value, language: Language) -> String {
         let own = policy.say.confirm.text(language).and_then(|template| self.render(template, context! { arguments => Serde(arguments) }));
-        own.unwrap_or_else(|| plain_read_back(&about(policy, tool, arguments), language))
+        own.unwrap_or_else(|| plain_read_back(&whole(policy, tool, arguments, language), language))
     }
 
     /// What the caller hears when the same thing had been asked before.

@@ -10,7 +10,7 @@ use super::operation::Operation;
 use super::record::OperationState;
 use super::work::Work;
 use crate::ids::{OperationId, SessionId};
-use crate::policy::Language;
+use crate::policy::{Audience, Language};
 use crate::time::Step;
 
 /// The wishes that are not answered yet.
@@ -35,11 +35,18 @@ pub(super) struct Meant {
     pub tool: Option<String>,
     /// The one operation that is meant, where it is one.
     pub operation: Option<OperationId>,
+    /// The conversation whose caller is not known to be the party, where that is so: of what is for the verified party alone it means only what was
+    /// asked for in it.
+    pub withheld_from: Option<SessionId>,
 }
 
 impl Meant {
-    fn means(&self, operation: &Operation) -> bool {
+    fn means(&self, operation: &Operation, world: &World) -> bool {
         let record = &operation.record;
+        let secret = || world.policy(&record.tool).audience == Audience::VerifiedParty;
+        if self.withheld_from.is_some_and(|session| record.session != session && secret()) {
+            return false;
+        }
         self.tool.as_ref().is_none_or(|tool| *tool == record.tool) && self.operation.is_none_or(|meant| meant == record.id)
     }
 }
@@ -55,10 +62,10 @@ pub(super) struct Cancelled {
 impl Cancelled {
     /// What it comes to in one batch, whose operations are cancelled. One that is being cancelled already is as good as one that
     /// begins to be.
-    pub fn of(batch: &mut Batch, meant: &Meant) -> Self {
+    pub fn of(batch: &mut Batch, meant: &Meant, world: &World) -> Self {
         let untold = !batch.closed();
         let mut cancelled = Self::default();
-        for operation in batch.operations.iter_mut().filter(|operation| meant.means(operation)) {
+        for operation in batch.operations.iter_mut().filter(|operation| meant.means(operation, world)) {
             if operation.cancel() || operation.record.state == OperationState::Cancelling {
                 cancelled.cancelling.push(operation.record.id);
             } else if operation.record.state.settled() && untold {
@@ -69,8 +76,8 @@ impl Cancelled {
     }
 
     /// What it comes to in one batch of which it could not be put on record: what runs goes on.
-    fn not(batch: &Batch, meant: &Meant) -> Self {
-        let mut cancelled = Self::of(&mut batch.clone(), meant);
+    fn not(batch: &Batch, meant: &Meant, world: &World) -> Self {
+        let mut cancelled = Self::of(&mut batch.clone(), meant, world);
         cancelled.refused = std::mem::take(&mut cancelled.cancelling);
         cancelled
     }
@@ -90,7 +97,9 @@ impl Ledger {
         let theirs = |lane: &Lane| lane.session == session || (party.is_some() && lane.party == party);
         // What is over, or has nothing of that tool, has nothing to say to it. What is being accepted may have.
         let has = |lane: &Lane| {
-            lane.batch.as_ref().is_some_and(|batch| !batch.closed() && batch.operations.iter().any(|operation| meant.means(operation)))
+            lane.batch
+                .as_ref()
+                .is_some_and(|batch| !batch.closed() && batch.operations.iter().any(|operation| meant.means(operation, &self.world)))
         };
         // One that has a name has been accepted.
         let perhaps = meant.operation.is_none() && meant.tool.as_ref().is_none_or(|tool| self.world.tool(tool).is_some());
@@ -119,7 +128,7 @@ impl Ledger {
     /// A lane could not put a wish on record.
     pub(super) fn not_heeded(&mut self, number: u64, wish: u64, meant: &Meant, effects: &mut Vec<Effect>) {
         let batch = self.lanes.get(&number).and_then(|lane| lane.batch.as_ref());
-        let cancelled = batch.map(|batch| Cancelled::not(batch, meant)).unwrap_or_default();
+        let cancelled = batch.map(|batch| Cancelled::not(batch, meant, &self.world)).unwrap_or_default();
         self.heed(number, wish, cancelled, effects);
     }
 

@@ -195,7 +195,7 @@ impl Work {
                     batch.record.state = BatchState::Sealed;
                 }
             }
-            Work::Cancel { meant, .. } => outcome.cancelled = Cancelled::of(batch, meant),
+            Work::Cancel { meant, .. } => outcome.cancelled = Cancelled::of(batch, meant, world),
             Work::Replace { operation } => {
                 if let Some(found) = batch.operation(*operation) {
                     found.replaced |= found.cancel();
