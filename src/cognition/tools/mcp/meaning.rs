@@ -6,6 +6,7 @@
 //! | it wants to be given more (`input_required`) | no | no | the call ends there, and nobody here can answer |
 //! | parse error, invalid request, no such method, invalid parameters (-32700, -32600 to -32602) | no | no | refused before the tool was begun |
 //! | another error | maybe | yes | it may have been begun |
+//! | a task that has failed | as the error that it has failed with | no | one that refuses the request was before it began; any other came in the middle |
 //! | an HTTP status | as for a tool behind HTTP | | |
 //! | nothing: the connection broke, or its program died | maybe | yes | |
 //! | nothing: no connection came to be | unreachable | | nothing has left the box |
@@ -136,7 +137,12 @@ impl Faults<'_> {
 
 /// Whether a server refused a request before it began anything (JSON-RPC 2.0, section 5.1).
 pub(super) fn is_refusal(fault: &ErrorData) -> bool {
-    matches!(fault.code.0, -32_700 | -32_602..=-32_600)
+    refuses(i64::from(fault.code.0))
+}
+
+/// The same of the code of an error.
+pub(super) fn refuses(code: i64) -> bool {
+    matches!(code, -32_700 | -32_602..=-32_600)
 }
 
 fn http_fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StreamableHttpError<reqwest::Error>> {

@@ -18,8 +18,8 @@ use super::super::breaker::Endpoint;
 use super::super::http::idempotency_key;
 use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, cancel_failed, failed, unanswered};
 use super::super::reply::RESULT_BYTES_MAX;
-use super::meaning::{Said, is_refusal, said};
-use super::server::{Away, Server};
+use super::meaning::{Said, is_refusal, refuses, said};
+use super::server::{Away, Open, Server};
 use crate::config::Tool;
 use crate::outward::quoted;
 
@@ -133,11 +133,34 @@ impl Called {
             Err(_) => return unanswered(self.too_slow("said how the task stands"), true),
         };
         if matches!(found.payload, TaskPayload::InputRequired { .. }) {
-            // Nobody here can give it what it asks for: it would wait for ever.
-            let _ = timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task))).await;
-            return InquiryOutcome::Failed(WANTS_INPUT.to_owned());
+            return self.nobody_can_answer(&open, task, inquiry.operation, deadline).await;
         }
         self.standing(found, inquiry.operation)
+    }
+
+    /// Nobody here can give a task what it asks for: it would wait for ever. It is asked to end, and how it has ended is its own word.
+    async fn nobody_can_answer(&self, open: &Open, task: String, operation: OperationId, deadline: Instant) -> InquiryOutcome {
+        match timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task.clone()))).await {
+            // One that has ended meanwhile can't be cancelled.
+            Ok(Ok(()) | Err(ServiceError::McpError(_))) => {}
+            Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
+            Err(_) => return unanswered(self.too_slow("answered the cancel"), true),
+        }
+        loop {
+            let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+                Ok(Ok(found)) => found.task,
+                Ok(Err(error)) if is_unknown(&error) => return InquiryOutcome::Forgotten,
+                Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
+                Err(_) => return unanswered(NOT_ENDED, false),
+            };
+            let again = poll_after(&found);
+            match found.payload {
+                TaskPayload::Cancelled => return InquiryOutcome::Failed(WANTS_INPUT.to_owned()),
+                TaskPayload::Completed { .. } | TaskPayload::Failed { .. } => return self.standing(found, operation),
+                _ if Instant::now() + again >= deadline => return unanswered(NOT_ENDED, false),
+                _ => sleep(again).await,
+            }
+        }
     }
 
     fn standing(&self, found: DetailedTask, operation: OperationId) -> InquiryOutcome {
@@ -153,7 +176,12 @@ impl Called {
             },
             TaskPayload::Failed { error } => {
                 let reason = error.get("message").and_then(Value::as_str).map(|text| quoted(text, token)).unwrap_or_default();
-                InquiryOutcome::Failed(if reason.is_empty() { "the tool gave no reason".to_owned() } else { reason })
+                let reason = if reason.is_empty() { "the tool gave no reason".to_owned() } else { reason };
+                // The request was refused, or it broke off in the middle: a tool's own word comes as a result.
+                match error.get("code").and_then(Value::as_i64) {
+                    Some(code) if refuses(code) => InquiryOutcome::Failed(reason),
+                    _ => unanswered(reason, false),
+                }
             }
             TaskPayload::Cancelled => InquiryOutcome::Cancelled,
             _ => {
@@ -191,7 +219,7 @@ impl Called {
                 Ok(Err(error)) => return cancel_failed(self.server.faults().told(&error), !is_unknown(&error)),
                 Err(_) => return cancel_failed("the server has not ended the task yet", true),
             };
-            let again = Duration::from_millis(found.task.poll_interval_ms.unwrap_or(POLL_MS).clamp(POLL_MS_LEAST, POLL_MS));
+            let again = poll_after(&found);
             match found.payload {
                 TaskPayload::Cancelled => return CancelOutcome::Cancelled,
                 TaskPayload::Completed { result } => {
@@ -217,6 +245,11 @@ impl Called {
     }
 }
 
+/// How long a task that is to end is left alone between two looks.
+fn poll_after(found: &DetailedTask) -> Duration {
+    Duration::from_millis(found.task.poll_interval_ms.unwrap_or(POLL_MS).clamp(POLL_MS_LEAST, POLL_MS))
+}
+
 fn task_of(handle: Option<&str>) -> Option<String> {
     let handle: Handle = serde_json::from_str(handle?).ok()?;
     Some(handle.task_id)
@@ -240,6 +273,9 @@ const KEY_IN_META: &str = "io.recado/idempotency-key";
 
 /// What is said of a tool that wants to ask somebody while it works.
 const WANTS_INPUT: &str = "the tool asks for more than it was given, and nobody here can answer it";
+
+/// What is said of one that was asked to end, and has not.
+const NOT_ENDED: &str = "the tool asks for more than it was given, nobody here can answer it, and it has not ended when it was asked to";
 
 /// Larger than any identifier of a task (bytes).
 const HANDLE_BYTES_MAX: usize = 4 * 1024;
