@@ -6,7 +6,7 @@ use std::time::Duration;
 use recado_core::OperationId;
 use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DetailedTask, GetTaskParams, RequestMetaObject, TaskPayload,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DetailedTask, ErrorCode, GetTaskParams, RequestMetaObject, TaskPayload,
 };
 use rmcp::service::ServiceError;
 use serde::{Deserialize, Serialize};
@@ -90,7 +90,7 @@ impl Called {
         let answer = match timeout_at(deadline, open.peer.call_tool_once(params)).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
-                if is_unknown(&error) {
+                if is_refused(&error) {
                     self.server.has_refused();
                 }
                 return self.server.faults().of_call(&error, dispatch.attempt);
@@ -259,9 +259,14 @@ fn result_of(result: serde_json::Map<String, Value>) -> Option<CallToolResult> {
     serde_json::from_value(Value::Object(result)).ok()
 }
 
-/// Whether a server does not know a task: it answers with invalid parameters then.
-fn is_unknown(error: &ServiceError) -> bool {
+/// Whether a server refused a call before it began anything.
+fn is_refused(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(fault) if is_refusal(fault))
+}
+
+/// Whether a server does not know a task: it answers with invalid parameters then. Another refusal says nothing of the task.
+fn is_unknown(error: &ServiceError) -> bool {
+    matches!(error, ServiceError::McpError(fault) if fault.code == ErrorCode::INVALID_PARAMS)
 }
 
 fn too_large() -> String {
