@@ -15,7 +15,7 @@ use std::error::Error;
 
 use recado_core::ledger::{AttemptOutcome, Executed};
 use reqwest::{StatusCode, Url};
-use rmcp::model::{CallToolResult, ErrorData};
+use rmcp::model::{CallToolResult, ErrorData, JsonObject};
 use rmcp::service::ServiceError;
 use rmcp::transport::streamable_http_client::StreamableHttpError;
 use serde_json::{Value, json};
@@ -38,11 +38,9 @@ pub(super) enum Said {
     Done(Value),
     /// It did not, in the tool's words.
     Refused(String),
-    /// The result is larger than what is taken.
-    TooLarge,
 }
 
-/// What came of a call: its structure where it has one, else its text.
+/// What came of a call: its structure where it has one, else its text. Of what is larger than what is taken, the size: that it is done is known.
 pub(super) fn said(result: CallToolResult, token: Option<&Secret>) -> Said {
     let texts: Vec<&str> = result.content.iter().filter_map(|part| part.as_text().map(|text| text.text.as_str())).collect();
     let text = texts.join("\n");
@@ -54,7 +52,27 @@ pub(super) fn said(result: CallToolResult, token: Option<&Secret>) -> Said {
         Some(value) => result_object(value),
         None => json!({ "text": text }),
     };
-    if value.to_string().len() > RESULT_BYTES_MAX { Said::TooLarge } else { Said::Done(value) }
+    Said::Done(match value.to_string().len() {
+        bytes if bytes > RESULT_BYTES_MAX => omitted(bytes),
+        _ => value,
+    })
+}
+
+/// The same of a task that has been completed: what can't be read of its result is left out.
+pub(super) fn said_of_task(result: JsonObject, token: Option<&Secret>) -> Said {
+    let is_error = result.get("isError") == Some(&Value::Bool(true));
+    let result = Value::Object(result);
+    let bytes = result.to_string().len();
+    match serde_json::from_value(result) {
+        Ok(result) => said(result, token),
+        Err(_) if is_error => Said::Refused("the tool gave no reason that can be read".to_owned()),
+        Err(_) => Said::Done(omitted(bytes)),
+    }
+}
+
+/// What stands for a result that is not taken, as in the ledger.
+fn omitted(bytes: usize) -> Value {
+    json!({ "omitted_bytes": bytes })
 }
 
 impl Faults<'_> {
@@ -154,4 +172,34 @@ fn http_fault<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a StreamableHttp
         next = error.source();
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn task(result: Value) -> Said {
+        said_of_task(serde_json::from_value(result).unwrap(), None)
+    }
+
+    #[test]
+    fn what_is_done_is_done_however_large_or_odd_its_result_is() {
+        let large = json!({ "content": [], "structuredContent": { "text": "x".repeat(RESULT_BYTES_MAX) } });
+        for (result, bytes) in [(large.clone(), RESULT_BYTES_MAX + 11), (json!({ "content": "none" }), 18)] {
+            assert!(matches!(task(result), Said::Done(value) if value == json!({ "omitted_bytes": bytes })));
+        }
+        assert!(matches!(said(serde_json::from_value(large).unwrap(), None), Said::Done(value) if value.get("omitted_bytes").is_some()));
+        assert!(matches!(task(json!({ "content": "none", "isError": true })), Said::Refused(_)));
+        assert!(matches!(task(json!({ "content": [{ "type": "text", "text": "at nine" }] })), Said::Done(value) if value["text"] == "at nine"));
+    }
+
+    #[test]
+    fn only_what_refuses_a_request_says_that_nothing_was_begun() {
+        for code in [-32_700, -32_600, -32_601, -32_602] {
+            assert!(refuses(code), "{code}");
+        }
+        for code in [-32_603, -32_000, -32_002, -32_042, 0, 1] {
+            assert!(!refuses(code), "{code}");
+        }
+    }
 }

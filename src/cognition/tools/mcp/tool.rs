@@ -6,7 +6,7 @@ use std::time::Duration;
 use recado_core::OperationId;
 use recado_core::ledger::{self, AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, DetailedTask, ErrorCode, GetTaskParams, RequestMetaObject, TaskPayload,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, DetailedTask, ErrorCode, GetTaskParams, RequestMetaObject, TaskPayload,
 };
 use rmcp::service::ServiceError;
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::super::breaker::Endpoint;
 use super::super::http::idempotency_key;
 use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, cancel_failed, failed, unanswered};
-use super::super::reply::RESULT_BYTES_MAX;
-use super::meaning::{Said, is_refusal, refuses, said};
+use super::meaning::{Said, is_refusal, refuses, said, said_of_task};
 use super::server::{Away, Open, Server};
 use crate::config::Tool;
 use crate::outward::quoted;
@@ -105,7 +104,6 @@ impl Called {
                     self.server.has_refused();
                     failed(reason, Executed::No, false)
                 }
-                Said::TooLarge => failed(too_large(), Executed::Maybe, false),
             },
             CallToolResponse::InputRequired(_) => failed(WANTS_INPUT, Executed::No, false),
             CallToolResponse::Task(created) => match serde_json::to_string(&Handle { task_id: created.task.task_id }) {
@@ -166,13 +164,9 @@ impl Called {
     fn standing(&self, found: DetailedTask, operation: OperationId) -> InquiryOutcome {
         let token = self.server.faults().token;
         match found.payload {
-            TaskPayload::Completed { result } => match result_of(result) {
-                Some(result) => match said(result, token) {
-                    Said::Done(value) => InquiryOutcome::Succeeded(value),
-                    Said::Refused(reason) => InquiryOutcome::Failed(reason),
-                    Said::TooLarge => unanswered(too_large(), false),
-                },
-                None => unanswered("the task has ended, with what is no result of a tool", false),
+            TaskPayload::Completed { result } => match said_of_task(result, token) {
+                Said::Done(value) => InquiryOutcome::Succeeded(value),
+                Said::Refused(reason) => InquiryOutcome::Failed(reason),
             },
             TaskPayload::Failed { error } => {
                 let reason = error.get("message").and_then(Value::as_str).map(|text| quoted(text, token)).unwrap_or_default();
@@ -223,11 +217,10 @@ impl Called {
             match found.payload {
                 TaskPayload::Cancelled => return CancelOutcome::Cancelled,
                 TaskPayload::Completed { result } => {
-                    return match result_of(result).map(|result| said(result, self.server.faults().token)) {
-                        Some(Said::Done(value)) => CancelOutcome::TooLate { result: Some(value) },
+                    return match said_of_task(result, self.server.faults().token) {
+                        Said::Done(value) => CancelOutcome::TooLate { result: Some(value) },
                         // It has failed by itself, which its next inquiry says.
-                        Some(Said::Refused(reason)) => cancel_failed(reason, false),
-                        Some(Said::TooLarge) | None => CancelOutcome::TooLate { result: None },
+                        Said::Refused(reason) => cancel_failed(reason, false),
                     };
                 }
                 TaskPayload::Failed { .. } => return cancel_failed("the task had failed before", false),
@@ -255,10 +248,6 @@ fn task_of(handle: Option<&str>) -> Option<String> {
     Some(handle.task_id)
 }
 
-fn result_of(result: serde_json::Map<String, Value>) -> Option<CallToolResult> {
-    serde_json::from_value(Value::Object(result)).ok()
-}
-
 /// Whether a server refused a call before it began anything.
 fn is_refused(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(fault) if is_refusal(fault))
@@ -267,10 +256,6 @@ fn is_refused(error: &ServiceError) -> bool {
 /// Whether a server does not know a task: it answers with invalid parameters then. Another refusal says nothing of the task.
 fn is_unknown(error: &ServiceError) -> bool {
     matches!(error, ServiceError::McpError(fault) if fault.code == ErrorCode::INVALID_PARAMS)
-}
-
-fn too_large() -> String {
-    format!("the tool's result is larger than {RESULT_BYTES_MAX} bytes")
 }
 
 /// Under which a tool that knows it recognises a repeat.
