@@ -1,5 +1,6 @@
 //! One tool of a server: called, asked how its task stands, and asked to end it.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub(super) struct McpTool(Arc<Called>);
 
 struct Called {
     server: Arc<Server>,
+    /// What it fails together with, told of each answer.
+    endpoint: Endpoint,
     /// Its name at the server.
     name: String,
     timeout: Duration,
@@ -42,7 +45,8 @@ struct Handle {
 impl McpTool {
     pub fn new(tool: &Tool, server: Arc<Server>, news: Option<mpsc::Sender<ledger::Input>>) -> Self {
         let name = tool.mcp_tool.clone().unwrap_or_else(|| tool.name.clone());
-        Self(Arc::new(Called { server, name, timeout: Duration::from_millis(tool.timeout_ms), news }))
+        let endpoint = Endpoint::new(format!("mcp {}", server.name()));
+        Self(Arc::new(Called { server, endpoint, name, timeout: Duration::from_millis(tool.timeout_ms), news }))
     }
 }
 
@@ -63,7 +67,7 @@ impl ToolPort for McpTool {
     }
 
     fn endpoint(&self) -> Option<Endpoint> {
-        Some(Endpoint::new(format!("mcp {}", self.0.server.name())))
+        Some(self.0.endpoint.clone())
     }
 }
 
@@ -86,7 +90,7 @@ impl Called {
             return failed("the attempt ended before it was sent", Executed::No, true);
         }
         // Where this is dropped, the server is told that nobody waits any more: it may stop, and may have acted.
-        let answer = match timeout_at(deadline, open.peer.call_tool_once(params)).await {
+        let answer = match timeout_at(deadline, self.answered(open.peer.call_tool_once(params))).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) => {
                 if is_refused(&error) {
@@ -124,7 +128,7 @@ impl Called {
             }
             Err(_) => return unanswered(self.too_slow("came to be reached"), true),
         };
-        let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+        let found = match timeout_at(deadline, self.answered(open.peer.get_task(GetTaskParams::new(task.clone())))).await {
             Ok(Ok(found)) => found.task,
             Ok(Err(error)) if is_unknown(&error) => return InquiryOutcome::Forgotten,
             Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
@@ -138,14 +142,14 @@ impl Called {
 
     /// Nobody here can give a task what it asks for: it would wait for ever. It is asked to end, and how it has ended is its own word.
     async fn nobody_can_answer(&self, open: &Open, task: String, operation: OperationId, deadline: Instant) -> InquiryOutcome {
-        match timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task.clone()))).await {
+        match timeout_at(deadline, self.answered(open.peer.cancel_task(CancelTaskParams::new(task.clone())))).await {
             // One that has ended meanwhile can't be cancelled.
             Ok(Ok(()) | Err(ServiceError::McpError(_))) => {}
             Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
             Err(_) => return unanswered(self.too_slow("answered the cancel"), true),
         }
         loop {
-            let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+            let found = match timeout_at(deadline, self.answered(open.peer.get_task(GetTaskParams::new(task.clone())))).await {
                 Ok(Ok(found)) => found.task,
                 Ok(Err(error)) if is_unknown(&error) => return InquiryOutcome::Forgotten,
                 Ok(Err(error)) => return unanswered(self.server.faults().told(&error), true),
@@ -200,7 +204,7 @@ impl Called {
             }
             Err(_) => return cancel_failed(self.too_slow("came to be reached"), true),
         };
-        match timeout_at(deadline, open.peer.cancel_task(CancelTaskParams::new(task.clone()))).await {
+        match timeout_at(deadline, self.answered(open.peer.cancel_task(CancelTaskParams::new(task.clone())))).await {
             Ok(Ok(())) => {}
             // A task that has ended can't be cancelled: how it ended is asked below.
             Ok(Err(ServiceError::McpError(_))) => {}
@@ -208,7 +212,7 @@ impl Called {
             Err(_) => return cancel_failed(self.too_slow("answered the cancel"), true),
         }
         loop {
-            let found = match timeout_at(deadline, open.peer.get_task(GetTaskParams::new(task.clone()))).await {
+            let found = match timeout_at(deadline, self.answered(open.peer.get_task(GetTaskParams::new(task.clone())))).await {
                 Ok(Ok(found)) => found.task,
                 Ok(Err(error)) => return cancel_failed(self.server.faults().told(&error), !is_unknown(&error)),
                 Err(_) => return cancel_failed("the server has not ended the task yet", true),
@@ -231,6 +235,15 @@ impl Called {
             }
             sleep(again).await;
         }
+    }
+
+    /// Waits for an answer. A server that has given one is there, also where it is an error: that it can't be reached is another thing.
+    async fn answered<T>(&self, answer: impl Future<Output = Result<T, ServiceError>>) -> Result<T, ServiceError> {
+        let answer = answer.await;
+        if matches!(answer, Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse)) {
+            self.endpoint.answered();
+        }
+        answer
     }
 
     fn too_slow(&self, what: &str) -> String {
