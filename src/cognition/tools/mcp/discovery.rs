@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::McpServers;
 use super::catalogue::{Catalogue, OFFERS_BYTES_MAX, OFFERS_MAX, Offer};
-use super::server::{Away, Server};
+use super::server::{Away, For, Server};
 use crate::config::{Config, McpServer, NAME_BYTES_MAX, TOOLS_MAX, Tool};
 use crate::outward::bounded_text;
 
@@ -101,7 +101,8 @@ async fn kept(config: &Config, name: &str, settings: &McpServer, catalogue: Cata
 /// Asks a server what it offers, where it `insists` until it can be reached, and not beyond the deadline, at which it is `late`.
 async fn ask(server: &Server, insists: bool, deadline: Instant, late: String) -> Result<Catalogue, String> {
     loop {
-        let away = match timeout_at(deadline, server.open()).await {
+        let opening = async { server.open(server.place(For::Inquiry).await?).await };
+        let away = match timeout_at(deadline, opening).await {
             Ok(Ok(open)) => {
                 let listed = timeout_at(deadline, Catalogue::of(&open.peer)).await;
                 return listed.map_or_else(|_| Err(late), |listed| listed.map_err(|error| server.faults().told(&error)));

@@ -19,7 +19,7 @@ use super::super::breaker::Endpoint;
 use super::super::http::idempotency_key;
 use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolPort, cancel_failed, failed, unanswered};
 use super::meaning::{Said, is_refusal, refuses, said, said_of_task};
-use super::server::{Away, Open, Server};
+use super::server::{Away, For, Open, Server};
 use crate::config::Tool;
 use crate::outward::quoted;
 
@@ -73,8 +73,13 @@ impl ToolPort for McpTool {
 
 impl Called {
     async fn attempt(&self, dispatch: Dispatch, sent: Sent) -> AttemptOutcome {
+        // Who waits here waits for the box's other calls: its own time begins when it is its turn, and nothing is said of the server.
+        let place = match self.server.place(For::Call).await {
+            Ok(place) => place,
+            Err(Away { reason, .. }) => return failed(reason, Executed::No, true),
+        };
         let deadline = Instant::now() + self.timeout;
-        let open = match timeout_at(deadline, self.server.open()).await {
+        let open = match timeout_at(deadline, self.server.open(place)).await {
             Ok(Ok(open)) => open,
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return AttemptOutcome::Unreachable { reason, retry_after_ms: Some(retry_after_ms) };
@@ -119,9 +124,13 @@ impl Called {
     }
 
     async fn inquire(&self, inquiry: Inquiry) -> InquiryOutcome {
-        let deadline = Instant::now() + self.timeout;
         let Some(task) = task_of(inquiry.handle.as_deref()) else { return InquiryOutcome::Unsupported };
-        let open = match timeout_at(deadline, self.server.open()).await {
+        let place = match self.server.place(For::Inquiry).await {
+            Ok(place) => place,
+            Err(Away { reason, .. }) => return unanswered(reason, true),
+        };
+        let deadline = Instant::now() + self.timeout;
+        let open = match timeout_at(deadline, self.server.open(place)).await {
             Ok(Ok(open)) => open,
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return InquiryOutcome::Unanswered { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
@@ -195,9 +204,13 @@ impl Called {
 
     /// A server is asked to end a task, and believed when it says that the task is ended.
     async fn cancel(&self, request: CancelRequest) -> CancelOutcome {
-        let deadline = Instant::now() + self.timeout;
         let Some(task) = task_of(request.handle.as_deref()) else { return CancelOutcome::Unsupported };
-        let open = match timeout_at(deadline, self.server.open()).await {
+        let place = match self.server.place(For::Cancel).await {
+            Ok(place) => place,
+            Err(Away { reason, .. }) => return cancel_failed(reason, true),
+        };
+        let deadline = Instant::now() + self.timeout;
+        let open = match timeout_at(deadline, self.server.open(place)).await {
             Ok(Ok(open)) => open,
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return CancelOutcome::Failed { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
