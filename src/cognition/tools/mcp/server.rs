@@ -69,6 +69,7 @@ pub(super) struct Open {
 struct Reach {
     name: String,
     way: Way,
+    secrets: Vec<Secret>,
     connects_within: Duration,
     /// As many requests as there can be at the same time.
     requests_max: usize,
@@ -125,7 +126,8 @@ impl Server {
         let connects_within = Duration::from_millis(settings.timeout_ms);
         let calls = settings.concurrency.get();
         let requests_max = calls + INQUIRIES_MAX + CANCELS_MAX + REQUESTS_OF_LOOKS;
-        let reach = Arc::new(Reach { name: name.to_owned(), way, connects_within, requests_max, looks: Arc::default() });
+        let secrets = way.secrets();
+        let reach = Arc::new(Reach { name: name.to_owned(), way, secrets, connects_within, requests_max, looks: Arc::default() });
         let places = |places| Arc::new(Semaphore::new(places));
         Ok(Self {
             reach,
@@ -180,12 +182,9 @@ impl Server {
         self.reach.looks.want();
     }
 
-    /// What a fault on this server is told with: its address and what it was sent in confidence.
+    /// What a fault on this server is told with.
     pub fn faults(&self) -> meaning::Faults<'_> {
-        match &self.reach.way {
-            Way::Http { url, token, .. } => meaning::Faults { url: Some(url), token: token.as_ref() },
-            Way::Program(_) => meaning::Faults { url: None, token: None },
-        }
+        self.reach.faults()
     }
 }
 
@@ -292,11 +291,25 @@ impl Reach {
     }
 
     fn why(&self, error: &ClientInitializeError) -> String {
-        let token = match &self.way {
-            Way::Http { token, .. } => token.as_ref(),
-            Way::Program(_) => None,
-        };
-        crate::outward::quoted(&format!("no connection to the MCP server `{}`: {error}", self.name), token)
+        format!("no connection to the MCP server `{}`: {}", self.name, self.faults().of_greeting(error))
+    }
+
+    /// What a fault is told with: the address, and what was sent in confidence.
+    fn faults(&self) -> meaning::Faults<'_> {
+        match &self.way {
+            Way::Http { url, .. } => meaning::Faults { url: Some(url), secrets: &self.secrets },
+            Way::Program(_) => meaning::Faults { url: None, secrets: &self.secrets },
+        }
+    }
+}
+
+impl Way {
+    /// What a server is given in confidence: its token, what its address holds, what its environment is.
+    fn secrets(&self) -> Vec<Secret> {
+        match self {
+            Way::Http { url, token, .. } => token.iter().cloned().chain(Secret::in_url(url)).collect(),
+            Way::Program(launch) => launch.environment.values().cloned().collect(),
+        }
     }
 }
 

@@ -21,7 +21,6 @@ use super::super::port::{AttemptFuture, CancelFuture, InquiryFuture, Sent, ToolP
 use super::meaning::{Said, is_refusal, refuses, said, said_of_task};
 use super::server::{Away, For, Open, Server};
 use crate::config::Tool;
-use crate::outward::quoted;
 
 /// A tool of a server.
 pub(super) struct McpTool(Arc<Called>);
@@ -106,7 +105,7 @@ impl Called {
             Err(_) => return failed(self.too_slow("answered the call"), Executed::Maybe, true),
         };
         match answer {
-            CallToolResponse::Complete(result) => match said(result, self.server.faults().token) {
+            CallToolResponse::Complete(result) => match said(result, self.server.faults()) {
                 Said::Done(value) => AttemptOutcome::Succeeded(value),
                 Said::Refused(reason) => {
                     // Some servers refuse so what they do not offer any more.
@@ -175,14 +174,14 @@ impl Called {
     }
 
     fn standing(&self, found: DetailedTask, operation: OperationId) -> InquiryOutcome {
-        let token = self.server.faults().token;
+        let faults = self.server.faults();
         match found.payload {
-            TaskPayload::Completed { result } => match said_of_task(result, token) {
+            TaskPayload::Completed { result } => match said_of_task(result, faults) {
                 Said::Done(value) => InquiryOutcome::Succeeded(value),
                 Said::Refused(reason) => InquiryOutcome::Failed(reason),
             },
             TaskPayload::Failed { error } => {
-                let reason = error.get("message").and_then(Value::as_str).map(|text| quoted(text, token)).unwrap_or_default();
+                let reason = error.get("message").and_then(Value::as_str).map(|text| faults.quoted(text)).unwrap_or_default();
                 let reason = if reason.is_empty() { "the tool gave no reason".to_owned() } else { reason };
                 // The request was refused, or it broke off in the middle: a tool's own word comes as a result.
                 match error.get("code").and_then(Value::as_i64) {
@@ -193,7 +192,7 @@ impl Called {
             TaskPayload::Cancelled => InquiryOutcome::Cancelled,
             _ => {
                 if let (Some(news), Some(message)) = (&self.news, &found.task.status_message) {
-                    let progress = json!({ "message": quoted(message, token) });
+                    let progress = json!({ "message": faults.quoted(message) });
                     // Dropped where there is no room: it is news, and more comes.
                     let _ = news.try_send(ledger::Input::Progress { request: None, operation, progress });
                 }
@@ -234,7 +233,7 @@ impl Called {
             match found.payload {
                 TaskPayload::Cancelled => return CancelOutcome::Cancelled,
                 TaskPayload::Completed { result } => {
-                    return match said_of_task(result, self.server.faults().token) {
+                    return match said_of_task(result, self.server.faults()) {
                         Said::Done(value) => CancelOutcome::TooLate { result: Some(value) },
                         // It has failed by itself, which its next inquiry says.
                         Said::Refused(reason) => cancel_failed(reason, false),
