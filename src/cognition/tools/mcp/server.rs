@@ -49,7 +49,9 @@ pub(super) struct Away {
 }
 
 /// One of the places on a connection, given back when what has it is over.
-pub(super) struct Place(OwnedSemaphorePermit);
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
 
 /// What a place is for.
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +155,7 @@ impl Server {
             For::Inquiry => &self.inquiries,
             For::Cancel => &self.cancels,
         };
-        Arc::clone(places).acquire_owned().await.map(Place).map_err(|_| stopping())
+        Arc::clone(places).acquire_owned().await.map(|permit| Place { _permit: permit }).map_err(|_| stopping())
     }
 
     /// The connection, for who has a place on it.
