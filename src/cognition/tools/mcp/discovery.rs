@@ -12,8 +12,10 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use super::super::schema;
 use super::McpServers;
 use super::catalogue::{Catalogue, OFFERS_BYTES_MAX, OFFERS_MAX, Offer};
+use super::intricacy;
 use super::server::{Away, For, Server};
 use crate::config::{Config, McpServer, NAME_BYTES_MAX, TOOLS_MAX, Tool};
 use crate::outward::bounded_text;
@@ -207,7 +209,7 @@ fn tool_of(server: &str, settings: &McpServer, offer: &Offer) -> Result<Tool, St
     if bytes > PARAMETERS_BYTES_MAX {
         return Err(format!("its inputSchema is {bytes} bytes long; at most {PARAMETERS_BYTES_MAX} are given to a model"));
     }
-    super::super::schema::compile(&parameters).map_err(|reason| format!("its inputSchema can't be used: {reason}"))?;
+    schema::compiles(&parameters, PATTERN_BYTES_MAX, intricacy::judge).map_err(|reason| format!("its inputSchema can't be used: {reason}"))?;
     let description: String = offer.description.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
     let tool = json!({
         "name": name,
@@ -241,6 +243,9 @@ const SAY_DONE: &str = "{% set said = result.text if result.text is defined else
 
 /// A schema is also given to the model, with every session, beside those of all other tools.
 const PARAMETERS_BYTES_MAX: usize = 16 * 1024;
+
+/// What one pattern of a schema may become (bytes): those of all tools are kept as long as the box runs.
+const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// What somebody reads.
 const NOTES_MAX: usize = 20;

@@ -10,6 +10,7 @@
 
 mod catalogue;
 mod discovery;
+mod intricacy;
 mod looks;
 mod meaning;
 mod process;
