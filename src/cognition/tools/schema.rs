@@ -117,11 +117,13 @@ fn bounded(schema: &Value) -> Result<(), String> {
 fn compile_within(schema: &Value, pattern_bytes_max: usize) -> Result<Validator, String> {
     bounded(schema)?;
     // Linear-time patterns: what a model writes must not be able to stall the box.
-    jsonschema::options().offline().with_pattern_options(PatternOptions::regex().size_limit(pattern_bytes_max)).build(schema).map_err(|error| {
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
-        format!("{}{place}", shown(&error.to_string()))
-    })
+    jsonschema::options().offline().with_pattern_options(PatternOptions::regex().size_limit(pattern_bytes_max)).build(schema).map_err(
+        |error| {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
+            format!("{}{place}", shown(&error.to_string()))
+        },
+    )
 }
 
 fn fault(error: &jsonschema::ValidationError<'_>) -> String {

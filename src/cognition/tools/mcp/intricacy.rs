@@ -41,7 +41,9 @@ impl Counts {
                         ("patternProperties", Value::Object(patterns)) => self.patterns += patterns.len(),
                         ("unevaluatedProperties" | "unevaluatedItems", _) => self.unevaluated += 1,
                         ("$dynamicRef" | "$recursiveRef", Value::String(_)) => self.named += 1,
-                        ("$ref", Value::String(place)) if place != "#" && (!place.starts_with("#/") || place.contains('%')) => self.named += 1,
+                        ("$ref", Value::String(place)) if place != "#" && (!place.starts_with("#/") || place.contains('%')) => {
+                            self.named += 1
+                        }
                         ("$id" | "$schema", Value::String(_)) if !is_root => self.named += 1,
                         // In which `id` is what `$id` is now.
                         ("$schema", Value::String(draft)) if draft.contains("draft-03") || draft.contains("draft-04") => self.named += 1,
