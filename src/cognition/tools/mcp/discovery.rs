@@ -33,7 +33,7 @@ pub struct Discovered {
 
 impl McpServers {
     /// Asks the servers whose tools `config` leaves to them what they offer, all at once and for no longer than `within`, and keeps that on disk. One
-    /// that does not say it in time is taken at what it offered when it was last asked.
+    /// that does not say it in time is taken at what it offered when it was last asked; what it says later is kept for the next start.
     pub async fn discover(&self, config: &Config, within: Duration) -> Discovered {
         let deadline = Instant::now() + within;
         let mut asked = JoinSet::new();
@@ -68,7 +68,12 @@ impl McpServers {
                     fresh.push(name.clone());
                     found.catalogues.insert(name, catalogue);
                 }
-                Err(reason) => found.take_kept(config, &name, settings, Some(&reason)),
+                Err(reason) => {
+                    found.take_kept(config, &name, settings, Some(&reason));
+                    if let Some(server) = self.by_name.get(&name) {
+                        tokio::spawn(late(Arc::clone(server), config.clone(), name));
+                    }
+                }
             }
         }
         let (mut discovered, catalogues) = judged(found, config).await;
@@ -85,6 +90,26 @@ impl McpServers {
             }
         }
         discovered
+    }
+}
+
+/// Waits for what a server offers that has not said it in time, such as one that leaves the newest greeting unanswered, and keeps it for the next start.
+async fn late(server: Arc<Server>, config: Config, name: String) {
+    let Some(settings) = config.mcp.get(&name) else { return };
+    let Ok(mut catalogue) = ask(&server, true, Instant::now() + LATE_WITHIN, String::new()).await else { return };
+    if let Ok(Some(kept)) = Catalogue::kept(&config.this_box.mcp(), &name, settings) {
+        catalogue.remember(&kept, now_s());
+    }
+    let found = Found { catalogues: BTreeMap::from([(name.clone(), catalogue.clone())]), ..Found::default() };
+    if judged(found, &config).await.1.is_empty() {
+        return;
+    }
+    match kept(&config, &name, settings, catalogue).await {
+        Ok(()) => tracing::warn!(
+            server = name,
+            "an MCP server has said late what it offers: what is new can be used when the box is started again"
+        ),
+        Err(error) => tracing::warn!(server = name, %error, "what an MCP server has said late that it offers can't be kept"),
     }
 }
 
@@ -256,7 +281,8 @@ impl Claims {
             (Some(holder), None) if holder == server => None,
             (Some(holder), None) => Some(format!("`{name}` is a tool of the MCP server `{holder}` already: give one of them a `prefix`")),
             _ => {
-                let others = claims.keys().filter(|other| *other != server).map(|other| format!("`{other}`")).collect::<Vec<_>>().join(", ");
+                let others =
+                    claims.keys().filter(|other| *other != server).map(|other| format!("`{other}`")).collect::<Vec<_>>().join(", ");
                 Some(format!("the MCP server {others} offers `{name}` too: give one of them a `prefix`"))
             }
         }
@@ -286,7 +312,8 @@ fn tool_of(server: &str, settings: &McpServer, offer: &Offer) -> Result<Tool, St
     if bytes > PARAMETERS_BYTES_MAX {
         return Err(format!("its inputSchema is {bytes} bytes long; at most {PARAMETERS_BYTES_MAX} are given to a model"));
     }
-    schema::compiles(&parameters, PATTERN_BYTES_MAX, intricacy::judge).map_err(|reason| format!("its inputSchema can't be used: {reason}"))?;
+    schema::compiles(&parameters, PATTERN_BYTES_MAX, intricacy::judge)
+        .map_err(|reason| format!("its inputSchema can't be used: {reason}"))?;
     let description: String = offer.description.chars().map(|c| if c.is_control() && c != '\n' { ' ' } else { c }).collect();
     let tool = json!({
         "name": name,
@@ -323,6 +350,9 @@ const PARAMETERS_BYTES_MAX: usize = 16 * 1024;
 
 /// What one pattern of a schema may become (bytes): those of all tools are kept as long as the box runs.
 const PATTERN_BYTES_MAX: usize = 256 * 1024;
+
+/// A server that starts beside the box is there by then.
+const LATE_WITHIN: Duration = Duration::from_secs(120);
 
 /// What somebody reads.
 const NOTES_MAX: usize = 20;
