@@ -12,12 +12,12 @@ pub(super) struct Limits {
     memory_bytes: u64,
     cpu_seconds: u64,
     open_files: u64,
-    standing: Standing,
+    rank: Rank,
 }
 
 /// What every program of a tool has of the machine: what anybody has, and nothing of what the box has for the sake of its audio.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Standing {
+pub(super) struct Rank {
     /// Whether the box is less likely than others to be ended where memory runs out, which is not its programs' due.
     spared: bool,
 }
@@ -28,7 +28,7 @@ impl Limits {
             memory_bytes: command.memory_bytes_max,
             cpu_seconds: command.cpu_seconds_max,
             open_files: command.open_files_max,
-            standing: Standing::of_anybody(),
+            rank: Rank::of_anybody(),
         }
     }
 
@@ -47,11 +47,11 @@ impl Limits {
         // SIGXCPU first, and SIGKILL for who ignores it.
         limit(libc::RLIMIT_CPU, self.cpu_seconds, CPU_GRACE_SECONDS)?;
         limit(libc::RLIMIT_NOFILE, self.open_files, 0)?;
-        self.standing.set()
+        self.rank.set()
     }
 }
 
-impl Standing {
+impl Rank {
     /// That of anybody on this machine.
     pub fn of_anybody() -> Self {
         // As systemd or whoever starts the box has said; read once, and where it can't be read it is not changed.

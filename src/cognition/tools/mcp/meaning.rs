@@ -79,7 +79,8 @@ fn omitted(bytes: usize) -> Value {
 impl Faults<'_> {
     /// What the server said, as it may be logged, kept and told: without what it was given in confidence, one line, bounded.
     pub fn quoted(self, text: &str) -> String {
-        let hidden = self.secrets.iter().fold(text.to_owned(), |text, secret| secret.hidden_in(&text));
+        let text = self.url.map_or_else(|| text.to_owned(), |url| text.replace(url.as_str(), &url.origin().ascii_serialization()));
+        let hidden = self.secrets.iter().fold(text, |text, secret| secret.hidden_in(&text));
         bounded_text(&hidden)
     }
 
@@ -237,7 +238,9 @@ mod tests {
         }
         assert!(matches!(said(serde_json::from_value(large).unwrap(), FAULTS), Said::Done(value) if value.get("omitted_bytes").is_some()));
         assert!(matches!(task(json!({ "content": "none", "isError": true })), Said::Refused(_)));
-        assert!(matches!(task(json!({ "content": [{ "type": "text", "text": "at nine" }] })), Said::Done(value) if value["text"] == "at nine"));
+        assert!(
+            matches!(task(json!({ "content": [{ "type": "text", "text": "at nine" }] })), Said::Done(value) if value["text"] == "at nine")
+        );
     }
 
     #[test]

@@ -10,6 +10,8 @@
 
 mod catalogue;
 mod discovery;
+#[cfg(test)]
+mod faults;
 mod intricacy;
 mod looks;
 mod meaning;

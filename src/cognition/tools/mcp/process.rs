@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinSet;
 
-use super::super::command_limits::Standing;
+use super::super::command_limits::Rank;
 use crate::config::Secret;
 use crate::process::Program;
 
@@ -34,7 +34,7 @@ impl Launch {
     pub fn start(&self, server: &str) -> Result<(Running, ChildStdout, ChildStdin), String> {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).envs(self.environment.iter().map(|(name, value)| (name, value.expose())));
-        Standing::of_anybody().confine(&mut command);
+        Rank::of_anybody().confine(&mut command);
         let started = Program::start(&mut command, &INHERITED);
         let (mut program, pipes) = started.map_err(|error| format!("the program {} can't be started: {error}", self.program.display()))?;
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {

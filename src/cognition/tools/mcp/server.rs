@@ -131,13 +131,7 @@ impl Server {
         let secrets = way.secrets();
         let reach = Arc::new(Reach { name: name.to_owned(), way, secrets, connects_within, requests_max, looks: Arc::default() });
         let places = |places| Arc::new(Semaphore::new(places));
-        Ok(Self {
-            reach,
-            calls: places(calls),
-            inquiries: places(INQUIRIES_MAX),
-            cancels: places(CANCELS_MAX),
-            askers: OnceLock::new(),
-        })
+        Ok(Self { reach, calls: places(calls), inquiries: places(INQUIRIES_MAX), cancels: places(CANCELS_MAX), askers: OnceLock::new() })
     }
 
     /// Its name in the configuration.

@@ -83,7 +83,7 @@ impl Called {
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return AttemptOutcome::Unreachable { reason, retry_after_ms: Some(retry_after_ms) };
             }
-            Err(_) => return AttemptOutcome::Unreachable { reason: self.too_slow("came to be reached"), retry_after_ms: None },
+            Err(_) => return AttemptOutcome::Unreachable { reason: self.too_slow("been reached"), retry_after_ms: None },
         };
         let mut params = CallToolRequestParams::new(self.name.clone());
         params.arguments = dispatch.arguments.as_object().cloned();
@@ -134,7 +134,7 @@ impl Called {
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return InquiryOutcome::Unanswered { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
             }
-            Err(_) => return unanswered(self.too_slow("came to be reached"), true),
+            Err(_) => return unanswered(self.too_slow("been reached"), true),
         };
         let found = match timeout_at(deadline, self.answered(open.peer.get_task(GetTaskParams::new(task.clone())))).await {
             Ok(Ok(found)) => found.task,
@@ -214,7 +214,7 @@ impl Called {
             Ok(Err(Away { reason, retry_after_ms })) => {
                 return CancelOutcome::Failed { error: reason, retryable: true, retry_after_ms: Some(retry_after_ms) };
             }
-            Err(_) => return cancel_failed(self.too_slow("came to be reached"), true),
+            Err(_) => return cancel_failed(self.too_slow("been reached"), true),
         };
         match timeout_at(deadline, self.answered(open.peer.cancel_task(CancelTaskParams::new(task.clone())))).await {
             Ok(Ok(())) => {}
