@@ -370,7 +370,7 @@ mod tests {
             taken: false,
             gone_since: None,
         };
-        Catalogue { offers: names.iter().map(offer).collect(), ..Catalogue::default() }
+        Catalogue { offers: names.iter().map(offer).collect(), whole: true }
     }
 
     /// One start of a box with these servers, which offer this and were kept so: what is kept then, and the tools with what they are.
