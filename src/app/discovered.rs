@@ -23,7 +23,7 @@ pub(super) async fn with_discovered(config: &Config, servers: &McpServers, healt
         let sentence = format!("the box has started without the tools of {away}: start it again when that can be reached");
         health.raise(PART, Impact::Degrades, sentence);
     }
-    let found: Vec<&str> = joined.tools.iter().filter(|tool| tool.discovered).map(|tool| tool.name.as_str()).collect();
+    let found: Vec<&str> = joined.tools.iter().filter(|tool| tool.discovered && !tool.gone).map(|tool| tool.name.as_str()).collect();
     if !found.is_empty() {
         info!(tools = found.join(", "), "MCP servers offer these tools too");
     }

@@ -12,7 +12,8 @@ use super::tree::Path;
 pub struct Log {
     /// How a line looks.
     pub format: LogFormat,
-    /// What is written: a level, and others for parts of the house, as in `info,recado::surface::sip=debug`.
+    /// What is written: a level, and others for parts of the house, as in `info,recado::surface::sip=debug`. What servers of the Model Context
+    /// Protocol send is written only where `rmcp` is named: it may be anybody's.
     pub level: String,
 }
 

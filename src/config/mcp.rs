@@ -50,7 +50,7 @@ pub struct McpServer {
     /// What stands before their names here.
     #[serde(default)]
     pub prefix: String,
-    /// How many requests it may have under way at the same time, over all its tools.
+    /// How many calls it may have under way at the same time, over all its tools. Inquiries and cancels have places of their own.
     #[serde(default = "concurrency")]
     pub concurrency: NonZeroUsize,
 }

@@ -7,6 +7,8 @@ use std::fmt;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use reqwest::Url;
+
 use super::file::open_file;
 use super::repeated;
 
@@ -56,6 +58,14 @@ impl Secret {
             }
             _ => Err(SecretError::Malformed { path: path.to_owned() }),
         }
+    }
+
+    /// What may be keys in a URL: each value of its query, and parts of its path that are as long as one.
+    pub(crate) fn in_url(url: &Url) -> Vec<Self> {
+        let values = url.query_pairs().map(|(_, value)| value.into_owned()).filter(|value| value.len() >= KEY_BYTES_MIN);
+        let parts = url.path_segments().into_iter().flatten().map(str::to_owned).filter(|part| part.len() >= KEY_IN_PATH_BYTES_MIN);
+        let printable = |text: &String| text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+        values.chain(parts).filter(printable).map(Self).collect()
     }
 
     /// `text` with `***` in each place that repeats it, also where it is escaped or encoded. Before a text is shortened: what is cut in the middle
@@ -126,6 +136,9 @@ const HINTS: [&str; 13] = [
 
 /// Services give longer ones.
 const KEY_BYTES_MIN: usize = 8;
+
+/// Longer than most words that name a place (bytes).
+const KEY_IN_PATH_BYTES_MIN: usize = 16;
 /// Servers refuse headers beyond 8 KiB.
 const SECRET_BYTES_MAX: u64 = 8 * 1024;
 

@@ -98,6 +98,9 @@ pub struct Tool {
     /// Whether a server offers it and no configuration names it.
     #[serde(skip)]
     pub discovered: bool,
+    /// Whether that server does not offer it any more: what it has begun is asked after, and it is not called.
+    #[serde(skip)]
+    pub gone: bool,
     /// Which argument fields make two requests the same one; all of them when empty.
     #[serde(default)]
     pub idempotency_fields: Vec<String>,

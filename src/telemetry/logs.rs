@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use tracing::Subscriber;
-use tracing_subscriber::filter::Targets;
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 
@@ -24,7 +24,12 @@ fn subscriber<W>(log: &Log, colour: bool, writer: W) -> Result<Box<dyn Subscribe
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
-    let level: Targets = log.level.parse().map_err(|error| TelemetryError::Level { level: log.level.clone(), error })?;
+    let mut level: Targets = log.level.parse().map_err(|error| TelemetryError::Level { level: log.level.clone(), error })?;
+    for silent in SILENT {
+        if level.iter().all(|(target, _)| target != silent) {
+            level = level.with_target(silent, LevelFilter::OFF);
+        }
+    }
     let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     Ok(match log.format {
         LogFormat::Human => Box::new(tracing_subscriber::registry().with(lines.with_ansi(colour)).with(level)),
@@ -34,6 +39,10 @@ where
         }
     })
 }
+
+/// Parts of the house that write nothing unless `[log]` names them: what servers of tools send would be written whole, however often, whatever is in
+/// it. What somebody should know of them the box says itself.
+const SILENT: [&str; 1] = ["rmcp"];
 
 #[cfg(test)]
 mod tests {
@@ -67,6 +76,7 @@ mod tests {
             let _in_call = call.enter();
             tracing::debug!(target: "recado::surface::sip", "parsed");
             tracing::info!({ DELIVERY_ID } = "d-1", heard_ms = 1200, "told");
+            tracing::error!(target: "rmcp::service", notification = "Ana Ruiz", "received notification");
         });
         String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
     }
@@ -93,6 +103,16 @@ mod tests {
         assert!(!written(LogFormat::Human, "info").contains("parsed"));
         let both = written(LogFormat::Human, "warn,recado::surface::sip=debug");
         assert!(both.contains("parsed") && !both.contains("told"), "{both}");
+    }
+
+    #[test]
+    fn what_servers_of_tools_send_is_written_only_where_somebody_has_named_it() {
+        for level in ["info", "trace", "warn,rmcp::transport=debug"] {
+            assert!(!written(LogFormat::Human, level).contains("Ana Ruiz"), "{level}");
+        }
+        for level in ["rmcp=info", "info,rmcp::service=warn"] {
+            assert!(written(LogFormat::Human, level).contains("Ana Ruiz"), "{level}");
+        }
     }
 
     #[test]

@@ -71,6 +71,11 @@ impl FastMcp {
         self.process = Some(process);
     }
 
+    /// It is killed, with all that it knows.
+    pub fn is_killed(&mut self) {
+        self.ends();
+    }
+
     fn ends(&mut self) {
         if let Some(mut process) = self.process.take() {
             let _ = process.kill();

@@ -111,7 +111,9 @@ async fn a_server_that_comes_back_with_other_tools_refuses_what_is_gone_and_the_
     scene.until(|scene| scene.state(gone) == OperationState::Failed).await;
     assert!(server.effects("reading").is_empty());
     let next = discovered(&config, PATIENCE).await.config;
-    assert_eq!(BTreeSet::from_iter(names(&next)), BTreeSet::from(["refusing", "repeatable", "later"]));
+    let offered: BTreeSet<&str> = next.tools.iter().filter(|tool| !tool.gone).map(|tool| tool.name.as_str()).collect();
+    assert_eq!(offered, BTreeSet::from(["refusing", "repeatable", "later"]));
+    assert!(tool(&next, "reading").gone, "what it has begun is still asked after");
 }
 
 #[tokio::test]
@@ -264,4 +266,34 @@ async fn a_server_that_says_nothing_is_not_waited_for_longer_than_there_is_time(
     let settings = json!({ "url": format!("http://{}/mcp", silent.local_addr().expect("an address")) });
     let found = discovered(&config(&folder, &settings, json!({ "tools": ["*"] }), json!([])), Duration::from_millis(300)).await;
     assert_eq!(found.missing["office"], "it did not say what it offers within 300 ms");
+}
+
+#[tokio::test]
+async fn what_a_server_says_late_is_kept_for_the_next_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = odd(json!([{ "tools": [{ "name": "late", "inputSchema": { "type": "object" } }] }])).await;
+    let config = config(&folder, &settings, json!({ "tools": ["*"] }), json!([]));
+    let found = discovered(&config, Duration::ZERO).await;
+    assert!(found.config.tools.is_empty() && found.missing.contains_key("office"), "{found:?}");
+    let kept = async {
+        while names(&with_kept(&config).config) != ["late"] {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, kept).await.expect("it is kept");
+}
+
+#[tokio::test]
+async fn a_schema_that_leads_on_without_end_keeps_no_box_from_starting_and_is_no_tool() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let twice = |place: String| json!({ "allOf": [{ "$ref": place }, { "$ref": place }] });
+    let mut levels: serde_json::Map<String, Value> =
+        (0..40).map(|level| (format!("a{level}"), twice(format!("#/$defs/a{}", level + 1)))).collect();
+    levels.insert("a40".to_owned(), json!({ "type": "object" }));
+    let hostile = json!({ "type": "object", "$defs": levels, "$ref": "#/$defs/a0" });
+    let tools = json!([{ "name": "hostile", "inputSchema": hostile }, { "name": "good", "inputSchema": { "type": "object" } }]);
+    let settings = odd(json!([{ "tools": tools }])).await;
+    let Discovered { config, notes, .. } = discovered(&config(&folder, &settings, json!({ "tools": ["*"] }), json!([])), PATIENCE).await;
+    assert_eq!(names(&config), ["good"]);
+    assert!(notes.iter().any(|note| note.contains("`hostile`") && note.contains("its references lead")), "{notes:#?}");
 }

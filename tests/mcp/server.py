@@ -58,8 +58,12 @@ def dying(order: str) -> str:
 @server.tool(task=TaskConfig(mode="required"))
 async def slow(order: str) -> dict:
     note(f"begun {order}")
-    while not (folder / "finish").exists():
-        await asyncio.sleep(0.02)
+    try:
+        while not (folder / "finish").exists():
+            await asyncio.sleep(0.02)
+    except asyncio.CancelledError:
+        note(f"stopped {order}")
+        raise
     note(f"done {order}")
     return {"order": order, "at": "ten"}
 

@@ -24,7 +24,11 @@ pub fn listed(config: &Config, as_json: bool) -> Result<String, ToolsError> {
     }
     let mut text = String::new();
     for tool in &config.tools {
-        let offered = if tool.discovered { either(language, ", que lo ofrece", ", which offers it") } else { "" };
+        let offered = match (tool.discovered, tool.gone) {
+            (_, true) => either(language, ", que ya no lo ofrece", ", which does not offer it any more"),
+            (true, false) => either(language, ", que lo ofrece", ", which offers it"),
+            (false, false) => "",
+        };
         let _ = writeln!(text, "{}: {}{offered}", tool.name, place(config, tool));
         if !tool.description.is_empty() {
             let _ = writeln!(text, "  {}", tool.description);
@@ -63,6 +67,7 @@ fn described(config: &Config, tool: &Tool) -> Value {
         "description": tool.description,
         "kind": kind,
         "discovered": tool.discovered,
+        "gone": tool.gone,
         "place": at,
         "parameters": tool.parameters,
         "timeout_ms": tool.timeout_ms,

@@ -29,13 +29,14 @@ pub(super) struct Functions {
 }
 
 impl Functions {
-    /// What `tools` do, and the box's own functions, but for those whose name a tool has; those that verify callers only where the box
+    /// What `tools` do, but for those that are gone, and the box's own functions, but for those whose name a tool has; those that verify callers only where the box
     /// `verifies` any.
     ///
     /// # Errors
     /// When a tool's schema can't be used.
     pub fn new(tools: &[Tool], verifies: bool) -> Result<Self, ToolError> {
-        let schemas = Schemas::compile(tools)?;
+        let tools: Vec<Tool> = tools.iter().filter(|tool| !tool.gone).cloned().collect();
+        let schemas = Schemas::compile(&tools)?;
         let own = own().into_iter().filter(|function| verifies || ![ASK_FOR_PIN, VERIFY].contains(&function.name.as_str()));
         let own = own.filter(|function| tools.iter().all(|tool| tool.name != function.name));
         Ok(Self { offered: tools.iter().map(offer).chain(own).collect(), schemas })

@@ -89,6 +89,18 @@ impl std::error::Error for ArgumentsRefused {}
 
 /// A schema, compiled; or why it can't be.
 pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
+    compile_within(schema, PATTERN_BYTES_MAX)
+}
+
+/// Why a schema that somebody else has written can't be compiled, if it can't: its patterns may not become larger than `pattern_bytes_max`. `judge` says
+/// first whether it may be tried, of a schema that is not too deep or too large.
+pub(super) fn compiles(schema: &Value, pattern_bytes_max: usize, judge: impl FnOnce(&Value) -> Result<(), String>) -> Result<(), String> {
+    bounded(schema)?;
+    judge(schema)?;
+    compile_within(schema, pattern_bytes_max).map(drop)
+}
+
+fn bounded(schema: &Value) -> Result<(), String> {
     if !schema.is_object() {
         return Err("it must be an object, such as { type = \"object\" }".to_owned());
     }
@@ -99,12 +111,19 @@ pub(super) fn compile(schema: &Value) -> Result<Validator, String> {
     if size_bytes > SCHEMA_BYTES_MAX {
         return Err(format!("it is {size_bytes} bytes long; at most {SCHEMA_BYTES_MAX} are taken"));
     }
+    Ok(())
+}
+
+fn compile_within(schema: &Value, pattern_bytes_max: usize) -> Result<Validator, String> {
+    bounded(schema)?;
     // Linear-time patterns: what a model writes must not be able to stall the box.
-    jsonschema::options().offline().with_pattern_options(PatternOptions::regex()).build(schema).map_err(|error| {
-        let place = error.instance_path().to_string();
-        let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
-        format!("{}{place}", shown(&error.to_string()))
-    })
+    jsonschema::options().offline().with_pattern_options(PatternOptions::regex().size_limit(pattern_bytes_max)).build(schema).map_err(
+        |error| {
+            let place = error.instance_path().to_string();
+            let place = if place.is_empty() { String::new() } else { format!(" (at {place})") };
+            format!("{}{place}", shown(&error.to_string()))
+        },
+    )
 }
 
 fn fault(error: &jsonschema::ValidationError<'_>) -> String {
@@ -143,6 +162,9 @@ const DEPTH_MAX: usize = 16;
 
 /// A schema is also given to the model, with every session.
 const SCHEMA_BYTES_MAX: usize = 64 * 1024;
+
+/// What a pattern may become, of those who write a configuration.
+const PATTERN_BYTES_MAX: usize = 10 * 1024 * 1024;
 
 /// Deep enough for real schemas, shallow enough for any stack.
 const SCHEMA_DEPTH_MAX: usize = 64;

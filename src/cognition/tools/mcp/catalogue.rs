@@ -24,6 +24,12 @@ pub(super) struct Offer {
     pub parameters: Value,
     /// Whether it says of itself that the same call may be made twice: `idempotentHint`, or `readOnlyHint`.
     pub idempotent: bool,
+    /// Whether it has become a tool of the box: its name there is this server's.
+    #[serde(default)]
+    pub taken: bool,
+    /// Since when the server does not offer it any more (s since 1970), where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gone_since: Option<u64>,
 }
 
 /// What a server offers, in its order.
@@ -62,9 +68,32 @@ impl Catalogue {
         Ok(Self { offers, whole: false })
     }
 
-    /// The one of this name.
+    /// The one of this name, if it is offered.
     pub fn offer(&self, name: &str) -> Option<&Offer> {
-        self.offers.iter().find(|offer| offer.name == name)
+        self.offers.iter().find(|offer| offer.name == name && offer.gone_since.is_none())
+    }
+
+    /// Takes over from what was `kept` what this server's tools were to the box. Those that were the box's and are not offered any more are gone, and stay
+    /// known for [`GONE_KEPT_S`]: what they have begun may still be asked for.
+    pub fn remember(&mut self, kept: &Self, now_s: u64) {
+        for offer in &mut self.offers {
+            offer.taken = kept.offers.iter().any(|kept| kept.name == offer.name && kept.taken);
+        }
+        for offer in kept.offers.iter().filter(|offer| offer.taken) {
+            if self.offer(&offer.name).is_some() {
+                continue;
+            }
+            let since = offer.gone_since.unwrap_or(now_s).min(now_s);
+            if now_s - since <= GONE_KEPT_S && self.offers.len() < OFFERS_MAX + GONE_MAX {
+                self.offers.push(Offer { gone_since: Some(since), ..offer.clone() });
+            }
+        }
+    }
+
+    /// What is offered now.
+    pub fn without_gone(mut self) -> Self {
+        self.offers.retain(|offer| offer.gone_since.is_none());
+        self
     }
 
     /// What differs in `now`, in words: tools that are new, gone, or take something else.
@@ -128,6 +157,8 @@ impl Offer {
             description,
             parameters: Value::Object((*offered.input_schema).clone()),
             idempotent: hints.idempotent_hint == Some(true) || hints.read_only_hint == Some(true),
+            taken: false,
+            gone_since: None,
         }
     }
 }
@@ -162,3 +193,7 @@ const DESCRIPTION_CHARS_MAX: usize = 1_024;
 const KEPT_BYTES_MAX: u64 = 16 * 1024 * 1024;
 /// A line of the log stays one.
 const NAMES_SHOWN_MAX: usize = 8;
+/// Longer than operations are asked after, also those that nobody knows the end of: thirty days.
+const GONE_KEPT_S: u64 = 30 * 24 * 60 * 60;
+/// As many as a box has tools.
+const GONE_MAX: usize = 128;

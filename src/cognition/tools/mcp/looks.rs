@@ -133,7 +133,14 @@ mod tests {
     }
 
     fn catalogue(names: &[&str], whole: bool) -> Catalogue {
-        let offer = |name: &&str| Offer { name: (*name).to_owned(), description: String::new(), parameters: json!({}), idempotent: false };
+        let offer = |name: &&str| Offer {
+            name: (*name).to_owned(),
+            description: String::new(),
+            parameters: json!({}),
+            idempotent: false,
+            taken: false,
+            gone_since: None,
+        };
         Catalogue { offers: names.iter().map(offer).collect(), whole }
     }
 }

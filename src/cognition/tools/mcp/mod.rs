@@ -10,6 +10,9 @@
 
 mod catalogue;
 mod discovery;
+#[cfg(test)]
+mod faults;
+mod intricacy;
 mod looks;
 mod meaning;
 mod process;

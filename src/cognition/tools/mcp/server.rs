@@ -29,7 +29,10 @@ use crate::outward::{ClientFault, Connections, SystemAuthorities, plain_client};
 /// A server, and the way to it.
 pub(super) struct Server {
     reach: Arc<Reach>,
-    places: Arc<Semaphore>,
+    calls: Arc<Semaphore>,
+    /// Of what is asked beside the calls: what hangs must not hold up its own cancel.
+    inquiries: Arc<Semaphore>,
+    cancels: Arc<Semaphore>,
     /// To the task that keeps the connection, which is begun when it is first needed.
     askers: OnceLock<mpsc::Sender<Asker>>,
 }
@@ -45,17 +48,33 @@ pub(super) struct Away {
     pub retry_after_ms: u64,
 }
 
+/// One of the places on a connection, given back when what has it is over.
+pub(super) struct Place {
+    _permit: OwnedSemaphorePermit,
+}
+
+/// What a place is for.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum For {
+    Call,
+    Inquiry,
+    Cancel,
+}
+
 /// A connection, and the place that a request on it takes.
 pub(super) struct Open {
     pub peer: Peer<RoleClient>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 /// How a server is reached.
 struct Reach {
     name: String,
     way: Way,
+    secrets: Vec<Secret>,
     connects_within: Duration,
+    /// As many requests as there can be at the same time.
+    requests_max: usize,
     looks: Arc<Looks>,
 }
 
@@ -107,8 +126,12 @@ impl Server {
             (None, None) => return Err(unusable("url", "it does not say where the server is".to_owned())),
         };
         let connects_within = Duration::from_millis(settings.timeout_ms);
-        let reach = Arc::new(Reach { name: name.to_owned(), way, connects_within, looks: Arc::default() });
-        Ok(Self { reach, places: Arc::new(Semaphore::new(settings.concurrency.get())), askers: OnceLock::new() })
+        let calls = settings.concurrency.get();
+        let requests_max = calls + INQUIRIES_MAX + CANCELS_MAX + REQUESTS_OF_LOOKS;
+        let secrets = way.secrets();
+        let reach = Arc::new(Reach { name: name.to_owned(), way, secrets, connects_within, requests_max, looks: Arc::default() });
+        let places = |places| Arc::new(Semaphore::new(places));
+        Ok(Self { reach, calls: places(calls), inquiries: places(INQUIRIES_MAX), cancels: places(CANCELS_MAX), askers: OnceLock::new() })
     }
 
     /// Its name in the configuration.
@@ -116,21 +139,32 @@ impl Server {
         &self.reach.name
     }
 
-    /// The connection, with a place on it: waits for both.
+    /// Waits for a place on the connection: how long that takes is of the box's own doing, and says nothing of the server.
+    ///
+    /// # Errors
+    /// The box is stopping.
+    pub async fn place(&self, what: For) -> Result<Place, Away> {
+        let places = match what {
+            For::Call => &self.calls,
+            For::Inquiry => &self.inquiries,
+            For::Cancel => &self.cancels,
+        };
+        Arc::clone(places).acquire_owned().await.map(|permit| Place { _permit: permit }).map_err(|_| stopping())
+    }
+
+    /// The connection, for who has a place on it.
     ///
     /// # Errors
     /// The server is away.
-    pub async fn open(&self) -> Result<Open, Away> {
-        let gone = || Away { reason: "the box is stopping".to_owned(), retry_after_ms: 0 };
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| gone())?;
+    pub async fn open(&self, place: Place) -> Result<Open, Away> {
         let askers = self.askers.get_or_init(|| {
             let (askers, asked) = mpsc::channel(ASKERS_MAX);
             tokio::spawn(keep(Arc::clone(&self.reach), asked));
             askers
         });
         let (asker, answer) = oneshot::channel();
-        askers.send(asker).await.map_err(|_| gone())?;
-        let peer = answer.await.map_err(|_| gone())??;
+        askers.send(asker).await.map_err(|_| stopping())?;
+        let peer = answer.await.map_err(|_| stopping())??;
         Ok(Open { peer, _place: place })
     }
 
@@ -144,13 +178,14 @@ impl Server {
         self.reach.looks.want();
     }
 
-    /// What a fault on this server is told with: its address and what it was sent in confidence.
+    /// What a fault on this server is told with.
     pub fn faults(&self) -> meaning::Faults<'_> {
-        match &self.reach.way {
-            Way::Http { url, token, .. } => meaning::Faults { url: Some(url), token: token.as_ref() },
-            Way::Program(_) => meaning::Faults { url: None, token: None },
-        }
+        self.reach.faults()
     }
+}
+
+fn stopping() -> Away {
+    Away { reason: "the box is stopping".to_owned(), retry_after_ms: 0 }
 }
 
 /// What a connection is made of. The program ends with it.
@@ -225,6 +260,7 @@ impl Reach {
                     .custom_headers(headers.clone())
                     .max_sse_event_size(MESSAGE_BYTES_MAX);
                 settings.max_json_response_size = MESSAGE_BYTES_MAX;
+                settings = settings.max_concurrent_requests(self.requests_max);
                 if let Some(token) = token {
                     settings = settings.auth_header(token.expose());
                 }
@@ -251,11 +287,25 @@ impl Reach {
     }
 
     fn why(&self, error: &ClientInitializeError) -> String {
-        let token = match &self.way {
-            Way::Http { token, .. } => token.as_ref(),
-            Way::Program(_) => None,
-        };
-        crate::outward::quoted(&format!("no connection to the MCP server `{}`: {error}", self.name), token)
+        format!("no connection to the MCP server `{}`: {}", self.name, self.faults().of_greeting(error))
+    }
+
+    /// What a fault is told with: the address, and what was sent in confidence.
+    fn faults(&self) -> meaning::Faults<'_> {
+        match &self.way {
+            Way::Http { url, .. } => meaning::Faults { url: Some(url), secrets: &self.secrets },
+            Way::Program(_) => meaning::Faults { url: None, secrets: &self.secrets },
+        }
+    }
+}
+
+impl Way {
+    /// What a server is given in confidence: its token, what its address holds, what its environment is.
+    fn secrets(&self) -> Vec<Secret> {
+        match self {
+            Way::Http { url, token, .. } => token.iter().cloned().chain(Secret::in_url(url)).collect(),
+            Way::Program(launch) => launch.environment.values().cloned().collect(),
+        }
     }
 }
 
@@ -280,6 +330,13 @@ const CONNECTIONS: Connections =
 
 /// Twice the largest result that is taken: as text and as a structure (bytes).
 const MESSAGE_BYTES_MAX: usize = 2 * super::super::reply::RESULT_BYTES_MAX + 64 * 1024;
+
+/// Inquiries, and cancels, at the same time: each is short, or waits for a task to end.
+const INQUIRIES_MAX: usize = 8;
+const CANCELS_MAX: usize = 8;
+
+/// Its list, what it says of changes, and what an answered request still says (requests at the same time).
+const REQUESTS_OF_LOOKS: usize = 4;
 
 /// Who waits for the connection: no more than there are places on it.
 const ASKERS_MAX: usize = 64;
