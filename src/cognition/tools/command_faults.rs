@@ -258,6 +258,23 @@ async fn a_program_that_ends_well_although_it_is_cancelled_has_done_it() {
 }
 
 #[tokio::test]
+async fn one_that_ends_in_order_when_it_is_asked_to_end_has_not_said_that_it_is_done() {
+    let room = Room::with("trap 'exit 0' TERM; touch begun; while :; do sleep 0.01; done");
+    for on_terminate in ["undone", "unknown"] {
+        let mut tool = room.tool(json!({ "on_terminate": on_terminate }));
+        // Long enough for a shell to set its trap; where it was not, the outcome is the same.
+        tool.timeout_ms = 1_000;
+        expect(&port(&tool).attempt(dispatch(1), Sent::default()).await, Executed::Maybe, true, None, "within 1000 ms");
+    }
+    fs::remove_file(room.path("begun")).unwrap_or_default();
+    let port = room.port(json!({ "on_terminate": "unknown" }));
+    let attempt = tokio::spawn(port.attempt(dispatch(1), Sent::default()));
+    until(|| room.path("begun").exists()).await;
+    assert_eq!(port.cancel(cancel_of(1)).await, CancelOutcome::Unsupported);
+    expect(&attempt.await.unwrap(), Executed::Maybe, false, None, "it was cancelled");
+}
+
+#[tokio::test]
 async fn an_executor_runs_programs() {
     let room = Room::with("cat > /dev/null; echo '{\"id\": 3}'");
     let (sender, mut reports) = tokio::sync::mpsc::channel(4);
