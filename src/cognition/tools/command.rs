@@ -159,6 +159,9 @@ impl Run {
             .env("RECADO_IDEMPOTENCY_KEY", &key)
             .current_dir(&self.working_dir);
         self.limits.confine(&mut command);
+        // Whoever finds that it has left the box finds it here too.
+        let handle = Arc::new(Handle { cancelled: watch::Sender::new(false), terminated: watch::Sender::new(None) });
+        let _registered = Registered::new(self, dispatch.operation, &handle);
         if !sent.mark() {
             return failed("the attempt ended before it was begun", Executed::No, true);
         }
@@ -166,8 +169,6 @@ impl Run {
             Ok(started) => started,
             Err(error) => return self.not_started(&error),
         };
-        let handle = Arc::new(Handle { cancelled: watch::Sender::new(false), terminated: watch::Sender::new(None) });
-        let _registered = Registered::new(self, dispatch.operation, &handle);
         let input = match self.input {
             ToolInput::Json => json!({
                 "operation_id": dispatch.operation,

@@ -258,6 +258,26 @@ async fn a_program_that_ends_well_although_it_is_cancelled_has_done_it() {
 }
 
 #[tokio::test]
+async fn a_cancel_finds_a_program_from_the_moment_that_its_attempt_has_left() {
+    let room = Room::with("while :; do sleep 0.01; done");
+    let port = Arc::new(room.port(json!({ "on_terminate": "undone" })));
+    let sent = Sent::default();
+    let (seen, canceller) = (sent.clone(), port.clone());
+    let runtime = tokio::runtime::Handle::current();
+    // On a thread of its own: the program is started without a pause for others.
+    let cancel = std::thread::spawn(move || {
+        while !seen.is_marked() {
+            std::hint::spin_loop();
+        }
+        let asked = canceller.cancel(cancel_of(1));
+        runtime.block_on(asked)
+    });
+    let outcome = port.attempt(dispatch(1), sent).await;
+    assert_eq!(tokio::task::spawn_blocking(move || cancel.join().unwrap()).await.unwrap(), CancelOutcome::Cancelled);
+    expect(&outcome, Executed::No, false, None, "it was cancelled");
+}
+
+#[tokio::test]
 async fn one_that_ends_in_order_when_it_is_asked_to_end_has_not_said_that_it_is_done() {
     let room = Room::with("trap 'exit 0' TERM; touch begun; while :; do sleep 0.01; done");
     for on_terminate in ["undone", "unknown"] {
