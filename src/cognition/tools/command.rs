@@ -181,7 +181,11 @@ impl Run {
             ToolInput::None => String::new(),
         };
         let ending = self.wait(program, pipes, input, &handle).await;
-        handle.terminated.send_replace(Some(matches!(ending.how, How::Cancelled)));
+        let cancelled = matches!(ending.how, How::Cancelled);
+        if cancelled {
+            sent.break_off();
+        }
+        handle.terminated.send_replace(Some(cancelled));
         self.judge(dispatch, ending)
     }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Executed, Input};
 use serde_json::{Value, json};
 
+use super::breaker::FAULTS_MAX;
 use super::command::CommandTool;
 use super::http_faults::{dispatch, expect};
 use super::port::{Sent, ToolPort};
@@ -303,6 +304,31 @@ async fn an_executor_runs_programs() {
     executor.dispatch(dispatch(1)).unwrap();
     let report = reports.recv().await.unwrap();
     assert!(matches!(&report, Input::Attempted { outcome: AttemptOutcome::Succeeded(value), .. } if value["id"] == 3), "{report:?}");
+    executor.stop(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_program_that_was_cancelled_says_nothing_of_whether_it_works() {
+    let room = Room::with("test -e works && touch begun && exec sleep 600; exit 75");
+    let (sender, mut reports) = tokio::sync::mpsc::channel(4);
+    let executor = Executor::start(commands(&[room.tool(json!({}))]).unwrap(), 2.try_into().unwrap(), sender);
+    for n in 1..FAULTS_MAX {
+        executor.dispatch(dispatch(n)).unwrap();
+        assert!(matches!(reports.recv().await, Some(Input::Attempted { outcome: AttemptOutcome::Failed { retryable: true, .. }, .. })));
+    }
+    fs::write(room.path("works"), "").unwrap();
+    executor.dispatch(dispatch(FAULTS_MAX)).unwrap();
+    until(|| room.path("begun").exists()).await;
+    executor.cancel(cancel_of(FAULTS_MAX)).unwrap();
+    for _ in 0..2 {
+        reports.recv().await.unwrap();
+    }
+    fs::remove_file(room.path("works")).unwrap();
+    let left_alone = || executor.load().endpoints.iter().any(|endpoint| endpoint.left_alone);
+    assert!(!left_alone(), "it was no fault");
+    executor.dispatch(dispatch(FAULTS_MAX + 1)).unwrap();
+    reports.recv().await.unwrap();
+    assert!(left_alone(), "and no sign of life");
     executor.stop(Duration::from_secs(1)).await;
 }
 
