@@ -304,8 +304,8 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As many attempts as an operation has where nothing else is said: one that has a run of bad luck ends by itself before others are held back.
-pub(super) const FAULTS_MAX: u32 = 5;
+/// More than the attempts that an operation has where nothing else is said: one that its service can't cope with comes to its end, and holds nobody back.
+pub(super) const FAULTS_MAX: u32 = 6;
 /// Short enough for somebody who waits on the line.
 const OPEN_FIRST: Duration = Duration::from_secs(2);
 /// As long as the waits of an operation that is tried again become.
@@ -344,6 +344,11 @@ mod tests {
             assert_eq!(circuit.judge(Sign::Life, None, now), None);
         }
         assert_eq!(opened_at(now).shut(now).map(|shut| shut.retry_after_ms), Some(2_000));
+    }
+
+    #[test]
+    fn an_operation_that_fails_at_each_attempt_opens_nothing_by_itself() {
+        assert!(FAULTS_MAX > recado_core::policy::Retry::default().attempts_max);
     }
 
     #[test]
