@@ -454,7 +454,11 @@ mod tests {
         sent.break_off();
         let ended_from_here = [attempt(No, false), attempt(Maybe, false), attempt(Maybe, true)];
         assert!(ended_from_here.iter().all(|outcome| Sign::of_attempt(outcome, &sent, false) == Sign::Nothing));
-        assert_eq!(Sign::of_attempt(&AttemptOutcome::Succeeded(serde_json::json!({})), &sent, false), Sign::Life, "it has done its work all the same");
+        assert_eq!(
+            Sign::of_attempt(&AttemptOutcome::Succeeded(serde_json::json!({})), &sent, false),
+            Sign::Life,
+            "it has done its work all the same"
+        );
         let inquiry = |retryable| InquiryOutcome::Unanswered { error: "e".into(), retryable, retry_after_ms: Some(7) };
         assert_eq!(Sign::of_inquiry(&InquiryOutcome::Forgotten, false), Sign::Life);
         assert_eq!((Sign::of_inquiry(&inquiry(true), false), Sign::of_inquiry(&inquiry(true), true)), (fault, Sign::Life));
