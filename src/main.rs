@@ -286,7 +286,7 @@ fn tools(asked: Option<ToolsAsked>, configured: Configured, discover: bool, json
             notes.iter().for_each(|note| eprintln!("{}", plain(note)));
             config
         }
-        Err(error) => return ended::<()>(Err(error)),
+        Err(error) => return tools_ended(Err(error)),
     };
     let shown = match asked {
         None => app::listed(&config, json),
@@ -300,13 +300,19 @@ fn tools(asked: Option<ToolsAsked>, configured: Configured, discover: bool, json
                         print(&text);
                         code
                     }
-                    Err(error) => ended::<()>(Err(error)),
+                    Err(error) => tools_ended(Err(error)),
                 };
             }
             Err(error) => Err(error),
         },
     };
-    ended(shown.map(|text| print(&text)))
+    tools_ended(shown.map(|text| print(&text)))
+}
+
+fn tools_ended(result: Result<(), app::ToolsError>) -> ExitCode {
+    let interrupted = matches!(result, Err(app::ToolsError::Interrupted));
+    let code = ended(result);
+    if interrupted { ExitCode::from(INTERRUPTED) } else { code }
 }
 
 fn pin(asked: Pin) -> ExitCode {
@@ -368,8 +374,12 @@ Exit codes:
   1  it could not be done, or the configuration has problems: they are on stderr
   2  the command line was not understood
   3  recado doctor has found something wrong, and has not mended it; or not all of what recado cloud test tries works;
-     or recado tools call has not done what it was asked for";
+     or recado tools call has not done what it was asked for
+  130  recado tools was interrupted (SIGINT, SIGTERM), and has ended what it had started";
 
 const NOT_UNDERSTOOD: u8 = 2;
 
 const SOMETHING_IS_WRONG: u8 = 3;
+
+/// As a shell has it for what ends by SIGINT.
+const INTERRUPTED: u8 = 130;

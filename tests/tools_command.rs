@@ -4,7 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// A directory with a configuration.
 struct Room(tempfile::TempDir);
@@ -111,6 +112,38 @@ fn a_policy_is_explained_by_what_a_ledger_makes_of_it() {
     let unknown = room.recado(&["explain", "close_door"]);
     assert_eq!(unknown.status.code(), Some(1));
     assert_eq!(text(&unknown.stderr), "there is no tool \"close_door\"; there are: open_door\n");
+}
+
+#[test]
+fn a_call_that_is_interrupted_ends_what_it_has_started() {
+    for signal in ["INT", "TERM"] {
+        let room = Room::with(DOOR);
+        let (own, whole) = (room.path("own"), room.path("whole"));
+        let room = room.program("open-door", &format!("sleep 600 & echo $$ $! > {0}; mv {0} {1}; wait", own.display(), whole.display()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_recado"));
+        command.current_dir(room.0.path()).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.args(["tools", "call", "open_door", r#"{"door": "front"}"#, "-c", "recado.toml"]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the program runs", || whole.exists());
+        assert!(Command::new("kill").args([&format!("-{signal}"), &child.id().to_string()]).status().unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{output:?}");
+        assert!(text(&output.stderr).contains("interrupted"), "{output:?}");
+        for process in std::fs::read_to_string(&whole).unwrap().split_whitespace() {
+            // Whoever takes over one whose parent has ended waits for it, or leaves it as it is.
+            let stat = || std::fs::read_to_string(format!("/proc/{process}/stat"));
+            until("what was started ends", || stat().map_or(true, |stat| stat.contains(") Z ") || stat.contains(") X ")));
+        }
+    }
+}
+
+/// Waits for an event of the world outside: it comes, or the test fails after a minute.
+fn until(what: &str, holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{what} within a minute");
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 #[test]

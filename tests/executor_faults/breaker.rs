@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use super::rig::{Scene, scene, tool};
 use super::service::{Service, raw};
 
-/// A service that can be switched off: then it closes each connection as soon as a request has come, and after four of them it asks to be left alone.
+/// A service that can be switched off: then it closes each connection as soon as a request has come, and after five of them it asks to be left alone.
 #[derive(Clone)]
 struct Machine {
     is_on: Arc<AtomicBool>,
@@ -38,7 +38,7 @@ impl Machine {
                     let body = r#"{"at": "nine"}"#;
                     let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len());
                     stream.write_all(answer.as_bytes()).await.expect("the box waits");
-                } else if before == 4 {
+                } else if before == 5 {
                     // For longer than anything here takes until it is to be asked again.
                     let answer = "HTTP/1.1 503 Service Unavailable\r\nretry-after: 6\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
                     stream.write_all(answer.as_bytes()).await.expect("the box waits");
@@ -61,15 +61,15 @@ fn unreached(scene: &Scene, operation: OperationId) -> u32 {
 #[tokio::test]
 async fn what_waits_for_a_service_that_is_down_costs_nothing_and_is_done_once_when_it_is_back() {
     let machine = Machine::switched_off().await;
-    let retry = json!({ "attempts_max": 5, "backoff_ms": 1, "backoff_ms_max": 60_000 });
+    let retry = json!({ "attempts_max": 6, "backoff_ms": 1, "backoff_ms_max": 60_000 });
     let mut scene = scene(tool(&machine.url, json!({ "idempotent": true, "retry": retry }))).await;
     let first = scene.orders("tool");
     scene.until(|scene| scene.state(first) == Unknown).await;
-    assert_eq!(machine.connections(), 5, "its attempts");
+    assert_eq!(machine.connections(), 6, "its attempts");
     let (second, third) = (scene.orders("tool"), scene.orders("tool"));
     scene.until(|scene| scene.state(second) == RetryWait && scene.state(third) == RetryWait).await;
     assert_eq!(scene.updates, ["It waits."], "the caller is told, once");
-    assert_eq!(machine.connections(), 5, "nothing has left");
+    assert_eq!(machine.connections(), 6, "nothing has left");
     let stored = scene.stored(second);
     assert_eq!((stored.attempt - stored.unreached, stored.maybe_executed), (0, false), "and it has cost no attempt");
     // Back, but it takes its time: until it has answered one, nothing else is begun.
@@ -78,15 +78,15 @@ async fn what_waits_for_a_service_that_is_down_costs_nothing_and_is_done_once_wh
     let probed = machine.clone();
     scene
         .meanwhile(async move {
-            while probed.connections() < 6 {
+            while probed.connections() < 7 {
                 tokio::task::yield_now().await;
             }
         })
         .await;
-    assert_eq!(machine.connections(), 6, "one probe");
+    assert_eq!(machine.connections(), 7, "one probe");
     machine.answers.add_permits(2);
     scene.until(|scene| scene.state(second) == Succeeded && scene.state(third) == Succeeded).await;
-    assert_eq!(machine.connections(), 7, "each of them once");
+    assert_eq!(machine.connections(), 8, "each of them once");
 }
 
 #[tokio::test]
@@ -102,14 +102,14 @@ async fn a_service_that_refuses_what_it_is_asked_is_there_and_one_that_asks_to_b
     let busy = Service::start(|_, _| (StatusCode::TOO_MANY_REQUESTS, [(header::RETRY_AFTER, "30")]).into_response()).await;
     let retry = json!({ "attempts_max": 1, "backoff_ms": 1, "backoff_ms_max": 600_000 });
     let mut box_with_busy = scene(tool(&busy.base, json!({ "retry": retry }))).await;
-    for _ in 0..5 {
+    for _ in 0..6 {
         let operation = box_with_busy.orders("tool");
         box_with_busy.until(|scene| scene.state(operation) == Failed).await;
     }
-    let sixth = box_with_busy.orders("tool");
-    box_with_busy.until(|scene| scene.state(sixth) == RetryWait).await;
+    let seventh = box_with_busy.orders("tool");
+    box_with_busy.until(|scene| scene.state(seventh) == RetryWait).await;
     // Half of what it asked for goes by.
     box_with_busy.goes_by(15_000);
-    assert_eq!((box_with_busy.state(sixth), unreached(&box_with_busy, sixth)), (RetryWait, 1), "it is not even looked at");
-    assert_eq!(busy.all().len(), 5);
+    assert_eq!((box_with_busy.state(seventh), unreached(&box_with_busy, seventh)), (RetryWait, 1), "it is not even looked at");
+    assert_eq!(busy.all().len(), 6);
 }

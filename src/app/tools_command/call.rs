@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::rehearsal::{Rehearsal, Wanted};
-use super::{ToolsError, duration, either, found};
+use super::{ToolsError, duration, either, found, unless_interrupted};
 use crate::app::random;
 use crate::cognition::tools::{McpServers, Schemas, Sent, ToolPort, slots};
 use crate::config::{Config, Tool};
@@ -33,7 +33,8 @@ pub struct Call {
 /// Carries out one attempt of the tool `name` under a key that nobody has used, and asks how it stands, if that can be asked, until the tool's time is over.
 ///
 /// # Errors
-/// The arguments are not what the tool takes, it can't be done twice or wants consent and `yes` is not said, or it can't be used as it is configured.
+/// The arguments are not what the tool takes, it can't be done twice or wants consent and `yes` is not said, it can't be used as it is configured, or
+/// it was interrupted.
 pub fn called(config: &Config, name: &str, arguments: &str, yes: bool) -> Result<Call, ToolsError> {
     let tool = found(config, name)?;
     let arguments: Value = serde_json::from_str(arguments).map_err(ToolsError::NotJson)?;
@@ -47,7 +48,7 @@ pub fn called(config: &Config, name: &str, arguments: &str, yes: bool) -> Result
         return Err(ToolsError::ForReal { name: name.to_owned(), why });
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ToolsError::Runtime)?;
-    runtime.block_on(carried_out(config, tool, arguments))
+    runtime.block_on(unless_interrupted(carried_out(config, tool, arguments)))
 }
 
 async fn carried_out(config: &Config, tool: &Tool, arguments: Value) -> Result<Call, ToolsError> {

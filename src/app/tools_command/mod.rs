@@ -9,6 +9,7 @@ mod ways;
 use std::time::Duration;
 
 use recado_core::policy::Language;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cognition::tools::{ArgumentsRefused, Discovered, McpServers, ToolError, with_kept};
 use crate::config::{Config, Tool};
@@ -51,6 +52,9 @@ pub enum ToolsError {
     /// Nothing can be run here: the words say why.
     #[error("the tool can't be asked here: {0}")]
     Runtime(std::io::Error),
+    /// It was interrupted (SIGINT, SIGTERM), and what it had started was ended.
+    #[error("it was interrupted: what had been asked by then may have been done all the same")]
+    Interrupted,
     /// What was found can't be written as JSON.
     #[error("what was found can't be written as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -65,16 +69,28 @@ pub fn with_offered(config: &Config, ask: bool) -> Result<(Config, Vec<String>),
     let Discovered { config, mut notes, missing } = if ask {
         let servers = McpServers::new(&config.mcp)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(ToolsError::Runtime)?;
-        let found = runtime.block_on(servers.discover(config, ASKED_FOR));
+        let found = runtime.block_on(unless_interrupted(async { Ok(servers.discover(config, ASKED_FOR).await) }));
         // Programs that were started end with them.
         drop((servers, runtime));
-        found
+        found?
     } else {
         with_kept(config)
     };
     let instead = if ask { "" } else { ": `recado tools --discover` asks it" };
     notes.extend(missing.iter().map(|(server, reason)| format!("what the MCP server `{server}` offers is not known: {reason}{instead}")));
     Ok((config, notes))
+}
+
+/// What comes of `work`, or that it was interrupted: then it is dropped, and what it has started, which is in a group of its own that no terminal
+/// signals, ends with it.
+async fn unless_interrupted<T>(work: impl Future<Output = Result<T, ToolsError>>) -> Result<T, ToolsError> {
+    let mut interrupted = signal(SignalKind::interrupt()).map_err(ToolsError::Runtime)?;
+    let mut terminated = signal(SignalKind::terminate()).map_err(ToolsError::Runtime)?;
+    tokio::select! {
+        done = work => done,
+        _ = interrupted.recv() => Err(ToolsError::Interrupted),
+        _ = terminated.recv() => Err(ToolsError::Interrupted),
+    }
 }
 
 /// Somebody waits for the answer, and a program may have to start first.

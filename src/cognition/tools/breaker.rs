@@ -20,6 +20,8 @@ use recado_core::ledger::{AttemptOutcome, InquiryOutcome};
 use reqwest::Url;
 use tokio::time::Instant;
 
+use super::port::Sent;
+
 /// What fails together: a host and its port, a server, a program. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
@@ -76,14 +78,15 @@ pub(super) enum Sign {
 }
 
 impl Sign {
-    /// What an attempt shows. `left`: whether it has left the box; `answered`: whether the endpoint has answered in its own right meanwhile.
-    pub fn of_attempt(outcome: &AttemptOutcome, left: bool, answered: bool) -> Self {
+    /// What an attempt shows. `sent`: whether it has left the box, and was ended from here; `answered`: whether the endpoint has answered in its own right meanwhile.
+    pub fn of_attempt(outcome: &AttemptOutcome, sent: &Sent, answered: bool) -> Self {
         match outcome {
             AttemptOutcome::Succeeded(_) | AttemptOutcome::Deferred | AttemptOutcome::Taken { .. } => Self::Life,
             _ if answered => Self::Life,
+            _ if sent.is_broken_off() => Self::Nothing,
             AttemptOutcome::Unreachable { reason, retry_after_ms } => Self::fault(reason, *retry_after_ms),
             AttemptOutcome::Failed { error, retryable: true, retry_after_ms, .. } => Self::fault(error, *retry_after_ms),
-            AttemptOutcome::Failed { retryable: false, .. } if left => Self::Life,
+            AttemptOutcome::Failed { retryable: false, .. } if sent.is_marked() => Self::Life,
             AttemptOutcome::Failed { .. } => Self::Nothing,
         }
     }
@@ -301,8 +304,8 @@ fn ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// As many attempts as an operation has where nothing else is said: one that has a run of bad luck ends by itself before others are held back.
-const FAULTS_MAX: u32 = 5;
+/// More than the attempts that an operation has where nothing else is said: one that its service can't cope with comes to its end, and holds nobody back.
+pub(super) const FAULTS_MAX: u32 = 6;
 /// Short enough for somebody who waits on the line.
 const OPEN_FIRST: Duration = Duration::from_secs(2);
 /// As long as the waits of an operation that is tried again become.
@@ -341,6 +344,11 @@ mod tests {
             assert_eq!(circuit.judge(Sign::Life, None, now), None);
         }
         assert_eq!(opened_at(now).shut(now).map(|shut| shut.retry_after_ms), Some(2_000));
+    }
+
+    #[test]
+    fn an_operation_that_fails_at_each_attempt_opens_nothing_by_itself() {
+        assert!(FAULTS_MAX > recado_core::policy::Retry::default().attempts_max);
     }
 
     #[test]
@@ -434,13 +442,23 @@ mod tests {
         use recado_core::ledger::Executed::{Maybe, No};
         let attempt = |executed, retryable| AttemptOutcome::Failed { error: "e".into(), executed, retryable, retry_after_ms: Some(7) };
         let fault = Sign::Fault { reason: "e".into(), retry_after_ms: Some(7) };
-        let of = |outcome: &AttemptOutcome| Sign::of_attempt(outcome, true, false);
+        let sent = Sent::default();
+        assert!(sent.mark());
+        let of = |outcome: &AttemptOutcome| Sign::of_attempt(outcome, &sent, false);
         assert_eq!(of(&AttemptOutcome::Deferred), Sign::Life);
         assert_eq!(of(&attempt(No, false)), Sign::Life);
         assert_eq!((of(&attempt(No, true)), of(&attempt(Maybe, true))), (fault.clone(), fault.clone()));
         assert_eq!(of(&AttemptOutcome::Unreachable { reason: "e".into(), retry_after_ms: Some(7) }), fault);
-        assert_eq!(Sign::of_attempt(&attempt(Maybe, true), true, true), Sign::Life, "it has answered in its own right");
-        assert_eq!(Sign::of_attempt(&attempt(No, false), false, false), Sign::Nothing, "it was never asked");
+        assert_eq!(Sign::of_attempt(&attempt(Maybe, true), &sent, true), Sign::Life, "it has answered in its own right");
+        assert_eq!(Sign::of_attempt(&attempt(No, false), &Sent::default(), false), Sign::Nothing, "it was never asked");
+        sent.break_off();
+        let ended_from_here = [attempt(No, false), attempt(Maybe, false), attempt(Maybe, true)];
+        assert!(ended_from_here.iter().all(|outcome| Sign::of_attempt(outcome, &sent, false) == Sign::Nothing));
+        assert_eq!(
+            Sign::of_attempt(&AttemptOutcome::Succeeded(serde_json::json!({})), &sent, false),
+            Sign::Life,
+            "it has done its work all the same"
+        );
         let inquiry = |retryable| InquiryOutcome::Unanswered { error: "e".into(), retryable, retry_after_ms: Some(7) };
         assert_eq!(Sign::of_inquiry(&InquiryOutcome::Forgotten, false), Sign::Life);
         assert_eq!((Sign::of_inquiry(&inquiry(true), false), Sign::of_inquiry(&inquiry(true), true)), (fault, Sign::Life));

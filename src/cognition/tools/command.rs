@@ -8,8 +8,9 @@
 //! | with 0 | yes | | its own word; what it has written is the result |
 //! | with 75 | no | yes | its own word that it did nothing, and may be asked again (`EX_TEMPFAIL`, sysexits.h) |
 //! | with another status | no | no | its own word that it failed |
-//! | by a signal, or after its time | maybe | yes | it broke off in the middle |
+//! | by a signal, or after its time however it ends then | maybe | yes | it broke off in the middle |
 //! | by a signal because it was cancelled | no, where `on_terminate = "undone"` | no | otherwise maybe |
+//! | with 0 although it was cancelled | yes, where `on_terminate = "undone"` | no | otherwise maybe: many a program ends so when it is asked to end |
 //! | it could not be started | no | where the machine is short of something | |
 
 use std::collections::BTreeMap;
@@ -158,6 +159,9 @@ impl Run {
             .env("RECADO_IDEMPOTENCY_KEY", &key)
             .current_dir(&self.working_dir);
         self.limits.confine(&mut command);
+        // Whoever finds that it has left the box finds it here too.
+        let handle = Arc::new(Handle { cancelled: watch::Sender::new(false), terminated: watch::Sender::new(None) });
+        let _registered = Registered::new(self, dispatch.operation, &handle);
         if !sent.mark() {
             return failed("the attempt ended before it was begun", Executed::No, true);
         }
@@ -165,8 +169,6 @@ impl Run {
             Ok(started) => started,
             Err(error) => return self.not_started(&error),
         };
-        let handle = Arc::new(Handle { cancelled: watch::Sender::new(false), terminated: watch::Sender::new(None) });
-        let _registered = Registered::new(self, dispatch.operation, &handle);
         let input = match self.input {
             ToolInput::Json => json!({
                 "operation_id": dispatch.operation,
@@ -179,7 +181,11 @@ impl Run {
             ToolInput::None => String::new(),
         };
         let ending = self.wait(program, pipes, input, &handle).await;
-        handle.terminated.send_replace(Some(matches!(ending.how, How::Cancelled)));
+        let cancelled = matches!(ending.how, How::Cancelled);
+        if cancelled {
+            sent.break_off();
+        }
+        handle.terminated.send_replace(Some(cancelled));
         self.judge(dispatch, ending)
     }
 
@@ -211,8 +217,11 @@ impl Run {
                     never = served(talk.as_mut()) => match never {},
                 };
                 match ended {
-                    // It heeded the signal by ending well all the same: its own word counts.
-                    Ok(Ok(status)) if status.success() => how = How::Ended(Ok(status)),
+                    // Who says what a signal means to it says also that it has done its work all the same. Anybody else may only have heeded the
+                    // signal by ending in order, and so may one that was ended for its time.
+                    Ok(Ok(status)) if status.success() && matches!(how, How::Cancelled) && self.on_terminate == OnTerminate::Undone => {
+                        how = How::Ended(Ok(status));
+                    }
                     Ok(_) => {}
                     Err(_) => {
                         program.kill();

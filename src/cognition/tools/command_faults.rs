@@ -9,6 +9,7 @@ use std::time::Duration;
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Executed, Input};
 use serde_json::{Value, json};
 
+use super::breaker::FAULTS_MAX;
 use super::command::CommandTool;
 use super::http_faults::{dispatch, expect};
 use super::port::{Sent, ToolPort};
@@ -258,6 +259,43 @@ async fn a_program_that_ends_well_although_it_is_cancelled_has_done_it() {
 }
 
 #[tokio::test]
+async fn a_cancel_finds_a_program_from_the_moment_that_its_attempt_has_left() {
+    let room = Room::with("while :; do sleep 0.01; done");
+    let port = Arc::new(room.port(json!({ "on_terminate": "undone" })));
+    let sent = Sent::default();
+    let (seen, canceller) = (sent.clone(), port.clone());
+    let runtime = tokio::runtime::Handle::current();
+    // On a thread of its own: the program is started without a pause for others.
+    let cancel = std::thread::spawn(move || {
+        while !seen.is_marked() {
+            std::hint::spin_loop();
+        }
+        let asked = canceller.cancel(cancel_of(1));
+        runtime.block_on(asked)
+    });
+    let outcome = port.attempt(dispatch(1), sent).await;
+    assert_eq!(tokio::task::spawn_blocking(move || cancel.join().unwrap()).await.unwrap(), CancelOutcome::Cancelled);
+    expect(&outcome, Executed::No, false, None, "it was cancelled");
+}
+
+#[tokio::test]
+async fn one_that_ends_in_order_when_it_is_asked_to_end_has_not_said_that_it_is_done() {
+    let room = Room::with("trap 'exit 0' TERM; touch begun; while :; do sleep 0.01; done");
+    for on_terminate in ["undone", "unknown"] {
+        let mut tool = room.tool(json!({ "on_terminate": on_terminate }));
+        // Long enough for a shell to set its trap; where it was not, the outcome is the same.
+        tool.timeout_ms = 1_000;
+        expect(&port(&tool).attempt(dispatch(1), Sent::default()).await, Executed::Maybe, true, None, "within 1000 ms");
+    }
+    fs::remove_file(room.path("begun")).unwrap_or_default();
+    let port = room.port(json!({ "on_terminate": "unknown" }));
+    let attempt = tokio::spawn(port.attempt(dispatch(1), Sent::default()));
+    until(|| room.path("begun").exists()).await;
+    assert_eq!(port.cancel(cancel_of(1)).await, CancelOutcome::Unsupported);
+    expect(&attempt.await.unwrap(), Executed::Maybe, false, None, "it was cancelled");
+}
+
+#[tokio::test]
 async fn an_executor_runs_programs() {
     let room = Room::with("cat > /dev/null; echo '{\"id\": 3}'");
     let (sender, mut reports) = tokio::sync::mpsc::channel(4);
@@ -266,6 +304,31 @@ async fn an_executor_runs_programs() {
     executor.dispatch(dispatch(1)).unwrap();
     let report = reports.recv().await.unwrap();
     assert!(matches!(&report, Input::Attempted { outcome: AttemptOutcome::Succeeded(value), .. } if value["id"] == 3), "{report:?}");
+    executor.stop(Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+async fn a_program_that_was_cancelled_says_nothing_of_whether_it_works() {
+    let room = Room::with("test -e works && touch begun && exec sleep 600; exit 75");
+    let (sender, mut reports) = tokio::sync::mpsc::channel(4);
+    let executor = Executor::start(commands(&[room.tool(json!({}))]).unwrap(), 2.try_into().unwrap(), sender);
+    for n in 1..FAULTS_MAX {
+        executor.dispatch(dispatch(n)).unwrap();
+        assert!(matches!(reports.recv().await, Some(Input::Attempted { outcome: AttemptOutcome::Failed { retryable: true, .. }, .. })));
+    }
+    fs::write(room.path("works"), "").unwrap();
+    executor.dispatch(dispatch(FAULTS_MAX)).unwrap();
+    until(|| room.path("begun").exists()).await;
+    executor.cancel(cancel_of(FAULTS_MAX)).unwrap();
+    for _ in 0..2 {
+        reports.recv().await.unwrap();
+    }
+    fs::remove_file(room.path("works")).unwrap();
+    let left_alone = || executor.load().endpoints.iter().any(|endpoint| endpoint.left_alone);
+    assert!(!left_alone(), "it was no fault");
+    executor.dispatch(dispatch(FAULTS_MAX + 1)).unwrap();
+    reports.recv().await.unwrap();
+    assert!(left_alone(), "and no sign of life");
     executor.stop(Duration::from_secs(1)).await;
 }
 

@@ -408,7 +408,7 @@ async fn carry_out(
         Ok(outcome) => {
             // What was ended from here says nothing of the endpoint.
             if recalled.is_none() {
-                exchange.ends(|answered| Sign::of_attempt(&outcome, sent.is_marked(), answered));
+                exchange.ends(|answered| Sign::of_attempt(&outcome, &sent, answered));
             }
             outcome
         }

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use recado_core::ledger::{AttemptOutcome, CancelOutcome, CancelRequest, Dispatch, Executed, Inquiry, InquiryOutcome};
 
@@ -46,7 +46,13 @@ pub type InquiryFuture = Pin<Box<dyn Future<Output = InquiryOutcome> + Send>>;
 
 /// Whether an attempt has left the box, or has ended before and never will: whichever comes first is so for good.
 #[derive(Debug, Clone, Default)]
-pub struct Sent(Arc<AtomicU8>);
+pub struct Sent(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    left: AtomicU8,
+    broken_off: AtomicBool,
+}
 
 impl Sent {
     /// From here on the tool may act. Where it is false the attempt has ended, and nothing of it may leave any more.
@@ -62,12 +68,22 @@ impl Sent {
 
     /// Whether it has left.
     pub(super) fn is_marked(&self) -> bool {
-        self.0.load(Ordering::Acquire) == SENT
+        self.0.left.load(Ordering::Acquire) == SENT
+    }
+
+    /// The attempt is ended from here, because somebody wants that: what comes of it shows nothing of what carries it out.
+    pub(super) fn break_off(&self) {
+        self.0.broken_off.store(true, Ordering::Release);
+    }
+
+    /// Whether it was ended from here.
+    pub(super) fn is_broken_off(&self) -> bool {
+        self.0.broken_off.load(Ordering::Acquire)
     }
 
     /// What it is, from now on.
     fn decide(&self, wanted: u8) -> u8 {
-        self.0.compare_exchange(WAITING, wanted, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| wanted)
+        self.0.left.compare_exchange(WAITING, wanted, Ordering::AcqRel, Ordering::Acquire).map_or_else(|decided| decided, |_| wanted)
     }
 }
 
