@@ -145,7 +145,7 @@ fn asks_nothing(actions: &[Action]) -> bool {
 
 fn events(actions: &[Action]) -> Vec<ModelEvent> {
     let events = actions.iter().filter_map(|action| match action {
-        Action::Say(event) => Some(event.clone()),
+        Action::Say(Output::Event(event)) => Some(event.clone()),
         _ => None,
     });
     events.collect()
@@ -501,7 +501,7 @@ fn one_response_is_asked_for_at_a_time() {
     assert_eq!(stage.tell(Command::CancelResponse { response: B }), [Action::Abort(job)]);
     for n in 0..9 {
         let refused = stage.respond(ResponseId(10 + n), Cause::Greeting);
-        assert_eq!(refused.iter().any(|action| matches!(action, Action::Say(ModelEvent::Failed { .. }))), n == 9, "{n}");
+        assert_eq!(refused.iter().any(|action| matches!(action, Action::Say(Output::Event(ModelEvent::Failed { .. })))), n == 9, "{n}");
     }
     let refused = stage.respond(ResponseId(30), Cause::Greeting);
     assert_eq!(failure(&refused), "too many responses are asked for at a time");
