@@ -233,6 +233,9 @@ pub(super) fn left(left: &LeftMessage) -> Note {
                 "What the caller said last for their message, {seconds} seconds of it, is not kept: {why}. Tell them, in a few words, that it is not."
             )
         }
+        LeftMessage::NothingSaid { digits } if digits.is_empty() => {
+            "No message was left: the caller said nothing. Ask, in a few words, whether they are still there.".to_owned()
+        }
         LeftMessage::NothingSaid { digits } => {
             format!("No message was left: the caller said nothing and pressed {digits}. Ask, in a few words, what they want.")
         }

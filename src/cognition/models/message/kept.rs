@@ -24,9 +24,9 @@ pub enum LeftMessage {
         /// Why not.
         why: WhyNotKept,
     },
-    /// The caller said nothing, and pressed these keys.
+    /// The caller said nothing, for too long or until they pressed a key.
     NothingSaid {
-        /// The keys.
+        /// The key, or none.
         digits: String,
     },
 }

@@ -195,6 +195,8 @@ impl Leaving {
                     self.taking = Some(self.new_taking());
                     // It is known before the caller can begin.
                     self.say(Output::TakesMessage(true));
+                    // The floor is held for it: nothing is told into it, and one key, or saying nothing for too long, ends it.
+                    self.say(Output::Event(ModelEvent::CollectDigits { response, digits_max: 1, end: None, wait_ms: WAIT_MS }));
                 }
             }
             // Nobody breaks in on a message.
@@ -255,5 +257,8 @@ impl Leaving {
 }
 
 fn is_key(cause: &Cause) -> bool {
-    matches!(cause, Cause::Digit { .. } | Cause::Digits { .. })
+    matches!(cause, Cause::Digit { .. } | Cause::Digits { complete: true, .. })
 }
+
+/// How long the caller may say nothing, from the end of what was said to them (ms), before no message is waited for any more.
+const WAIT_MS: u64 = 10_000;

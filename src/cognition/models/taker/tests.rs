@@ -39,6 +39,9 @@ fn in_words(actions: Vec<Action>) -> Vec<String> {
     let words = actions.into_iter().map(|action| match action {
         Action::Say(Output::TakesMessage(takes)) => format!("takes {takes}"),
         Action::Say(Output::Event(ModelEvent::Complete { response })) => format!("complete {}", response.0),
+        Action::Say(Output::Event(ModelEvent::CollectDigits { response, digits_max: 1, end: None, .. })) => {
+            format!("floor {}", response.0)
+        }
         Action::Say(Output::Event(ModelEvent::WantsToSpeak)) => "wants to speak".to_owned(),
         Action::Tell(Command::Respond { response, .. }) => format!("respond {}", response.0),
         Action::Tell(Command::CancelResponse { response }) => format!("cancel {}", response.0),
@@ -60,7 +63,7 @@ impl Stage {
     fn asked() -> Self {
         let mut stage = Self(Leaving::new(opening()));
         assert_eq!(stage.respond(A, turn(1)), ["respond 1"]);
-        assert_eq!(stage.give(wants(A)), ["takes true"]);
+        assert_eq!(stage.give(wants(A)), ["takes true", "floor 1"]);
         stage
     }
 
@@ -114,7 +117,7 @@ fn what_the_caller_says_is_the_message_and_the_model_is_told_what_became_of_it_a
     assert!(!stage.0.is_under_way() && !stage.0.takes(&[7; 160]));
     assert_eq!(stage.tell(edge(Acoustic::Suspected)), ["Suspected"]);
     assert_eq!(stage.respond(C, turn(3)), ["respond 3"]);
-    assert_eq!(stage.give(wants(C)), ["takes true"], "one more");
+    assert_eq!(stage.give(wants(C)), ["takes true", "floor 3"], "one more");
 }
 
 #[test]
@@ -205,6 +208,16 @@ fn a_key_ends_it_at_once_and_where_nothing_was_said_there_is_none() {
     assert_eq!(stage.respond(B, key('5')), ["takes false", "tell 2: nothing but 5"]);
     assert!(!stage.0.is_under_way());
     assert_eq!(stage.respond(C, key('5')), ["respond 3"]);
+
+    let keys = |digits: &str, complete| Cause::Digits { turn: TurnId(9), digits: digits.to_owned(), complete };
+    let mut stage = Stage::asked();
+    assert_eq!(stage.respond(B, keys("", false))[1], "tell 2: nothing but ", "for too long");
+    for (complete, after) in [(true, Some(Duration::ZERO)), (false, PAUSE)] {
+        let mut stage = Stage::asked();
+        stage.speaks(0..40);
+        assert_eq!(stage.respond(B, keys(if complete { "5" } else { "" }, complete)), [""; 0]);
+        assert_eq!(stage.0.ends_after(), after, "the floor is not held for ever, and that ends no message");
+    }
 }
 
 #[test]
@@ -243,7 +256,7 @@ fn what_was_said_before_it_is_the_models_to_answer_and_the_message_is_still_take
     for to in [Acoustic::Suspected, Acoustic::Speaking, Acoustic::Trailing] {
         assert_eq!(stage.tell(edge(to)), [format!("{to:?}")]);
     }
-    assert_eq!(stage.give(wants(A)), ["takes true"]);
+    assert_eq!(stage.give(wants(A)), ["takes true", "floor 1"]);
     assert_eq!(stage.tell(edge(Acoustic::Quiet)), [""; 0]);
     assert_eq!(stage.respond(B, turn(2)), ["Quiet", "respond 2"]);
     stage.speaks(0..40);
