@@ -74,6 +74,7 @@ async fn a_message_is_kept_whole_nobody_else_hears_it_and_what_is_owed_waits_for
     is_heard(&message, &recorded[0]);
 
     let sent = service.seen.sent_by_clients();
+    assert_eq!(of(&sent, "response.create").count(), 5, "the greeting, three turns, and what became of the message");
     let since = &sent[before..];
     let note = since.iter().position(|event| event["item"].to_string().contains("It is recorded and kept."));
     let asked = since.iter().position(|event| event["type"] == "response.create");
