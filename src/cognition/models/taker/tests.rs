@@ -1,3 +1,5 @@
+//! What becomes of what is said and done while a message is being left, step by step.
+
 use std::time::Duration;
 
 use recado_core::conversation::effect::Cause;
