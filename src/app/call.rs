@@ -315,6 +315,7 @@ impl Running<'_> {
             }
             Some(Output::Answered { .. }) => self.house.services.answers(),
             Some(Output::TakesMessage(takes)) => debug!(takes, "what the caller says is a message"),
+            Some(Output::WantsMessage { .. }) => warn!("the model wants a message taken, and nobody takes any"),
             // Whoever knows the service says it.
             Some(Output::Availability(_)) => {}
             None => {

@@ -17,7 +17,7 @@ use super::services::{Service, Services};
 use super::speech_model::SpeechModelError;
 use crate::admin::HealthState;
 use crate::cognition::models::cascade::CascadeError;
-use crate::cognition::models::{Bounds, Dialogue, DialogueError, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
+use crate::cognition::models::{Bounds, Dialogue, DialogueError, MessageTaker, Model, STANDBY_DIALOGUE, Scripted, Standby, StandbyWords};
 use crate::cognition::tools::{McpServers, Schemas, ToolError, slots};
 use crate::config::{Config, Depth, ModelKind, Problems, Sources, Tool, read_text};
 use crate::outward::ServiceSetupError;
@@ -182,10 +182,17 @@ fn led(
     messages: &MessageKeeper,
     (model, services): (impl Model + 'static, Vec<Service>),
 ) -> Result<Led, CheckError> {
-    Ok(match stands_by(config, schemas, messages)? {
-        Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), services, Some(dialogue)),
-        None => (Box::new(model), services, None),
-    })
+    let (model, dialogue): (Box<dyn Model>, Option<Found>) = match stands_by(config, schemas, messages)? {
+        Some((second, dialogue)) => (Box::new(with_standby(config, Box::new(model), second)), Some(dialogue)),
+        None => (Box::new(model), None),
+    };
+    if config.model.kind == ModelKind::Live {
+        // It calls no functions.
+        return Ok((model, services, dialogue));
+    }
+    let prompts = dialogue.map_or(BTreeMap::new(), |found| found.prompts);
+    let model = Box::new(MessageTaker::new(model, Arc::new(messages.clone())));
+    Ok((model, services, Some(Found { prompts, takes_messages: true })))
 }
 
 /// What answers while the service is away, where anything is to.

@@ -47,7 +47,7 @@ fn recording(path: &str) -> Ear {
 }
 
 /// The recordings of all messages.
-fn recordings(stage: &Stage) -> Vec<Ear> {
+pub fn recordings(stage: &Stage) -> Vec<Ear> {
     let listed = messages(stage, &[]);
     let ids = listed.lines().skip(1).map(|line| line.split(' ').next().unwrap());
     ids.map(|id| recording(&messages(stage, &["--path", id]))).collect()
@@ -65,7 +65,7 @@ async fn goes_on_over_the_thanks(caller: &Caller, boxed: &BoxProcess, earlier: u
     (message, more)
 }
 
-fn is_kept(line: &Value) -> bool {
+pub fn is_kept(line: &Value) -> bool {
     line["message"] == "a caller's message is kept"
 }
 

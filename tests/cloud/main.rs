@@ -18,6 +18,7 @@ mod gemini_command;
 mod gemini_counterpart;
 mod gemini_service;
 mod http_service;
+mod leaves_message;
 mod link;
 mod live;
 mod live_command;

@@ -1,11 +1,12 @@
 //! What a model may call: the tools, and functions of the box's own for what is no tool: to end the call, to say what runs, to cancel it, to
-//! say a result once more, to have keys pressed, to find out who is on the line.
+//! say a result once more, to have keys pressed, to have a message taken, to find out who is on the line.
 
 use recado_core::ResponseId;
 use recado_core::conversation::input::{ModelEvent, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::port::Output;
 use crate::cognition::tools::{ArgumentsRefused, Schemas, ToolError};
 use crate::config::{CONFIRMED, Tool};
 
@@ -48,14 +49,18 @@ impl Functions {
     }
 
     /// What a call comes to, or why it comes to nothing, in words that the model can correct itself by.
-    pub fn taken(&self, name: &str, arguments: &str, call_id: &str, response: ResponseId) -> Result<ModelEvent, String> {
+    pub fn taken(&self, name: &str, arguments: &str, call_id: &str, response: ResponseId) -> Result<Output, String> {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
         let arguments: Value = serde_json::from_str(arguments).map_err(|error| format!("the arguments are not JSON: {error}"))?;
         if is_own(name) && !self.schemas.names().any(|tool| tool == name) && self.offered.iter().any(|offered| offered.name == name) {
-            return event(response, name, arguments);
+            if name == TAKE_MESSAGE {
+                return Ok(Output::WantsMessage { response });
+            }
+            return event(response, name, arguments).map(Output::Event);
         }
         let (arguments, confirmed) = self.arguments(name, arguments).map_err(|refused| refused.reason().to_owned())?;
-        Ok(ModelEvent::ToolCall { response, call: ToolCall { call_id: call_id.to_owned(), tool: name.to_owned(), arguments, confirmed } })
+        let call = ToolCall { call_id: call_id.to_owned(), tool: name.to_owned(), arguments, confirmed };
+        Ok(Output::Event(ModelEvent::ToolCall { response, call }))
     }
 
     /// What a tool is called with: its arguments, and whether the caller has confirmed the call.
@@ -132,6 +137,13 @@ fn own() -> Vec<FunctionTool> {
             &["digits_max"],
         ),
         function(
+            TAKE_MESSAGE,
+            "Records, after what you say now, what the caller says next, as a message for somebody else to hear: when they want to leave one. Tell them \
+             first that they can speak now. You do not hear it; you are told when it has ended and whether it is kept.",
+            json!({}),
+            &[],
+        ),
+        function(
             ASK_FOR_PIN,
             "Waits, after what you say now, for the caller to key in their PIN, which you are not told. When they want to hear what only they may \
              hear. Ask them to key it in, and the hash key. You are told whether they are verified.",
@@ -149,7 +161,7 @@ fn own() -> Vec<FunctionTool> {
 
 /// Whether this is the name of a function of the box's own.
 pub(in crate::cognition) fn is_own(function: &str) -> bool {
-    [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST, ASK_FOR_PIN, VERIFY].contains(&function)
+    [END_CALL, CANCEL, COLLECT, LIST_WORK, REPEAT_LAST, TAKE_MESSAGE, ASK_FOR_PIN, VERIFY].contains(&function)
 }
 
 /// What a call of one of them comes to.
@@ -218,6 +230,7 @@ const CANCEL: &str = "cancel_work";
 const LIST_WORK: &str = "list_work";
 const REPEAT_LAST: &str = "repeat_last";
 const COLLECT: &str = "collect_keys";
+const TAKE_MESSAGE: &str = "take_message";
 const ASK_FOR_PIN: &str = "ask_for_pin";
 const VERIFY: &str = "verify_caller";
 /// As many as a conversation collects.

@@ -5,6 +5,8 @@ use recado_core::conversation::effect::{Cause, NamedWork, ToolStatus};
 use serde::Serialize;
 use serde_json::json;
 
+use super::message::{LeftMessage, WhyNotKept};
+
 /// Whose words a message holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -48,6 +50,11 @@ pub(super) fn cause(cause: &Cause) -> Option<Note> {
         }
     };
     Some(Note { role, text, of_history: role == Role::User })
+}
+
+/// Whether a response is asked for because the caller's turn is over.
+pub(super) fn is_turn(cause: &Cause) -> bool {
+    matches!(cause, Cause::Turn { .. })
 }
 
 /// What comes before the history, for a model that knows nothing of it.
@@ -193,6 +200,47 @@ pub(super) fn pending() -> String {
 /// The output of a call of one of the box's own functions.
 pub(super) fn taken() -> String {
     json!({ "status": "done", "retryable": false, "message": "The telephone system does it. Say nothing about it." }).to_string()
+}
+
+/// The output of a call that wants a message taken.
+pub(super) fn takes_message() -> String {
+    json!({
+        "status": "taking",
+        "retryable": false,
+        "message": "What the caller says next is their message. The telephone system records it; you do not hear it. It tells you when the message has \
+                    ended and whether it is kept. Say nothing more until then, and do not say that it is kept.",
+    })
+    .to_string()
+}
+
+/// What became of the message that the model wanted taken. Of what was said in it, nothing.
+pub(super) fn left(left: &LeftMessage) -> Note {
+    let text = match left {
+        LeftMessage::Kept { seconds, is_cut: false } => {
+            format!(
+                "The caller has left their message, {seconds} seconds long. It is recorded and kept. Tell them, in a few words, that it is kept."
+            )
+        }
+        LeftMessage::Kept { seconds, is_cut: true } => format!(
+            "The caller's message was too long. Its first {seconds} seconds are recorded and kept, and the rest is not. Tell them so, in a few words."
+        ),
+        LeftMessage::NotKept { seconds, why } => {
+            let why = match why {
+                WhyNotKept::Full => "there is no room for another message",
+                WhyNotKept::NotWritten => "it could not be written",
+            };
+            format!(
+                "What the caller said last for their message, {seconds} seconds of it, is not kept: {why}. Tell them, in a few words, that it is not."
+            )
+        }
+        LeftMessage::NothingSaid { digits } if digits.is_empty() => {
+            "No message was left: the caller said nothing. Ask, in a few words, whether they are still there.".to_owned()
+        }
+        LeftMessage::NothingSaid { digits } => {
+            format!("No message was left: the caller said nothing and pressed {digits}. Ask, in a few words, what they want.")
+        }
+    };
+    Note { role: Role::System, text, of_history: true }
 }
 
 /// What the model is told of what the caller said while it could not answer.

@@ -9,6 +9,7 @@ use recado_core::{DeliveryId, OperationId, PartyId, ResponseId, SessionId};
 use tokio::sync::mpsc;
 
 use super::audio::CallerAudioSender;
+use super::message::LeftMessage;
 
 /// A voice model. One is made at start and opened once for each conversation.
 pub trait Model: Send + Sync {
@@ -103,7 +104,7 @@ pub struct ModelHandle {
     pub audio: Option<CallerAudioSender>,
 }
 
-/// What a model is told in a conversation. All but the last are the conversation's effects that are meant for it.
+/// What a model is told in a conversation. Most are the conversation's effects that are meant for it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     /// Give a response. For [`Cause::Turn`], the caller's turn is over.
@@ -112,6 +113,14 @@ pub enum Command {
         response: ResponseId,
         /// Why.
         cause: Cause,
+    },
+    /// Give a response that tells the caller what became of the message that this model wanted taken
+    /// ([`Output::WantsMessage`]). The caller has said nothing else.
+    TellOfMessage {
+        /// The response.
+        response: ResponseId,
+        /// What became of it.
+        left: LeftMessage,
     },
     /// Give no more of this response.
     CancelResponse {
@@ -191,6 +200,12 @@ pub enum Output {
     Availability(Availability),
     /// Whether what the caller says next is a message, which this model takes, however often they pause in it.
     TakesMessage(bool),
+    /// What the caller says from now on is to be taken as a message, for which this response asks: it is not this model's to hear or answer until
+    /// [`Command::TellOfMessage`].
+    WantsMessage {
+        /// The response.
+        response: ResponseId,
+    },
     /// Another model gives this response, in place of the one that was asked first.
     TakenOver {
         /// The response.

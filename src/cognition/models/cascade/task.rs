@@ -160,7 +160,7 @@ impl Task {
                         handle.abort();
                     }
                 }
-                Action::Say(event) => self.pending.push_back(Output::Event(event)),
+                Action::Say(output) => self.pending.push_back(output),
                 Action::Available(availability) => self.pending.push_back(Output::Availability(availability)),
                 Action::Stands { part, availability } => {
                     if let Some(observer) = &self.parts.observer {

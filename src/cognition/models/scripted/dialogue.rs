@@ -15,9 +15,10 @@ use toml::Spanned;
 
 use super::error::DialogueError;
 use super::step::{
-    Call, Cancel, Collect, Facts, MESSAGE_PAUSE_MS, MESSAGE_PAUSE_MS_MAX, MESSAGE_PAUSE_MS_MIN, MESSAGE_S, MESSAGE_S_MAX, MESSAGE_S_MIN,
-    Say, Step, TakeMessage, placeholders,
+    Call, Cancel, Collect, Facts, MESSAGE_PAUSE_MS_MAX, MESSAGE_PAUSE_MS_MIN, MESSAGE_S_MAX, MESSAGE_S_MIN, Say, Step, TakeMessage,
+    placeholders,
 };
+use crate::cognition::models::message::{MESSAGE_PAUSE_MS, MESSAGE_S};
 use crate::cognition::tools::Schemas;
 
 /// A dialogue that can be held: every name in it exists, every constant fits its tool.

@@ -7,7 +7,6 @@ mod dialogue;
 mod error;
 mod session;
 mod step;
-mod taking;
 mod telling;
 
 pub use dialogue::{Dialogue, Prompt};

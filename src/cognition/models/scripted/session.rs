@@ -9,15 +9,14 @@ use recado_core::conversation::input::{Acoustic, Content, ModelEvent, ToolCall};
 use recado_core::policy::Language;
 use recado_core::{ResponseId, TurnId};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use tracing::{Instrument, Span, warn};
 
 use super::dialogue::{AfterTurns, Dialogue};
-use super::step::{Cancel, Collect, Facts, Step};
-use super::taking::Taking;
+use super::step::{Cancel, Collect, Facts, Step, TakeMessage};
 use super::telling::{Kept, Telling};
 use crate::cognition::models::audio::{CallerAudio, CallerFrame, caller_audio};
-use crate::cognition::models::message::{Keeping, Message, Messages, NotKept};
+use crate::cognition::models::message::{KEPT_WITHIN, Keeping, LeftMessage, Message, Messages, Taking, finished, keeping, keeping_within};
 use crate::cognition::models::port::{Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::cognition::models::sleep_until;
 
@@ -97,7 +96,7 @@ impl Holding {
                     _ => break,
                 },
                 () = sleep_until(self.ends) => self.keep(),
-                result = kept(&mut self.keeping), if self.keeping.is_some() => {
+                result = finished(&mut self.keeping), if self.keeping.is_some() => {
                     self.keeping = None;
                     if let Err(error) = &result {
                         // It may be there all the same, a little later: whoever keeps it logs that too.
@@ -130,11 +129,7 @@ impl Holding {
     fn keep(&mut self) {
         self.ends = None;
         if let Some(message) = self.held.end_message() {
-            let (keeping, within) = (keeping(self.messages.as_ref(), message), self.kept_within);
-            self.keeping = Some(Box::pin(async move {
-                let late = |_| Err(NotKept::Failed("the disk takes too long".to_owned()));
-                timeout(within, keeping).await.unwrap_or_else(late)
-            }));
+            self.keeping = Some(keeping_within(self.kept_within, self.messages.as_ref(), message));
         }
     }
 
@@ -153,20 +148,6 @@ impl Holding {
     }
 }
 
-fn keeping(messages: Option<&Arc<dyn Messages>>, message: Message) -> Keeping {
-    match messages {
-        Some(messages) => messages.keep(message),
-        None => Box::pin(std::future::ready(Err(NotKept::Nobody))),
-    }
-}
-
-async fn kept(keeping: &mut Option<Keeping>) -> Result<(), NotKept> {
-    match keeping {
-        Some(keeping) => keeping.await,
-        None => std::future::pending().await,
-    }
-}
-
 /// Where a dialogue stands. No clock, no randomness, no I/O.
 #[derive(Debug)]
 struct Held {
@@ -182,7 +163,7 @@ struct Held {
     /// What the caller does.
     acoustic: Acoustic,
     /// The message that is being taken.
-    taking: Option<Taking>,
+    taking: Option<Taking<Box<TakeMessage>>>,
     /// The message that is on its way to the disk: what follows, and the response that waits for that, unless it was cancelled.
     keeping: Option<(Kept, Option<ResponseId>)>,
     /// What is said of the last message, until the caller has heard it.
@@ -228,6 +209,11 @@ impl Held {
                 self.telling.take_if(|telling| telling.edge(edge.to));
             }
             Command::Truncate { response, heard_ms: _, heard_text } => self.broke_in(response, &heard_text, outputs),
+            Command::TellOfMessage { response, left } => {
+                let (language, text) = (self.opening.language, what_became(self.opening.language, &left));
+                outputs.push_back(Output::Event(ModelEvent::Clause { response, content: Content::Text { text, language } }));
+                outputs.push_back(Output::Event(ModelEvent::Complete { response }));
+            }
             // What a dialogue says next depends on turns alone, but for what is said of a message.
             Command::ToolOutput { .. }
             | Command::Told { .. }
@@ -258,7 +244,7 @@ impl Held {
         let taking = self.taking.take().filter(Taking::has_begun)?;
         let (step, due, is_cut) = (taking.step.clone(), taking.due, taking.is_cut());
         // Who goes on before they are told what became of it leaves another one; of one that was cut they have been too long.
-        self.taking = (!is_cut).then(|| Taking::new(step.clone(), self.acoustic));
+        self.taking = (!is_cut).then(|| Taking::new(step.clone(), step.seconds, self.acoustic));
         self.keeping = Some((Kept { step, is_cut, is_kept: None }, due));
         let Opening { session, party, .. } = self.opening.clone();
         Some(Message { session, party, samples: taking.into_samples(), is_cut })
@@ -431,7 +417,10 @@ impl Held {
             events.push(ModelEvent::HangUp { response });
         }
         let took = self.taking.is_some();
-        self.taking = step.message.clone().map(|message| Taking::new(message, self.acoustic));
+        self.taking = step.message.clone().map(|message| {
+            let seconds = message.seconds;
+            Taking::new(message, seconds, self.acoustic)
+        });
         // It is known before the caller can begin.
         if took != self.taking.is_some() {
             outputs.push_back(Output::TakesMessage(!took));
@@ -468,8 +457,6 @@ fn words<'a>(outputs: impl Iterator<Item = &'a Output>) -> String {
 /// However often something sounds like the caller going on, a message has ended after that; with what follows, it is within the time that a
 /// response may take to begin.
 const ENDS_WITHIN: Duration = Duration::from_millis(2_500);
-/// The caller waits no longer to be told what became of a message.
-const KEPT_WITHIN: Duration = Duration::from_secs(2);
 
 /// What is said of a message that was too long.
 fn cut(language: Language, seconds: u32) -> String {
@@ -477,6 +464,20 @@ fn cut(language: Language, seconds: u32) -> String {
         Language::Es => format!("Su recado era largo: se guardan los primeros {seconds} segundos."),
         Language::En => format!("Your message was long: its first {seconds} seconds are kept."),
     }
+}
+
+/// What is said of a message that was left with another model, which can't say it.
+fn what_became(language: Language, left: &LeftMessage) -> String {
+    let said = match (language, left) {
+        (Language::Es, LeftMessage::Kept { is_cut: false, .. }) => "Gracias. Su recado queda guardado.",
+        (Language::En, LeftMessage::Kept { is_cut: false, .. }) => "Thank you. Your message is kept.",
+        (_, LeftMessage::Kept { seconds, is_cut: true }) => return cut(language, *seconds),
+        (Language::Es, LeftMessage::NotKept { .. }) => "Lo siento, no he podido guardar su recado.",
+        (Language::En, LeftMessage::NotKept { .. }) => "Sorry, I could not keep your message.",
+        (Language::Es, LeftMessage::NothingSaid { .. }) => "No he oído ningún recado.",
+        (Language::En, LeftMessage::NothingSaid { .. }) => "I have heard no message.",
+    };
+    said.to_owned()
 }
 
 /// Two whole steps: one generation at a time waits, and one that has just been cancelled.

@@ -170,13 +170,11 @@ fn other(language: Language) -> Language {
     }
 }
 
-/// How long a message may be, where nothing is written; what may be written (s).
-pub(super) const MESSAGE_S: u32 = 120;
+/// How long a message may be (s).
 pub(super) const MESSAGE_S_MIN: u32 = 5;
 pub(super) const MESSAGE_S_MAX: u32 = 600;
 
-/// The pause that ends a message, after the one that ends a turn; what may be written (ms): the message has to be kept in five seconds.
-pub(super) const MESSAGE_PAUSE_MS: u64 = 1_500;
+/// The pause that ends a message, after the one that ends a turn (ms): the message has to be kept in five seconds.
 pub(super) const MESSAGE_PAUSE_MS_MIN: u64 = 200;
 pub(super) const MESSAGE_PAUSE_MS_MAX: u64 = 2_500;
 

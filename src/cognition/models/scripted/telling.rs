@@ -4,8 +4,8 @@ use recado_core::ResponseId;
 use recado_core::conversation::input::Acoustic;
 
 use super::step::{Step, TakeMessage};
-use super::taking::Taking;
 use crate::cognition::models::heard::holds;
+use crate::cognition::models::message::Taking;
 
 /// What follows a message that was taken.
 #[derive(Debug)]
@@ -42,13 +42,13 @@ pub(super) struct Telling {
     /// All the words of it.
     words: String,
     /// What the caller says meanwhile, where it can be one more message.
-    pub rest: Option<Taking>,
+    pub rest: Option<Taking<Box<TakeMessage>>>,
     /// Whether the caller broke in before they had heard it.
     is_unheard: bool,
 }
 
 impl Telling {
-    pub fn new(kept: Kept, response: ResponseId, words: String, rest: Option<Taking>) -> Self {
+    pub fn new(kept: Kept, response: ResponseId, words: String, rest: Option<Taking<Box<TakeMessage>>>) -> Self {
         Self { kept, response, words, rest, is_unheard: false }
     }
 

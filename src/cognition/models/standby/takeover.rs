@@ -9,6 +9,7 @@ use recado_core::{ResponseId, Time};
 use super::{Bounds, Words};
 use crate::cognition::models::audible::audible_ms;
 use crate::cognition::models::heard::holds;
+use crate::cognition::models::message::LeftMessage;
 use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Output};
 
 /// What happens.
@@ -78,11 +79,28 @@ struct Introduced {
     is_heard: bool,
 }
 
+/// What a response is asked for.
+#[derive(Debug, Clone)]
+enum Why {
+    Cause(Cause),
+    /// For the caller to be told what became of their message.
+    Message(LeftMessage),
+}
+
+impl Why {
+    fn asks(self, response: ResponseId) -> Command {
+        match self {
+            Self::Cause(cause) => Command::Respond { response, cause },
+            Self::Message(left) => Command::TellOfMessage { response, left },
+        }
+    }
+}
+
 /// The response that is due.
 #[derive(Debug)]
 struct Giving {
     response: ResponseId,
-    cause: Cause,
+    why: Why,
     who: Who,
     /// Whether its model still answers.
     life: Life,
@@ -155,7 +173,8 @@ impl Takeover {
 
     fn told(&mut self, now: Time, command: Command) {
         match command {
-            Command::Respond { response, cause } => self.respond(now, response, cause),
+            Command::Respond { response, cause } => self.respond(now, response, Why::Cause(cause)),
+            Command::TellOfMessage { response, left } => self.respond(now, response, Why::Message(left)),
             Command::CancelResponse { response } => {
                 self.giving.take_if(|giving| giving.response == response);
                 // What had come as far as the voice is told next.
@@ -200,11 +219,11 @@ impl Takeover {
         }
     }
 
-    fn respond(&mut self, now: Time, response: ResponseId, cause: Cause) {
+    fn respond(&mut self, now: Time, response: ResponseId, why: Why) {
         let leader = if matches!(self.availability, Availability::Away { .. }) { Who::Second } else { Who::First };
         self.giving = Some(Giving {
             response,
-            cause: cause.clone(),
+            why: why.clone(),
             who: leader,
             life: Life::new(now),
             began: false,
@@ -212,17 +231,17 @@ impl Takeover {
             acted: false,
             hangs_up: false,
         });
-        match cause {
-            Cause::Turn { .. } | Cause::Digit { .. } if self.takes_message => self.second_goes_on(),
-            Cause::Digits { .. } if self.collects == Some(Who::Second) => self.second_goes_on(),
-            Cause::OwnAccord if self.takes_message => self.say_event(ModelEvent::Complete { response }),
-            Cause::Silence { .. } if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
+        match &why {
+            Why::Cause(Cause::Turn { .. } | Cause::Digit { .. }) if self.takes_message => self.second_goes_on(),
+            Why::Cause(Cause::Digits { .. }) if self.collects == Some(Who::Second) => self.second_goes_on(),
+            Why::Cause(Cause::OwnAccord) if self.takes_message => self.say_event(ModelEvent::Complete { response }),
+            Why::Cause(Cause::Silence { .. }) if self.waits_for_no_silence(leader) => self.say_event(ModelEvent::Complete { response }),
             _ => match self.availability.clone() {
                 Availability::Away { reason } => self.take_over(&reason),
-                Availability::Connecting | Availability::Ready => self.tell_first(Command::Respond { response, cause }),
+                Availability::Connecting | Availability::Ready => self.tell_first(why.asks(response)),
             },
         }
-        if matches!(self.giving.as_ref().map(|giving| &giving.cause), Some(Cause::Digits { .. })) {
+        if matches!(self.giving.as_ref().map(|giving| &giving.why), Some(Why::Cause(Cause::Digits { .. }))) {
             self.collects = None;
         }
     }
@@ -239,9 +258,9 @@ impl Takeover {
     fn second_goes_on(&mut self) {
         let Some(giving) = self.giving.as_mut() else { return };
         giving.who = Who::Second;
-        let (response, cause) = (giving.response, giving.cause.clone());
-        self.answered_elsewhere(&cause);
-        self.tell_second(Command::Respond { response, cause });
+        let (response, why) = (giving.response, giving.why.clone());
+        self.answered_elsewhere(&why);
+        self.tell_second(why.asks(response));
     }
 
     /// How the first model's service stands has changed.
@@ -290,14 +309,15 @@ impl Takeover {
                 (giving.began, giving.answered) = (true, true);
                 giving.acted |= matches!(
                     output,
-                    Output::Event(
-                        ModelEvent::ToolCall { .. }
-                            | ModelEvent::CancelIntent { .. }
-                            | ModelEvent::ListWork { .. }
-                            | ModelEvent::RepeatLast { .. }
-                            | ModelEvent::AskForPin { .. }
-                            | ModelEvent::VerifyCaller { .. }
-                    )
+                    Output::WantsMessage { .. }
+                        | Output::Event(
+                            ModelEvent::ToolCall { .. }
+                                | ModelEvent::CancelIntent { .. }
+                                | ModelEvent::ListWork { .. }
+                                | ModelEvent::RepeatLast { .. }
+                                | ModelEvent::AskForPin { .. }
+                                | ModelEvent::VerifyCaller { .. }
+                        )
                 );
                 giving.hangs_up |= matches!(output, Output::Event(ModelEvent::HangUp { .. }));
                 if matches!(output, Output::Event(ModelEvent::CollectDigits { .. })) {
@@ -378,7 +398,7 @@ impl Takeover {
     fn take_over(&mut self, reason: &str) {
         let Some(giving) = self.giving.as_ref() else { return };
         let response = giving.response;
-        if giving.cause == Cause::OwnAccord {
+        if let Why::Cause(Cause::OwnAccord) = giving.why {
             // The caller has asked for nothing, and misses nothing.
             return self.say_event(ModelEvent::Complete { response });
         }
@@ -393,18 +413,18 @@ impl Takeover {
     fn ask_second(&mut self) {
         let Some(giving) = self.giving.as_mut() else { return };
         giving.who = Who::Second;
-        let (response, mut cause) = (giving.response, giving.cause.clone());
-        self.answered_elsewhere(&cause);
-        if let Cause::Digits { turn, .. } = cause {
+        let (response, mut why) = (giving.response, giving.why.clone());
+        self.answered_elsewhere(&why);
+        if let Why::Cause(Cause::Digits { turn, .. }) = why {
             // The other one had asked for them.
-            cause = Cause::Turn { turn };
+            why = Why::Cause(Cause::Turn { turn });
         }
-        self.tell_second(Command::Respond { response, cause });
+        self.tell_second(why.asks(response));
     }
 
     /// What the caller said is not for the first model to answer, now or later.
-    fn answered_elsewhere(&mut self, cause: &Cause) {
-        if matches!(cause, Cause::Turn { .. }) {
+    fn answered_elsewhere(&mut self, why: &Why) {
+        if matches!(why, Why::Cause(Cause::Turn { .. })) {
             self.tell_first(Command::AnsweredElsewhere);
         }
     }
@@ -450,6 +470,7 @@ fn response_of(output: &Output) -> Option<ResponseId> {
         Output::Event(event) => event.response(),
         Output::Words { response, .. }
         | Output::Audio { response, .. }
+        | Output::WantsMessage { response }
         | Output::TakenOver { response, .. }
         | Output::Answered { response } => Some(*response),
         Output::Availability(_) | Output::TakesMessage(_) => None,

@@ -10,6 +10,7 @@ use serde_json::json;
 use super::takeover::{Action, Input, Takeover};
 use super::{Bounds, Standby, Words};
 use crate::cognition::models::audio::caller_audio;
+use crate::cognition::models::message::LeftMessage;
 use crate::cognition::models::port::{AudioFormat, Availability, Capabilities, Command, Model, ModelSession, Opening, Output, OutputKind};
 use crate::config::Tool;
 
@@ -504,6 +505,28 @@ fn a_message_is_taken_to_its_end_though_the_service_is_back() {
     assert_eq!(stage.second(clause(B, "Kept.")), ["says Kept."]);
     stage.second(complete(B));
     assert_eq!(stage.respond(A, turn(2)), ["1 respond turn"]);
+}
+
+#[test]
+fn what_became_of_a_message_is_told_by_the_second_where_the_first_has_gone_meanwhile() {
+    let left = || LeftMessage::Kept { seconds: 4, is_cut: false };
+    let tells = |action: &Action| {
+        let (Action::First(command) | Action::Second(command)) = action else { return false };
+        *command == Command::TellOfMessage { response: B, left: left() }
+    };
+    let mut stage = Stage::ready();
+    stage.respond(A, turn(1));
+    stage.first(Output::WantsMessage { response: A });
+    stage.stands(away());
+    let tell = |stage: &mut Stage| stage.takeover.handle(Time(0), Input::Told(Command::TellOfMessage { response: B, left: left() }));
+    let actions = tell(&mut stage);
+    assert!(matches!(actions.last(), Some(last @ Action::Second(_)) if tells(last)), "{actions:?}");
+    assert_eq!(actions.iter().filter(|action| tells(action)).count(), 1, "{actions:?}");
+    let mut stage = Stage::ready();
+    let actions = tell(&mut stage);
+    assert!(matches!(&actions[..], [first @ Action::First(_)] if tells(first)), "{actions:?}");
+    let taken_over = stage.takeover.handle(Time(0), Input::First(Output::Availability(away())));
+    assert!(taken_over.iter().any(|action| matches!(action, Action::Second(_)) && tells(action)), "{taken_over:?}");
 }
 
 #[test]

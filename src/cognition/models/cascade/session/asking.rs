@@ -1,6 +1,5 @@
 //! Responses: one at a time is asked for; others wait.
 
-use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::{Content, ModelEvent};
 use recado_core::{ResponseId, Time, TurnId};
 
@@ -134,26 +133,23 @@ impl Active {
 }
 
 impl Session {
-    pub(super) fn respond(&mut self, now: Time, response: ResponseId, cause: &Cause) {
+    pub(super) fn respond(&mut self, now: Time, response: ResponseId, note: Option<notes::Note>, of: Option<TurnId>) {
         if self.waiting.len() == WAITING_MAX {
             return self.failed(response, "too many responses are asked for at a time");
         }
         let mut tail = None;
-        if let Some(notes::Note { role, text, of_history }) = notes::cause(cause) {
+        if let Some(notes::Note { role, text, of_history }) = note {
             if of_history {
                 self.note(role, text);
             } else {
                 tail = Some(Tail(text));
             }
         }
-        let (of, turn, answer) = match cause {
-            Cause::Turn { turn } => {
-                let (words, answer) = self.turn_ended(now);
-                (Some(*turn), words, answer)
-            }
-            _ => {
+        let (turn, answer) = match of {
+            Some(_) => self.turn_ended(now),
+            None => {
                 self.forget_answer_ahead();
-                (None, Turn::Known, None)
+                (Turn::Known, None)
             }
         };
         let request = Request { response, of, turn, tail, asked_at: now };

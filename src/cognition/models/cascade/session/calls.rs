@@ -7,9 +7,10 @@ use recado_core::conversation::input::ModelEvent;
 use recado_core::{OperationId, ResponseId};
 
 use super::history::Note;
-use super::{Line, Session};
+use super::{Action, Line, Session};
 use crate::cognition::language::wire::{AskedCall, MadeCall};
 use crate::cognition::models::notes::{self, Role};
+use crate::cognition::models::port::Output;
 
 #[derive(Debug, Default)]
 pub(super) struct Calls {
@@ -69,11 +70,15 @@ impl Session {
             // Services' own names for calls are not always different.
             let call_id = format!("call_{}", self.calls.count);
             let (output, told) = match self.setup.functions.taken(&name, &arguments, &call_id, response) {
-                Ok(event) => {
-                    let tool = matches!(event, ModelEvent::ToolCall { .. });
+                Ok(taken) => {
+                    let (output, told) = match taken {
+                        Output::Event(ModelEvent::ToolCall { .. }) => (notes::pending(), false),
+                        Output::WantsMessage { .. } => (notes::takes_message(), true),
+                        _ => (notes::taken(), true),
+                    };
                     self.answers();
-                    self.say(event);
-                    (if tool { notes::pending() } else { notes::taken() }, !tool)
+                    self.act(Action::Say(taken));
+                    (output, told)
                 }
                 Err(reason) => {
                     let output = notes::not_taken(&reason);

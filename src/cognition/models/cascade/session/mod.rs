@@ -27,7 +27,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use recado_core::conversation::effect::{HeardText, Purpose};
+use recado_core::conversation::effect::{Cause, HeardText, Purpose};
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
@@ -43,7 +43,7 @@ use crate::cognition::language::http::Fault;
 use crate::cognition::language::wire::{AnswerEvent, Line, Transcript};
 use crate::cognition::models::memory::Memory;
 use crate::cognition::models::notes::{self, Role};
-use crate::cognition::models::port::{Availability, Command};
+use crate::cognition::models::port::{Availability, Command, Output};
 use crate::cognition::models::usage::Usage;
 
 /// What a session is told.
@@ -105,7 +105,7 @@ pub enum Action {
     /// Give up a request.
     Abort(JobId),
     /// Say this to the conversation.
-    Say(ModelEvent),
+    Say(Output),
     /// A request has failed: whoever looks after the box should know.
     Trouble {
         /// Of which part.
@@ -245,7 +245,16 @@ impl Session {
 
     fn command(&mut self, now: Time, command: Command) {
         match command {
-            Command::Respond { response, cause } => self.respond(now, response, &cause),
+            Command::Respond { response, cause } => {
+                let of = if let Cause::Turn { turn } = cause { Some(turn) } else { None };
+                self.respond(now, response, notes::cause(&cause), of);
+            }
+            Command::TellOfMessage { response, left } => {
+                // What came of it before it was known to be one.
+                self.drop_ahead();
+                let _ = self.caller.take();
+                self.respond(now, response, Some(notes::left(&left)), None);
+            }
             Command::CancelResponse { response } => self.cancel(now, response),
             Command::Truncate { response: _, heard_ms: _, heard_text } => {
                 // What was heard is known by itself; that it was not all is not.
@@ -312,7 +321,7 @@ impl Session {
     }
 
     fn say(&mut self, event: ModelEvent) {
-        self.act(Action::Say(event));
+        self.act(Action::Say(Output::Event(event)));
     }
 
     fn failed(&mut self, response: ResponseId, reason: impl Into<String>) {

@@ -9,6 +9,7 @@ use serde_json::json;
 
 use super::*;
 use crate::cognition::language::wire::{AskedCall, Tokens};
+use crate::cognition::models::LeftMessage;
 
 /// A session and its services.
 struct Stage {
@@ -145,7 +146,7 @@ fn asks_nothing(actions: &[Action]) -> bool {
 
 fn events(actions: &[Action]) -> Vec<ModelEvent> {
     let events = actions.iter().filter_map(|action| match action {
-        Action::Say(event) => Some(event.clone()),
+        Action::Say(Output::Event(event)) => Some(event.clone()),
         _ => None,
     });
     events.collect()
@@ -264,6 +265,18 @@ fn a_call_has_one_output_from_the_first_and_news_of_it_come_after_and_never_its_
         "user: ¿y?",
     ];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn a_message_that_the_model_wants_taken_is_no_turn_of_the_callers_and_what_became_of_it_is_asked_to_be_told() {
+    let mut stage = Stage::new(false);
+    let (job, _) = asked(&stage.caller_says(A, "Un recado."));
+    stage.answers(job, "Puede hablar.");
+    let end = stage.ends(job, &[("take_message", "{}")]);
+    assert!(end.contains(&Action::Say(Output::WantsMessage { response: A })), "{end:?}");
+    let (_, lines) = asked(&stage.tell(Command::TellOfMessage { response: B, left: LeftMessage::Kept { seconds: 120, is_cut: true } }));
+    assert_eq!(lines[lines.len() - 2], "call_1 take_message({}) = taking");
+    assert!(lines[lines.len() - 1].starts_with("system: the caller's message was too long. its first 120 seconds"), "{lines:?}");
 }
 
 #[test]
@@ -501,7 +514,7 @@ fn one_response_is_asked_for_at_a_time() {
     assert_eq!(stage.tell(Command::CancelResponse { response: B }), [Action::Abort(job)]);
     for n in 0..9 {
         let refused = stage.respond(ResponseId(10 + n), Cause::Greeting);
-        assert_eq!(refused.iter().any(|action| matches!(action, Action::Say(ModelEvent::Failed { .. }))), n == 9, "{n}");
+        assert_eq!(refused.iter().any(|action| matches!(action, Action::Say(Output::Event(ModelEvent::Failed { .. })))), n == 9, "{n}");
     }
     let refused = stage.respond(ResponseId(30), Cause::Greeting);
     assert_eq!(failure(&refused), "too many responses are asked for at a time");

@@ -7,10 +7,11 @@ use recado_core::conversation::input::ModelEvent;
 use recado_core::{OperationId, Time};
 use serde_json::{Value, json};
 
-use super::Session;
+use super::{Said, Session};
 use crate::cognition::models::calls::{News, TAKEN_MAX, TOO_MANY};
 use crate::cognition::models::gemini::wire::{ClientMessage, FunctionCall, FunctionResponse, Scheduling, ToolResponse};
 use crate::cognition::models::notes::{self, Role};
+use crate::cognition::models::port::Output;
 use crate::config::GeminiCalls;
 
 /// The calls of this connection of which the service has not been told what came of them.
@@ -62,7 +63,7 @@ impl Session {
         }
         active.calls.insert(call_id.clone());
         match self.setup.functions.taken(&name, &Value::Object(args).to_string(), &call_id, response) {
-            Ok(event @ ModelEvent::ToolCall { .. }) => {
+            Ok(Output::Event(event @ ModelEvent::ToolCall { .. })) => {
                 self.say_event(event);
                 self.open_calls.until.insert(call_id.clone(), now.plus(ANSWER_MS_MAX));
                 if self.setup.calls == GeminiCalls::NonBlocking {
@@ -70,9 +71,10 @@ impl Session {
                 }
                 self.calls.made(call_id, name, self.connection, false);
             }
-            Ok(event) => {
-                self.say_event(event);
-                self.answered(call_id, name, notes::taken());
+            Ok(output) => {
+                let answer = if matches!(output, Output::WantsMessage { .. }) { notes::takes_message() } else { notes::taken() };
+                self.say(Said::Output(output));
+                self.answered(call_id, name, answer);
             }
             Err(reason) => {
                 let output = notes::not_taken(&reason);

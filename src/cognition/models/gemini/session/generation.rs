@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
@@ -146,7 +145,7 @@ impl Generation {
 }
 
 impl Session {
-    pub(super) fn respond(&mut self, response: ResponseId, cause: &Cause) {
+    pub(super) fn respond(&mut self, response: ResponseId, note: Option<notes::Note>, answers_turn: bool) {
         if let State::Gone { reason } = &self.state {
             let reason = reason.clone();
             return self.failed(response, &reason);
@@ -154,16 +153,15 @@ impl Session {
         if self.generation.waiting.len() == WAITING_MAX {
             return self.failed(response, "too many responses are asked for at a time");
         }
-        let text = notes::cause(cause).map(|note| {
+        let text = note.map(|note| {
             if note.of_history {
                 self.context.of_history(note.role, note.text.clone());
             }
             (note.role, note.text)
         });
         // What is said while another one is under way is not mixed with what comes next.
-        let of_turn = matches!(cause, Cause::Turn { .. });
-        let heard = (of_turn && !self.activity.is_open()).then(|| self.caller.take());
-        if of_turn {
+        let heard = (answers_turn && !self.activity.is_open()).then(|| self.caller.take());
+        if answers_turn {
             self.caller.turn_ended();
         }
         self.generation.waiting.push_back(Request { response, text, heard, corrections: 0 });

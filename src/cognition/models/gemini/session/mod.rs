@@ -211,7 +211,12 @@ impl Session {
 
     fn command(&mut self, now: Time, command: Command) {
         match command {
-            Command::Respond { response, cause } => self.respond(response, &cause),
+            Command::Respond { response, cause } => self.respond(response, notes::cause(&cause), notes::is_turn(&cause)),
+            Command::TellOfMessage { response, left } => {
+                // What came of it before it was known to be one.
+                self.caller.forget_turn();
+                self.respond(response, Some(notes::left(&left)), false);
+            }
             Command::CancelResponse { response } => self.cancel(now, response),
             Command::Truncate { response, heard_ms: _, heard_text } => self.truncate(response, &heard_text),
             Command::ToolOutput { call_id, operation, status } => self.tool_output(&call_id, operation, status),

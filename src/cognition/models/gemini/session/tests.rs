@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cognition::models::link::Session as _;
+use crate::cognition::models::message::{LeftMessage, WhyNotKept};
 use crate::cognition::models::transport::ServerMessage as _;
 
 /// A session and its service.
@@ -521,6 +522,20 @@ fn that_the_service_cancels_a_call_ends_no_operation_and_what_comes_of_it_is_tol
         assert_eq!(kinds(&stage.respond(B, TURN)), ["activityEnd"]);
         assert_eq!(stage.session.totals().calls_cancelled, 1);
     }
+}
+
+#[test]
+fn a_message_that_the_model_wants_taken_is_no_turn_of_the_callers_and_what_became_of_it_is_asked_to_be_told() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    let called = stage.calls("c1", "take_message", json!({}));
+    assert!(called.contains(&Action::Said(Said::Output(Output::WantsMessage { response: A }))), "{called:?}");
+    assert_eq!(told(&called)[0].1, "taking");
+    assert_eq!(events(&stage.ends()), complete(A));
+    let left = LeftMessage::NotKept { seconds: 4, why: WhyNotKept::Full };
+    let asked = stage.tell(Command::TellOfMessage { response: B, left });
+    assert_eq!(kinds(&asked), ["content!"], "nothing of the caller's");
+    assert!(texts(&asked)[0].contains("4 seconds of it, is not kept: there is no room"), "{:?}", texts(&asked));
 }
 
 #[test]

@@ -6,7 +6,6 @@
 
 use std::collections::VecDeque;
 
-use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
@@ -130,19 +129,17 @@ impl Floor {
 
 impl Session {
     /// A response is asked for.
-    pub(super) fn respond(&mut self, now: Time, response: ResponseId, cause: &Cause) {
+    pub(super) fn respond(&mut self, now: Time, response: ResponseId, note: Option<Note>, answered: bool) {
         if let State::Gone { reason } = &self.state {
             let reason = reason.clone();
             return self.failed(response, &reason);
         }
-        let note = notes::cause(cause).map(|Note { text, role, .. }| {
+        let note = note.map(|Note { text, role, .. }| {
             if role == Role::User {
                 self.memory.note(text.clone());
             }
             text
         });
-        // Who asks because the model wants to speak does not wait for it.
-        let answered = *cause == Cause::OwnAccord;
         self.floor.asked = Some(Asked { response, note, given: false, answered, flowing: false, words: Words::default() });
         self.floor.muted = false;
         self.ask(now);

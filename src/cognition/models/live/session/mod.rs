@@ -24,7 +24,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use recado_core::conversation::effect::{HeardText, Purpose, Standing};
+use recado_core::conversation::effect::{Cause, HeardText, Purpose, Standing};
 use recado_core::conversation::input::{Acoustic, ModelEvent};
 use recado_core::{ResponseId, Time};
 
@@ -225,7 +225,9 @@ impl Session {
 
     fn command(&mut self, now: Time, command: Command) {
         match command {
-            Command::Respond { response, cause } => self.respond(now, response, &cause),
+            // Who asks because the model wants to speak does not wait for it.
+            Command::Respond { response, cause } => self.respond(now, response, notes::cause(&cause), cause == Cause::OwnAccord),
+            Command::TellOfMessage { response, left } => self.respond(now, response, Some(notes::left(&left)), false),
             Command::CancelResponse { response } => {
                 self.cancel(response);
                 self.doubt_calls(now, response);

@@ -4,10 +4,11 @@ use recado_core::OperationId;
 use recado_core::conversation::effect::ToolStatus;
 use recado_core::conversation::input::ModelEvent;
 
-use super::Session;
 use super::outbox::About;
+use super::{Said, Session};
 use crate::cognition::models::calls::{News, TAKEN_MAX, TOO_MANY};
 use crate::cognition::models::notes;
+use crate::cognition::models::port::Output;
 use crate::cognition::models::realtime::wire::{CallFacts, ClientBody, Item};
 
 impl Session {
@@ -31,10 +32,15 @@ impl Session {
             return self.made(call_id, name, Some(notes::not_taken("the caller had begun to speak")));
         }
         match self.setup.functions.taken(&name, &call.arguments, &call_id, response) {
-            Ok(event) => {
-                let answered = !matches!(event, ModelEvent::ToolCall { .. });
-                self.say_event(event);
-                self.made(call_id, name, answered.then(notes::taken));
+            Ok(output) => {
+                let answer = match output {
+                    Output::Event(ModelEvent::ToolCall { .. }) => None,
+                    Output::WantsMessage { .. } => Some(notes::takes_message()),
+                    _ => Some(notes::taken()),
+                };
+                self.memory.answered();
+                self.outbox.say(Said::Output(output));
+                self.made(call_id, name, answer);
             }
             Err(reason) => {
                 if let Some(active) = self.generation.heard_of(response_id) {

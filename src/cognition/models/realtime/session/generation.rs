@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use recado_core::conversation::effect::Cause;
 use recado_core::conversation::input::ModelEvent;
 use recado_core::{ResponseId, Time};
 
@@ -127,7 +126,7 @@ impl Active {
 }
 
 impl Session {
-    pub(super) fn respond(&mut self, now: Time, response: ResponseId, cause: &Cause) {
+    pub(super) fn respond(&mut self, now: Time, response: ResponseId, note: Option<notes::Note>, answers_turn: bool) {
         if let State::Gone { reason } = &self.state {
             let reason = reason.clone();
             return self.failed(response, &reason);
@@ -135,21 +134,21 @@ impl Session {
         if self.generation.waiting.len() == WAITING_MAX {
             return self.failed(response, "too many responses are asked for at a time");
         }
-        let note = notes::cause(cause).map(|note| {
+        let note = note.map(|note| {
             let item = Item::message(note.role, note.text);
             if note.of_history {
                 self.memory.note(item.clone());
             }
             item
         });
-        let turn = match cause {
-            Cause::Turn { .. } if !self.ready() => Turn::ToCommit,
-            Cause::Turn { .. } if self.caller.awaits_service() => Turn::Awaited { until: now.plus(SERVICE_TURN_MS) },
-            Cause::Turn { .. } if self.caller.service_detects() => Turn::Committed { connection: self.connection },
-            Cause::Turn { .. } => self.commit(),
-            _ => Turn::None,
+        let turn = match answers_turn {
+            false => Turn::None,
+            true if !self.ready() => Turn::ToCommit,
+            true if self.caller.awaits_service() => Turn::Awaited { until: now.plus(SERVICE_TURN_MS) },
+            true if self.caller.service_detects() => Turn::Committed { connection: self.connection },
+            true => self.commit(),
         };
-        if matches!(cause, Cause::Turn { .. }) {
+        if answers_turn {
             self.caller.turn_ended();
         }
         self.generation.waiting.push_back(Request { response, note, turn, found_busy: 0, corrections: 0 });

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::cognition::models::link::Session as _;
+use crate::cognition::models::message::LeftMessage;
 
 /// A session and its service.
 struct Stage {
@@ -510,6 +511,22 @@ fn the_boxs_own_functions_become_events_and_are_answered_at_once() {
     {
         assert_eq!(events(&stage.calls("resp_1", &format!("wrong_{n}"), "collect_keys", arguments)), []);
     }
+}
+
+#[test]
+fn a_message_that_the_model_wants_taken_is_no_turn_of_the_callers_and_what_became_of_it_is_asked_to_be_told() {
+    let mut stage = Stage::ready("");
+    stage.respond(A, TURN);
+    stage.begins("resp_1", A);
+    let called = stage.calls("resp_1", "call_1", "take_message", "{}");
+    assert!(called.contains(&Action::Said(Said::Output(Output::WantsMessage { response: A }))), "{called:?}");
+    let output = &sent(&called)[0]["item"];
+    assert!(output["type"] == "function_call_output" && output["output"].as_str().unwrap().contains("\"taking\""), "{output}");
+    stage.ends("resp_1", "completed");
+    let asked = sent(&stage.tell(Command::TellOfMessage { response: B, left: LeftMessage::Kept { seconds: 4, is_cut: false } }));
+    let kinds: Vec<&str> = asked.iter().map(|event| event["type"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["conversation.item.create", "response.create"], "nothing of the caller's");
+    assert!(asked[0]["item"].to_string().contains("4 seconds long. It is recorded and kept."), "{}", asked[0]);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 use recado_core::conversation::input::{AcousticEdge, AcousticEpoch};
 use recado_core::{PartyId, SessionId, Time};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::*;
+use crate::cognition::models::message::{NotKept, WhyNotKept};
 use crate::cognition::tools::Schemas;
 use crate::config::Tool;
 
@@ -229,6 +231,25 @@ async fn a_message_is_what_the_caller_says_with_its_pauses_and_they_are_told_tha
     assert_eq!(frames(&messages[0]), (0..80).collect::<Vec<i16>>());
     assert_eq!((messages[0].session, &messages[0].party, messages[0].is_cut), (SessionId(1), &opening().party, false));
     assert_eq!(ask(&mut session, turn_of(3)).await, "uno", "the message was no turn of the dialogue");
+}
+
+#[test]
+fn what_became_of_a_message_that_was_left_with_another_model_is_said_in_the_callers_language() {
+    for language in [Language::Es, Language::En] {
+        let mut held = Held::new(Arc::new(dialogue(LEAVES_A_MESSAGE)), Opening { language, ..opening() });
+        let mut said = |left: LeftMessage| {
+            let mut outputs = VecDeque::new();
+            held.take(Command::TellOfMessage { response: R, left }, &mut outputs);
+            assert_eq!(outputs.pop_back(), Some(Output::Event(ModelEvent::Complete { response: R })));
+            super::words(outputs.iter())
+        };
+        let kept = said(LeftMessage::Kept { seconds: 4, is_cut: false });
+        let long = said(LeftMessage::Kept { seconds: 120, is_cut: true });
+        let lost = said(LeftMessage::NotKept { seconds: 4, why: WhyNotKept::Full });
+        let none = said(LeftMessage::NothingSaid { digits: "5".to_owned() });
+        assert_eq!(long, cut(language, 120));
+        assert!(kept != lost && lost != none && none != kept && !kept.is_empty() && !lost.is_empty() && !none.is_empty());
+    }
 }
 
 #[tokio::test]

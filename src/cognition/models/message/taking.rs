@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use recado_core::ResponseId;
 use recado_core::conversation::input::Acoustic;
 
-use super::step::TakeMessage;
 use crate::cognition::models::audio::{CALLER_FRAME_SAMPLES, CallerFrame};
 
-/// A message that is being taken.
+/// A message that is being taken. `Step` is what follows it, for whoever takes it.
 #[derive(Debug)]
-pub(super) struct Taking {
-    pub step: Box<TakeMessage>,
+pub struct Taking<Step> {
+    /// What follows it.
+    pub step: Step,
     /// The last moment before speech, and then all that was said.
     samples: VecDeque<i16>,
     samples_max: usize,
@@ -23,9 +23,10 @@ pub(super) struct Taking {
     pub due: Option<ResponseId>,
 }
 
-impl Taking {
-    pub fn new(step: Box<TakeMessage>, acoustic: Acoustic) -> Self {
-        let samples_max = step.seconds as usize * SAMPLES_PER_S;
+impl<Step> Taking<Step> {
+    /// Nothing of it has been said. The caller may be speaking already, of something else or of this.
+    pub fn new(step: Step, seconds: u32, acoustic: Acoustic) -> Self {
+        let samples_max = seconds as usize * SAMPLES_PER_S;
         Self { step, samples: VecDeque::new(), samples_max, acoustic, spoke: false, is_cut: false, due: None }
     }
 
@@ -38,6 +39,7 @@ impl Taking {
         }
     }
 
+    /// More of what the caller says.
     pub fn hear(&mut self, frame: &CallerFrame) {
         if self.acoustic != Acoustic::Quiet || self.spoke {
             let room = self.samples_max.saturating_sub(self.samples.len());
@@ -54,8 +56,14 @@ impl Taking {
         self.spoke
     }
 
+    /// Whether it is longer than was wanted, and its end is missing.
     pub fn is_cut(&self) -> bool {
         self.is_cut
+    }
+
+    /// How long it is (s), rounded up.
+    pub fn seconds(&self) -> u32 {
+        u32::try_from(self.samples.len().div_ceil(SAMPLES_PER_S)).unwrap_or(u32::MAX)
     }
 
     /// What was said.
@@ -74,22 +82,25 @@ const SAMPLES_PER_S: usize = 8_000;
 /// Speech begins a little before it can be told from noise: half a second.
 const BEFORE_FRAMES: usize = 25;
 
+/// How long a message may be, where nothing is written (s).
+pub const MESSAGE_S: u32 = 120;
+/// The pause that ends a message, after the one that ends a turn, where nothing is written (ms).
+pub const MESSAGE_PAUSE_MS: u64 = 1_500;
+
 #[cfg(test)]
 mod tests {
-    use super::super::step::Step;
     use super::*;
 
-    fn taking(seconds: u32) -> Taking {
-        let step = TakeMessage { seconds, pause_ms: 1_500, kept: Step::default(), not_kept: Step::default() };
-        Taking::new(Box::new(step), Acoustic::Quiet)
+    fn taking(seconds: u32) -> Taking<()> {
+        Taking::new((), seconds, Acoustic::Quiet)
     }
 
-    fn hear(taking: &mut Taking, frames: std::ops::Range<i16>) {
+    fn hear(taking: &mut Taking<()>, frames: std::ops::Range<i16>) {
         frames.for_each(|n| taking.hear(&[n; CALLER_FRAME_SAMPLES]));
     }
 
     /// The first sample of each frame.
-    fn frames(taking: Taking) -> Vec<i16> {
+    fn frames(taking: Taking<()>) -> Vec<i16> {
         taking.into_samples().chunks(CALLER_FRAME_SAMPLES).map(|frame| frame[0]).collect()
     }
 
@@ -108,6 +119,7 @@ mod tests {
         taking.edge(Acoustic::Suspected);
         hear(&mut taking, 130..140);
         assert!(taking.has_begun() && !taking.is_cut());
+        assert_eq!(taking.seconds(), 2, "65 frames of 20 ms");
         assert_eq!(frames(taking), (75..140).collect::<Vec<i16>>());
     }
 

@@ -1,10 +1,20 @@
 //! A message that a caller leaves, on its way to where it is kept.
+//!
+//! * `taking`: a message while it is being said.
+//! * `kept`: what is known of one afterwards, and how long that may take.
+
+mod kept;
+mod taking;
 
 use std::fmt::Debug;
 use std::future::Future;
 use std::pin::Pin;
 
 use recado_core::{PartyId, SessionId};
+
+pub(super) use self::kept::{KEPT_WITHIN, finished, keeping, keeping_within};
+pub use self::kept::{LeftMessage, WhyNotKept};
+pub(super) use self::taking::{MESSAGE_PAUSE_MS, MESSAGE_S, Taking};
 
 /// What a caller has said for somebody else to hear.
 #[derive(Debug, Clone, PartialEq, Eq)]
