@@ -71,9 +71,10 @@ impl Session {
             let (output, told) = match self.setup.functions.taken(&name, &arguments, &call_id, response) {
                 Ok(event) => {
                     let tool = matches!(event, ModelEvent::ToolCall { .. });
+                    let output = if tool { notes::pending() } else { notes::taken(&event) };
                     self.answers();
                     self.say(event);
-                    (if tool { notes::pending() } else { notes::taken() }, !tool)
+                    (output, !tool)
                 }
                 Err(reason) => {
                     let output = notes::not_taken(&reason);

@@ -71,8 +71,9 @@ impl Session {
                 self.calls.made(call_id, name, self.connection, false);
             }
             Ok(event) => {
+                let output = notes::taken(&event);
                 self.say_event(event);
-                self.answered(call_id, name, notes::taken());
+                self.answered(call_id, name, output);
             }
             Err(reason) => {
                 let output = notes::not_taken(&reason);

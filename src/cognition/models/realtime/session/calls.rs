@@ -33,8 +33,9 @@ impl Session {
         match self.setup.functions.taken(&name, &call.arguments, &call_id, response) {
             Ok(event) => {
                 let answered = !matches!(event, ModelEvent::ToolCall { .. });
+                let output = answered.then(|| notes::taken(&event));
                 self.say_event(event);
-                self.made(call_id, name, answered.then(notes::taken));
+                self.made(call_id, name, output);
             }
             Err(reason) => {
                 if let Some(active) = self.generation.heard_of(response_id) {
