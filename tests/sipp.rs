@@ -161,7 +161,7 @@ async fn answer(server: &Server, event: Event, manner: Manner, seen: &mut Seen) 
         Event::Renegotiated { .. } => seen.renegotiated += 1,
         Event::Ended { cause: EndCause::Bye, .. } => seen.ended_by_caller += 1,
         Event::Ended { cause, .. } => seen.ended_otherwise.push(cause),
-        Event::Digit { .. } => {}
+        Event::Asserted { .. } | Event::Digit { .. } => {}
     }
 }
 

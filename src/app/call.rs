@@ -70,6 +70,8 @@ pub struct Call {
 pub enum Signal {
     /// The media was renegotiated: hold, resume, another address.
     Renegotiated(Remote),
+    /// Somebody else is on the line than at its beginning.
+    AnotherCaller,
     /// A key that came by SIP INFO.
     Digit(char),
     /// The call is over.
@@ -187,6 +189,7 @@ async fn run_in_span(house: &House, call: Call) {
             },
             signal = signalling.recv(), if !over => match signal {
                 Some(Signal::Renegotiated(remote)) => running.renegotiated(remote),
+                Some(Signal::AnotherCaller) => Some(Input::Identified(Identity::Unknown)),
                 Some(Signal::Digit(digit)) => Some(Input::Digit(digit)),
                 Some(Signal::Ended) | None => Some(Input::ChannelOver),
             },

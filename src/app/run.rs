@@ -196,7 +196,7 @@ async fn serve(config: &Config, file: &str, suspect: bool, mut stop: Pin<&mut im
     let mut ledger_task = tokio::spawn(ledger_task.run());
     let capabilities = model.capabilities();
     let account = config.this_box.account.clone();
-    let verifier = |file: &PathBuf| Verifier::new(file.clone(), account.clone(), config.identity.lock_out(), to_store);
+    let verifier = |file: &PathBuf| Verifier::new(file.clone(), account.clone(), config.identity.lock_out(), to_store, health.clone());
     let house = Arc::new(House {
         clock,
         boot,

@@ -62,7 +62,7 @@ enum Line {
     /// Rings, or is answered and not yet acknowledged.
     Rings { incoming: Box<Incoming>, ports: PortPair },
     /// Is up.
-    Up { signals: mpsc::Sender<Signal> },
+    Up { signals: mpsc::Sender<Signal>, party: Option<PartyId> },
 }
 
 /// What comes back to the switchboard from its own tasks.
@@ -195,7 +195,7 @@ impl Switchboard {
                 let Some(Line::Rings { incoming, ports }) = lines.remove(&call) else { return };
                 match self.begin(call, &incoming, ports, remote(&media, source), errand) {
                     Ok((up, signals)) => {
-                        lines.insert(call, Line::Up { signals });
+                        lines.insert(call, Line::Up { signals, party: up.party.clone() });
                         let session = up.session;
                         let task = tasks.calls.spawn(call::run(Arc::clone(&self.house), up));
                         tasks.owners.insert(task.id(), (call, session));
@@ -207,6 +207,7 @@ impl Switchboard {
                 }
             }
             Event::Renegotiated { call, media, source } => signal(lines, call, Signal::Renegotiated(remote(&media, source))),
+            Event::Asserted { call, party, source } => self.asserted(call, party, source.ip(), lines),
             Event::Digit { call, digit, .. } => signal(lines, call, Signal::Digit(digit)),
             Event::Ended { call, cause } => {
                 info!(?cause, "call ended");
@@ -294,6 +295,21 @@ impl Switchboard {
         Ok((Call { session, party, verified, media, remote, signalling, hang_up }, signals))
     }
 
+    /// A call's caller is asserted anew, as after a transfer: whoever is on the line now is not who was known before.
+    fn asserted(&self, call: CallHandle, asserted: Party, source: IpAddr, lines: &mut BTreeMap<CallHandle, Line>) {
+        if !self.settings.identity.trusts(source) {
+            return;
+        }
+        match lines.get_mut(&call) {
+            Some(Line::Rings { incoming, .. }) => incoming.asserted = Some(asserted),
+            Some(Line::Up { signals, party }) if is_another(&self.settings.account, &asserted, party.as_ref()) => {
+                info!("another caller is asserted in a call: who is on the line is not known any more");
+                give(signals, Signal::AnotherCaller);
+            }
+            _ => {}
+        }
+    }
+
     async fn command(&self, command: Command) {
         if self.sip.commands.send(command).await.is_err() {
             warn!("the signalling has ended");
@@ -302,7 +318,7 @@ impl Switchboard {
 }
 
 fn signal(lines: &BTreeMap<CallHandle, Line>, call: CallHandle, signal: Signal) {
-    if let Some(Line::Up { signals }) = lines.get(&call) {
+    if let Some(Line::Up { signals, .. }) = lines.get(&call) {
         give(signals, signal);
     }
 }
@@ -336,6 +352,11 @@ fn who(account: &str, identity: &Identity, from: &Party, asserted: Option<&Party
         Some(asserted) => (Some(asserted), identity.asserted_is_verified),
         None => (of(from), false),
     }
+}
+
+/// Whether this is another than the party of a call.
+fn is_another(account: &str, asserted: &Party, of_call: Option<&PartyId>) -> bool {
+    party(account, asserted.user.as_deref(), &asserted.host).as_ref() != of_call
 }
 
 /// The NTP time of an instant (RFC 3550 4): seconds since 1900, in 32.32 fixed point.
@@ -411,6 +432,16 @@ mod tests {
         assert_eq!(from(Some("Anonymous"), "pbx.example"), None);
         assert_eq!(from(Some("+34600123456"), "anonymous.invalid"), None);
         assert_eq!(from(Some(" "), "pbx.example"), None);
+    }
+
+    #[test]
+    fn who_is_asserted_in_a_call_is_the_same_or_another() {
+        let named = |user: &str| Party { display: None, user: Some(user.to_owned()), host: "pbx.example".into() };
+        let ana = PartyId("main/+34600123456".into());
+        assert!(!is_another("main", &named("+34 600-123.456"), Some(&ana)));
+        assert!(is_another("main", &named("bob"), Some(&ana)));
+        assert!(is_another("main", &named("anonymous"), Some(&ana)));
+        assert!(!is_another("main", &named("anonymous"), None));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! or not at all.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -169,8 +169,8 @@ impl std::fmt::Debug for Pins {
 }
 
 /// Changes the file: reads it, where it is there, lets `change` say what is to stand in it, and writes that. Once this returns, it will be
-/// there after a power cut; until then what was there before is. Two who change it take turns. Where root writes it, it stays that of whose
-/// it was, or becomes that of whom its directory belongs to.
+/// there after a power cut; until then what was there before is. Two who change it take turns. Its owner, its group and
+/// whether that may read it stay as they are; where root writes a new one, it becomes that of whom its directory belongs to.
 ///
 /// # Errors
 /// See [`PinsError`].
@@ -208,16 +208,24 @@ fn write(new: &Path, file: &Path, directory: &File, text: &str) -> io::Result<()
         return Err(error);
     }
     let mut made = OpenOptions::new().write(true).create_new(true).mode(OWNERS_ALONE).open(new)?;
-    if let Ok(whose) = file.metadata().or_else(|_| directory.metadata())
-        && made.metadata()?.uid() != whose.uid()
-    {
-        fchown(&made, Some(whose.uid()), Some(whose.gid()))?;
+    let before = file.metadata().ok();
+    if let Some(whose) = before.as_ref().or(directory.metadata().ok().as_ref()) {
+        let (mine, new_file) = (made.metadata()?, before.is_none());
+        // A new file of the directory's own owner has the group that the system gives it.
+        if mine.uid() != whose.uid() || (mine.gid() != whose.gid() && !new_file) {
+            fchown(&made, Some(whose.uid()), Some(whose.gid()))?;
+        }
+    }
+    if let Some(before) = before {
+        // A service may read it by its group.
+        made.set_permissions(Permissions::from_mode(OWNERS_ALONE | (before.mode() & READABLE_BY_GROUP)))?;
     }
     made.write_all(text.as_bytes())?;
     made.sync_all()
 }
 
 const OWNERS_ALONE: u32 = 0o600;
+const READABLE_BY_GROUP: u32 = 0o040;
 /// By anybody; systemd gives what it loads to a group of the service.
 const READABLE_BY_ALL: u32 = 0o007;
 /// More parties than a small box has.
@@ -252,6 +260,20 @@ mod tests {
         assert_eq!((pins.users().count(), pins.hash_of("alice")), (1, Some(first.as_str())));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside it");
         assert_eq!(format!("{pins:?}"), "Pins of 1 users");
+    }
+
+    #[test]
+    fn a_group_that_may_read_it_still_may_when_it_is_written_anew() {
+        let (_directory, file) = file();
+        keep(&file, |pins| pins.set("alice", hash("4715").unwrap())).unwrap();
+        let before = file.metadata().unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        // Only root may give a file to a group that it is not in.
+        let group = if before.uid() == 0 { before.gid() + 1 } else { before.gid() };
+        std::os::unix::fs::chown(&file, None, Some(group)).unwrap();
+        keep(&file, |pins| pins.set("bob", hash("9032").unwrap())).unwrap();
+        let after = file.metadata().unwrap();
+        assert_eq!((after.mode() & 0o777, after.uid(), after.gid()), (0o640, before.uid(), group));
     }
 
     #[test]

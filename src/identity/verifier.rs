@@ -12,6 +12,7 @@ use tracing::{error, info, warn};
 use super::LockOut;
 use super::hash::is_pin;
 use super::pins::Pins;
+use crate::admin::{HealthState, Impact};
 use crate::coordination::{Moment, Trial, Verdict, Verification};
 
 /// Compares PINs, a few at a time, on threads of their own, and has the store count.
@@ -26,12 +27,33 @@ struct Parts {
     /// Each comparison takes 19 MiB and a processor for a while: the calls need both.
     at_a_time: Semaphore,
     to_store: mpsc::Sender<Verification>,
+    health: HealthState,
+}
+
+impl Parts {
+    /// The PINs, as the file has them now.
+    fn pins(&self) -> Option<Pins> {
+        match Pins::read(&self.pins_file) {
+            Ok(pins) => {
+                self.health.clear(PART);
+                Some(pins)
+            }
+            Err(error) => {
+                error!(%error, "nobody can be verified");
+                self.health.raise(PART, Impact::Degrades, format!("nobody can be verified: {error}"));
+                None
+            }
+        }
+    }
 }
 
 impl Verifier {
     /// A verifier of the parties of `account`, with the PINs in `pins_file`, which is read each time; the store is asked over `to_store`.
-    pub fn new(pins_file: PathBuf, account: String, lock_out: LockOut, to_store: mpsc::Sender<Verification>) -> Self {
-        Self(Arc::new(Parts { pins_file, account, lock_out, at_a_time: Semaphore::new(AT_A_TIME), to_store }))
+    /// Whether the file can be read is shown in `health`.
+    pub fn new(pins_file: PathBuf, account: String, lock_out: LockOut, to_store: mpsc::Sender<Verification>, health: HealthState) -> Self {
+        let verifier = Self(Arc::new(Parts { pins_file, account, lock_out, at_a_time: Semaphore::new(AT_A_TIME), to_store, health }));
+        let _ = verifier.0.pins();
+        verifier
     }
 
     /// What these keys come to, for `party`. The failure is durable before this returns anything else than
@@ -47,8 +69,7 @@ impl Verifier {
         let parts = Arc::clone(&self.0);
         let _turn = self.0.at_a_time.acquire().await.ok()?;
         let user = party.0.strip_prefix(&self.0.account).and_then(|rest| rest.strip_prefix('/')).unwrap_or_default().to_owned();
-        let read = spawn_blocking(move || Pins::read(&parts.pins_file).map(|pins| pins.hash_of(&user).map(str::to_owned))).await.ok()?;
-        let hash = read.inspect_err(|error| error!(%error, "nobody can be verified")).ok()?;
+        let hash = spawn_blocking(move || parts.pins().map(|pins| pins.hash_of(&user).map(str::to_owned))).await.ok()??;
         let (party, lock_out) = (party.clone(), self.0.lock_out);
         let begin = Trial::Begin { party: party.clone(), has_pin: hash.is_some(), at, lock_out };
         if self.ask(begin).await? == Verdict::Locked {
@@ -70,6 +91,9 @@ impl Verifier {
         answered.await.ok()?.inspect_err(|error| warn!(%error, "a failed verification could not be put on record: nobody is verified")).ok()
     }
 }
+
+/// What it is called in health.
+const PART: &str = "pins";
 
 /// Comparisons at a time.
 const AT_A_TIME: usize = 2;
@@ -93,6 +117,7 @@ mod tests {
         verifier: Verifier,
         passing: tokio::task::JoinHandle<Writer>,
         boot: BootId,
+        health: HealthState,
     }
 
     impl Rig {
@@ -102,14 +127,15 @@ mod tests {
             let writer = store.start(|_| ()).unwrap();
             let (to_store, mut asked) = mpsc::channel(VERIFICATIONS_MAX);
             let lock_out = LockOut { after: 3, lasts_ms: 60_000 };
-            let verifier = Verifier::new(folder.join("pins"), "main".into(), lock_out, to_store);
+            let health = HealthState::new(std::time::Instant::now());
+            let verifier = Verifier::new(folder.join("pins"), "main".into(), lock_out, to_store, health.clone());
             let passing = tokio::spawn(async move {
                 while let Some(verification) = asked.recv().await {
                     writer.verification(verification);
                 }
                 writer
             });
-            Self { verifier, passing, boot }
+            Self { verifier, passing, boot, health }
         }
 
         async fn says(&self, party: &str, keys: &str) -> VerificationOutcome {
@@ -187,10 +213,14 @@ mod tests {
         let folder = folder();
         let rig = Rig::start(folder.path(), 1);
         std::fs::rename(folder.path().join("pins"), folder.path().join("elsewhere")).unwrap();
+        let degraded = || serde_json::to_string(&rig.health.report(std::time::Instant::now())).unwrap().contains("nobody can be verified");
+        assert!(!degraded());
         assert_eq!(rig.says("main/ana", "4715").await, VerificationOutcome::Unavailable);
+        assert!(degraded());
         std::fs::rename(folder.path().join("elsewhere"), folder.path().join("pins")).unwrap();
         assert_eq!(rig.says("main/ana", "4715").await, VerificationOutcome::Verified, "it is read each time");
-        let Rig { verifier, passing, boot } = rig;
+        assert!(!degraded());
+        let Rig { verifier, passing, boot, .. } = rig;
         passing.abort();
         let at = Moment { boot, now: Time(1_000), wall: Wall::default() };
         assert!(passing.await.is_err(), "the ledger's task is gone");

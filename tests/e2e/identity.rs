@@ -116,6 +116,14 @@ async fn who_keys_in_the_pin_hears_what_waits_once_and_the_pin_is_written_nowher
     for (name, text) in &written {
         assert!(!text.contains(PIN) && !text.contains(WRONG), "in {name}");
     }
+    let log = written.iter().find(|(name, _)| name.ends_with("/recado.log")).map(|(_, text)| text.as_str()).unwrap_or_default();
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let of_keys: Vec<_> = lines.filter(|line| line["message"] == "digit").collect();
+    assert_eq!(of_keys.len(), 1 + PIN.len() + WRONG.len());
+    for line in &of_keys {
+        let tells = |value: &serde_json::Value| value.to_string().trim_matches('"').parse::<u8>().is_ok_and(|key| key < 10);
+        assert!(!line.as_object().expect("fields").values().any(tells), "which key it was: {line}");
+    }
     let keys = |digit: char| format!("{{\"Digit\":\"{digit}\"}}");
     let counted = |digit: char| traces.iter().map(|(_, text)| text.matches(&keys(digit)).count()).sum::<usize>();
     assert_eq!((counted('0'), counted('1')), (PIN.len() + WRONG.len(), 1), "the keys of the PINs, and the one that asked");
@@ -147,6 +155,7 @@ async fn after_three_wrong_pins_the_right_one_opens_nothing_nor_does_it_after_a_
     caller.hears_something().await;
     caller.hears_something().await;
     keys_in(&boxed, &mut caller, PIN, 0).await;
+    boxed.log.seen("the outcome", |line| line["message"] == "verification" && line["outcome"] == "Locked").await.expect("locked");
     caller.hears_something().await;
     caller.hears_silence(2_500).await;
     let second = caller.hangs_up().await;

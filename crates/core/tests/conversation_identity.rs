@@ -142,8 +142,11 @@ fn who_keys_nothing_in_gives_the_floor_back_and_keys_are_turns_again() {
     let mut call = asked();
     assert!(!asks_model(&keys(&mut call, "#")));
     call.pass(8_000);
+    let told_meanwhile = call.offer(2);
+    assert_eq!(claims(&told_meanwhile).len(), 1, "the floor is free");
+    call.pass(8_000);
     assert!(asks_model(&keys(&mut call, "1")));
-    assert!(never_told(&call));
+    assert!(!claims(&call.effects).iter().any(|(delivery, _)| *delivery == 1));
 }
 
 #[test]
@@ -296,5 +299,209 @@ fn keys_of_a_pin_are_known_to_be_secret_and_are_written_nowhere() {
     assert!(written.contains("\"0000\"") && !written.contains("4715"), "{written}");
     assert!(call.conversation.next_key_is_secret(), "a key too many");
     outcome(&mut call, 1, VerificationOutcome::Verified);
+    assert!(call.conversation.next_key_is_secret(), "a key that comes late");
+    call.pass(8_000);
     assert!(!call.conversation.next_key_is_secret());
+}
+
+fn coughs(call: &mut Call) {
+    call.turn();
+    call.give(Input::Model(ModelEvent::TurnWasNoise { turn: call.conversation.turn() }));
+    call.complete();
+}
+
+fn all_secret(call: &mut Call, pressed: &str) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for key in pressed.chars() {
+        assert!(call.conversation.next_key_is_secret(), "{key} of {pressed}");
+        effects.extend(call.give(Input::Digit(key)));
+    }
+    assert!(!asks_model(&effects), "{effects:?}");
+    effects
+}
+
+#[test]
+fn a_noise_between_the_keys_of_a_pin_shows_none_of_them_to_the_model() {
+    let mut call = asked();
+    all_secret(&mut call, "47");
+    coughs(&mut call);
+    let effects = all_secret(&mut call, "15#");
+    assert_eq!(given(&effects), [(1, "4715".to_owned())]);
+    outcome(&mut call, 1, VerificationOutcome::Verified);
+    assert_eq!(claims(&call.pass(1_000)).len(), 1);
+}
+
+#[test]
+fn a_noise_that_is_not_known_for_one_shows_the_model_no_key_either() {
+    let mut call = asked();
+    all_secret(&mut call, "47");
+    call.turn();
+    assert_eq!(given(&all_secret(&mut call, "15#")), [(1, "4715".to_owned())]);
+}
+
+#[test]
+fn who_says_something_and_then_keys_nothing_in_is_not_held_to_the_keys_before() {
+    let mut call = asked();
+    all_secret(&mut call, "4715");
+    call.turn();
+    call.complete();
+    assert_eq!(given(&call.pass(60_000)), []);
+    assert!(asks_model(&keys(&mut call, "1")), "no PIN is awaited any more");
+}
+
+#[test]
+fn keys_behind_the_end_are_secret_until_they_have_paused_for_long_enough() {
+    let ends = |ends: VerificationOutcome| {
+        let mut call = asked();
+        keys(&mut call, "1234#");
+        outcome(&mut call, 1, ends);
+        call
+    };
+    let mut call = ends(VerificationOutcome::Locked);
+    call.play(NOT_VERIFIED, 9_000);
+    call.pass(5_000);
+    assert_eq!(given(&all_secret(&mut call, "1234#")), []);
+    call.pass(7_999);
+    all_secret(&mut call, "1");
+    call.pass(8_000);
+    assert!(!call.conversation.next_key_is_secret());
+    assert!(asks_model(&keys(&mut call, "1")));
+
+    let mut call = asked();
+    keys(&mut call, "1234#");
+    assert_eq!(spoken(&call.pass(5_000)), [NOT_VERIFIED], "the verifier did not answer");
+    all_secret(&mut call, "1234#");
+}
+
+#[test]
+fn keys_without_end_are_not_kept_from_the_model_for_ever() {
+    let mut call = asked();
+    keys(&mut call, "1234#");
+    outcome(&mut call, 1, VerificationOutcome::Locked);
+    call.play(NOT_VERIFIED, 1_000);
+    let reached = (0..60).any(|_| {
+        call.pass(2_000);
+        asks_model(&keys(&mut call, "1"))
+    });
+    assert!(reached);
+}
+
+#[test]
+fn the_end_key_behind_a_pin_that_was_complete_cuts_nothing_of_what_it_opened() {
+    let mut call = asked();
+    assert_eq!(given(&keys(&mut call, "471547154715")).len(), 1);
+    call.pass(100);
+    outcome(&mut call, 1, VerificationOutcome::Verified);
+    call.pass(1_000);
+    call.claimed(1);
+    call.start("closing 1", 3_000);
+    let effects = all_secret(&mut call, "#");
+    assert_eq!(clears(&effects), 0);
+}
+
+#[test]
+fn keys_that_the_model_collects_afterwards_are_for_it() {
+    let mut call = asked();
+    keys(&mut call, "4715#");
+    outcome(&mut call, 1, VerificationOutcome::Verified);
+    call.turn();
+    let response = call.response();
+    call.give(Input::Model(ModelEvent::CollectDigits { response, digits_max: 1, end: None, wait_ms: 5_000 }));
+    assert!(!call.conversation.next_key_is_secret());
+    assert!(causes(&keys(&mut call, "1")).iter().any(|cause| matches!(cause, Cause::Digits { .. })));
+}
+
+#[test]
+fn who_has_to_look_for_the_pin_may_key_it_in_late() {
+    let mut call = asked();
+    call.pass(9_000);
+    assert_eq!(given(&all_secret(&mut call, "4715#")), [(1, "4715".to_owned())]);
+}
+
+#[test]
+fn a_model_is_told_what_it_asked_for_whatever_the_caller_says_meanwhile() {
+    for verified in [true, false] {
+        let mut call = quiet_with(Some(texts()));
+        let response = answers(&mut call);
+        call.give(Input::Model(ModelEvent::VerifyCaller { response, pin: "4715".to_owned().into() }));
+        call.turn();
+        let ends = if verified { VerificationOutcome::Verified } else { VerificationOutcome::NotVerified };
+        assert_eq!(told(&outcome(&mut call, 1, ends)), [ends]);
+        assert_eq!(told(&call.pass(60_000)), [], "once");
+    }
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    call.give(Input::Model(ModelEvent::VerifyCaller { response, pin: "4715".to_owned().into() }));
+    assert_eq!(told(&call.give(Input::Identified(Identity::Unknown))), [VerificationOutcome::NotVerified]);
+}
+
+#[test]
+fn what_a_pin_came_to_is_told_when_there_is_room_where_the_caller_speaks_meanwhile() {
+    for late in [false, true] {
+        let mut call = asked();
+        keys(&mut call, "9999#");
+        call.turn();
+        call.say("a reply");
+        call.complete();
+        call.start("a reply", 6_000);
+        if late {
+            call.pass(5_000);
+        } else {
+            outcome(&mut call, 1, VerificationOutcome::NotVerified);
+        }
+        assert_eq!(spoken(&call.effects), [ASK, "a reply"], "the model answers first");
+        assert_eq!(spoken(&call.sent("a reply", 6_000)), [if late { NOT_VERIFIED } else { AGAIN }]);
+    }
+}
+
+#[test]
+fn nobody_is_asked_whether_they_are_there_or_hung_up_on_while_a_pin_is_awaited() {
+    let mut call = Call::with(|settings| {
+        settings.verification = Some(texts());
+        settings.silence_ms = Some(6_000);
+    });
+    call.pass(5_000);
+    private(&mut call);
+    call.play(ASK, 1_000);
+    let effects = call.pass(7_000);
+    assert!(!asks_model(&effects), "{effects:?}");
+    keys(&mut call, "4715");
+    assert!(!asks_model(&call.pass(7_999)));
+
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    call.give(Input::Model(ModelEvent::AskForPin { response }));
+    call.give(Input::Model(ModelEvent::HangUp { response }));
+    call.give(Input::Model(ModelEvent::Complete { response }));
+    assert!(!call.pass(7_999).contains(&Effect::HangUp));
+}
+
+#[test]
+fn a_pause_counts_from_the_end_of_what_the_model_says() {
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    call.give(Input::Model(ModelEvent::AskForPin { response }));
+    assert_eq!(told(&call.pass(9_000)), [], "the model has not said yet what is wanted");
+    call.give(Input::Model(ModelEvent::Complete { response }));
+}
+
+#[test]
+fn fewer_keys_than_a_pin_has_are_asked_for_again_and_given_to_nobody_but_not_for_ever() {
+    let mut call = asked();
+    for _ in 1..=2 {
+        let effects = all_secret(&mut call, "47#");
+        assert_eq!((given(&effects), spoken(&effects)), (vec![], vec![AGAIN.to_owned()]));
+        call.play(AGAIN, 1_000);
+    }
+    all_secret(&mut call, "471");
+    let effects = call.pass(8_000);
+    assert_eq!((given(&effects), spoken(&effects)), (vec![], vec![NOT_VERIFIED.to_owned()]), "the last key was left out");
+
+    let mut call = quiet_with(Some(texts()));
+    let response = answers(&mut call);
+    let guess = |call: &mut Call| call.give(Input::Model(ModelEvent::VerifyCaller { response, pin: "47".to_owned().into() }));
+    let says: Vec<_> = (0..4).flat_map(|_| guess(&mut call)).collect();
+    assert_eq!(given(&says), []);
+    use VerificationOutcome::{Locked, NotVerified};
+    assert_eq!(told(&says), [NotVerified, NotVerified, Locked, Locked]);
 }

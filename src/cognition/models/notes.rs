@@ -1,7 +1,7 @@
 //! What the model is told in words, beside what was said: short, and in English, which every model understands best.
 
-use recado_core::conversation::VerificationOutcome;
 use recado_core::conversation::effect::{Cause, NamedWork, ToolStatus};
+use recado_core::conversation::{ModelEvent, VerificationOutcome};
 use serde::Serialize;
 use serde_json::json;
 
@@ -197,8 +197,13 @@ pub(super) fn pending() -> String {
     .to_string()
 }
 
-/// The output of a call of one of the box's own functions.
-pub(super) fn taken() -> String {
+/// The output of a call of one of the box's own functions, which this came of.
+pub(super) fn taken(event: &ModelEvent) -> String {
+    if matches!(event, ModelEvent::AskForPin { .. } | ModelEvent::VerifyCaller { .. }) {
+        let message =
+            "The telephone system sees to it, and tells you what it comes to. Until then the caller is not verified: promise nothing.";
+        return json!({ "status": "pending", "retryable": false, "message": message }).to_string();
+    }
     json!({ "status": "done", "retryable": false, "message": "The telephone system does it. Say nothing about it." }).to_string()
 }
 

@@ -132,8 +132,7 @@ impl Conversation {
         self.hang_up = None;
         self.window_since = None;
         self.late = None;
-        // Who talks instead of keying a PIN in is listened to.
-        self.verifying.stop();
+        self.verifying.turn_began(cx.now);
         let response = self.reply.as_ref().map(|reply| reply.response);
         let cut = self.current.is_some();
         self.cut_current(cx, Why::Caller);
@@ -175,6 +174,7 @@ impl Conversation {
     /// Nothing was said in the turn: the reply that it cut goes on at its unheard part.
     pub(super) fn was_noise(&mut self, cx: &mut Cx) {
         self.consent_is_no_noise(cx);
+        self.verifying.turn_was_noise();
         for clearing in self.clearing.values_mut().filter(|clearing| clearing.why == Why::Caller) {
             clearing.why = Why::Noise;
         }

@@ -44,6 +44,7 @@ impl Conversation {
     /// Begins to collect keys.
     pub(super) fn collect_digits(&mut self, now: Time, digits_max: u8, end: Option<char>, wait_ms: u64) {
         let digits_max = usize::from(digits_max).clamp(1, DIGITS_MAX);
+        self.verifying.keys_are_the_models();
         let end = end.filter(|end| matches!(end, '*' | '#'));
         let wait_ms = wait_ms.max(WAIT_MS_MIN);
         self.collecting = Some(Collecting { since: now, digits: String::new(), digits_max, end, wait_ms, last_key: None });

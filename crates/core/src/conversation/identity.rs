@@ -25,6 +25,9 @@ use crate::timers::Timer;
 pub struct Verification {
     /// Whether somebody who is not known well enough is told that there is a message.
     pub announce_waiting: bool,
+    /// Fewer keys than this are no PIN: they are asked for again, and compared with nothing.
+    #[serde(default)]
+    pub digits_min: u8,
     /// So many keys are all of a PIN (1 to 32); `#` ends it before, `*` begins it anew.
     pub digits_max: u8,
     /// How often a caller may try in a call.
@@ -46,6 +49,7 @@ impl Default for Verification {
         let both = |es: &str, en: &str| Localised { es: Some(es.into()), en: Some(en.into()) };
         Self {
             announce_waiting: true,
+            digits_min: 4,
             digits_max: 12,
             attempts_max: 3,
             wait_ms: 8_000,
@@ -114,6 +118,8 @@ pub(super) struct Verifying {
     announced: bool,
     /// How many PINs have been given to the verifier.
     attempts: u32,
+    /// How often there were too few keys for one.
+    too_short: u32,
     /// The last one that somebody else may have keyed in: somebody less well known was on the line since.
     void: u32,
     /// When it has been quiet for long enough to ask for the first.
@@ -125,6 +131,28 @@ pub(super) struct Verifying {
     /// Whether the model knows an outcome that it has not been asked to speak of.
     unspoken: bool,
     at: Stage,
+    /// The floor is not held for it any more, and it goes on all the same.
+    aside: Option<Aside>,
+    /// Whether keys have been awaited in this call.
+    keys_awaited: bool,
+    /// Then, while one that comes may still be of a PIN.
+    tail: Option<Tail>,
+}
+
+/// The caller does something else than to key the PIN in, or takes their time over it.
+#[derive(Debug, Clone, Copy)]
+struct Aside {
+    since: Time,
+    /// Whether it is for what the caller says.
+    for_turn: bool,
+}
+
+/// Keys that come too late, or are too many, are as secret as the PIN: nobody is told of them.
+#[derive(Debug, Clone, Copy)]
+struct Tail {
+    since: Time,
+    /// The last key, or what we said about them.
+    latest: Time,
 }
 
 #[derive(Debug, Default)]
@@ -139,18 +167,64 @@ enum Stage {
     Outcome {
         since: Time,
     },
+    /// The outcome came while the caller did something else: it is told once there is room.
+    Untold(VerificationOutcome),
 }
 
 impl Verifying {
     /// Whether the floor is held for it.
     pub(super) fn holds_floor(&self) -> bool {
-        !matches!(self.at, Stage::Nothing)
+        matches!(self.at, Stage::Keys { .. } | Stage::Outcome { .. }) && self.aside.is_none()
     }
 
-    /// The caller does something else, or it is not wanted any more. What the verifier still says of a PIN counts.
-    pub(super) fn stop(&mut self) {
-        self.at = Stage::Nothing;
+    /// Whether a key that comes now may be one of a PIN.
+    fn takes_keys(&self) -> bool {
+        self.tail.is_some() || matches!(self.at, Stage::Keys { .. } | Stage::Outcome { .. })
+    }
+
+    /// The call is over: nothing of it is waited for.
+    pub(super) fn over(&mut self) {
+        self.stop();
+        self.tail = None;
+    }
+
+    /// It is not wanted any more. What the verifier still says of a PIN counts.
+    fn stop(&mut self) {
+        (self.at, self.aside) = (Stage::Nothing, None);
         (self.by_model, self.unspoken) = (false, false);
+    }
+
+    /// Who talks instead of keying a PIN in is listened to. Keys are still those of the PIN, and what it comes to is told later.
+    pub(super) fn turn_began(&mut self, now: Time) {
+        self.unspoken = false;
+        if matches!(self.at, Stage::Keys { .. } | Stage::Outcome { .. }) {
+            self.aside = Some(Aside { since: now, for_turn: true });
+        }
+    }
+
+    /// Nothing was said in the turn: it goes on where it was.
+    pub(super) fn turn_was_noise(&mut self) {
+        self.aside = self.aside.filter(|aside| !aside.for_turn);
+    }
+
+    /// The model asks for keys of its own: those that come are for it.
+    pub(super) fn keys_are_the_models(&mut self) {
+        if self.holds_floor() {
+            return;
+        }
+        self.tail = None;
+        if matches!(self.at, Stage::Keys { .. }) {
+            self.stop();
+        }
+    }
+
+    fn key_came(&mut self, now: Time) {
+        let since = self.tail.map(|tail| tail.since).filter(|_| !matches!(self.at, Stage::Keys { .. }));
+        self.tail = Some(Tail { since: since.unwrap_or(now), latest: now });
+    }
+
+    fn tail_begins(&mut self, now: Time) {
+        self.tail = self.keys_awaited.then_some(Tail { since: now, latest: now });
     }
 
     /// Somebody else may be on the line: what the verifier still says is about who was there before.
@@ -217,6 +291,8 @@ impl Conversation {
 
     fn await_keys(&mut self, cx: &Cx) {
         self.verifying.at = Stage::Keys { since: cx.now, keys: Pin(String::new()), last_key: None };
+        (self.verifying.aside, self.verifying.keys_awaited) = (None, true);
+        self.verifying.tail_begins(cx.now);
         self.window_since = None;
     }
 
@@ -236,8 +312,13 @@ impl Conversation {
         match self.known_without_pin() {
             Some(outcome) => self.tell_model_of_verification(cx, outcome),
             None => {
-                (self.verifying.announced, self.verifying.by_model) = (true, true);
+                self.verifying.announced = true;
                 self.window_since = None;
+                if self.is_too_short(&pin) {
+                    let outcome = self.counts_as_too_short();
+                    return self.tell_model_of_verification(cx, outcome);
+                }
+                self.verifying.by_model = true;
                 self.verify(cx, pin);
             }
         }
@@ -249,7 +330,8 @@ impl Conversation {
         match self.identity {
             Identity::Verified => Some(VerificationOutcome::Verified),
             Identity::CallersWord if self.channel.party.is_some() && !self.voicemail => {
-                (self.verifying.attempts >= u32::from(settings.attempts_max)).then_some(VerificationOutcome::Locked)
+                let tries = self.verifying.attempts.max(self.verifying.too_short);
+                (tries >= u32::from(settings.attempts_max)).then_some(VerificationOutcome::Locked)
             }
             _ => Some(VerificationOutcome::NotVerified),
         }
@@ -257,7 +339,27 @@ impl Conversation {
 
     fn tell_model_of_verification(&mut self, cx: &mut Cx, outcome: VerificationOutcome) {
         cx.out.push(Effect::Verification { outcome });
-        self.verifying.unspoken = true;
+        (self.verifying.by_model, self.verifying.unspoken) = (false, true);
+    }
+
+    /// Who is on the line is known otherwise, or nobody is. A model that waits for what its question comes to is told that.
+    pub(super) fn stop_verifying(&mut self, cx: &mut Cx) {
+        let asked = self.verifying.by_model;
+        self.verifying.stop();
+        if asked {
+            let verified = self.identity == Identity::Verified && !self.voicemail;
+            let outcome = if verified { VerificationOutcome::Verified } else { VerificationOutcome::NotVerified };
+            self.tell_model_of_verification(cx, outcome);
+        }
+    }
+
+    /// What a PIN came to is told once there is room, where the caller did something else meanwhile.
+    pub(super) fn tell_outcome(&mut self, cx: &mut Cx) {
+        if let Stage::Untold(outcome) = self.verifying.at
+            && self.has_room()
+        {
+            self.not_verified(cx, outcome);
+        }
     }
 
     /// The model speaks of what a verification came to, once there is room for it; what the caller says before then it answers knowing it.
@@ -283,7 +385,7 @@ impl Conversation {
 
     /// Whether the next key is one of a PIN, or behind one: nobody but the verifier may learn which it is.
     pub fn next_key_is_secret(&self) -> bool {
-        self.settings.verification.is_some() && self.over.is_none() && self.verifying.holds_floor()
+        self.settings.verification.is_some() && self.over.is_none() && self.verifying.takes_keys()
     }
 
     /// Takes a key, where a PIN is awaited or being looked up.
@@ -291,9 +393,13 @@ impl Conversation {
         let Some(digits_max) = self.settings.verification.as_ref().map(|settings| usize::from(settings.digits_max).clamp(1, 32)) else {
             return false;
         };
+        if !self.verifying.takes_keys() {
+            return false;
+        }
+        self.verifying.key_came(cx.now);
         let (first, complete) = match &mut self.verifying.at {
-            Stage::Nothing => return false,
-            Stage::Outcome { .. } => return true, // A key too many, behind the PIN.
+            // A key too many, behind the PIN, or one that comes too late.
+            Stage::Nothing | Stage::Outcome { .. } | Stage::Untold(_) => return true,
             // Behind a PIN that was all there is, it comes late.
             Stage::Keys { keys: Pin(keys), .. } if key == '#' && keys.is_empty() => return true,
             Stage::Keys { keys: Pin(keys), last_key, .. } => {
@@ -321,13 +427,46 @@ impl Conversation {
 
     fn give_pin(&mut self, cx: &mut Cx) {
         match std::mem::take(&mut self.verifying.at) {
+            Stage::Keys { keys, .. } if self.is_too_short(&keys) && !keys.0.is_empty() => {
+                let outcome = self.counts_as_too_short();
+                self.not_verified(cx, outcome);
+            }
             Stage::Keys { keys, .. } if !keys.0.is_empty() => self.verify(cx, keys),
             // Nothing was keyed in in time: the caller does not want to.
             _ if self.verifying.by_model => {
                 self.verifying.stop();
                 self.tell_model_of_verification(cx, VerificationOutcome::NotVerified);
             }
-            _ => {}
+            // Or has to look for it: the floor is free, and keys that come now are of the PIN.
+            keys @ Stage::Keys { .. } => {
+                self.verifying.at = keys;
+                self.verifying.aside = Some(Aside { since: cx.now, for_turn: false });
+            }
+            other => self.verifying.at = other,
+        }
+    }
+
+    /// Whether there are fewer keys than any PIN has: the verifier's time, and a failure on record, would be for nothing.
+    fn is_too_short(&self, keys: &Pin) -> bool {
+        self.settings.verification.as_ref().is_some_and(|settings| keys.0.chars().count() < usize::from(settings.digits_min))
+    }
+
+    /// Whoever keys in too little is asked again, but not for ever.
+    fn counts_as_too_short(&mut self) -> VerificationOutcome {
+        self.verifying.too_short = self.verifying.too_short.saturating_add(1);
+        self.known_without_pin().unwrap_or(VerificationOutcome::NotVerified)
+    }
+
+    /// The caller has done something else for long enough.
+    fn end_aside(&mut self, cx: &mut Cx, aside: Aside) {
+        match &self.verifying.at {
+            // Many leave the last key out.
+            Stage::Keys { last_key: Some(last_key), .. } if *last_key > aside.since => self.give_pin(cx),
+            _ if self.verifying.by_model => {
+                self.verifying.stop();
+                self.tell_model_of_verification(cx, VerificationOutcome::NotVerified);
+            }
+            _ => self.verifying.stop(),
         }
     }
 
@@ -337,7 +476,7 @@ impl Conversation {
         if self.verifying.by_model {
             self.verifying.models_attempt = attempt;
         }
-        self.verifying.at = Stage::Outcome { since: cx.now };
+        (self.verifying.at, self.verifying.aside) = (Stage::Outcome { since: cx.now }, None);
         cx.out.push(Effect::Verify { attempt, digits });
     }
 
@@ -349,14 +488,19 @@ impl Conversation {
             return;
         }
         if outcome == VerificationOutcome::Verified {
+            let asked = std::mem::take(&mut self.verifying.by_model);
             self.identified(cx, Identity::Verified);
-            if attempt == self.verifying.models_attempt {
+            if asked || attempt == self.verifying.models_attempt {
                 self.tell_model_of_verification(cx, outcome);
             }
             return;
         }
         if attempt == self.verifying.attempts && matches!(self.verifying.at, Stage::Outcome { .. }) {
-            self.not_verified(cx, outcome);
+            if self.verifying.aside.is_some() && !self.verifying.by_model {
+                (self.verifying.at, self.verifying.aside) = (Stage::Untold(outcome), None);
+            } else {
+                self.not_verified(cx, outcome);
+            }
         }
     }
 
@@ -364,6 +508,7 @@ impl Conversation {
         let may_try_again = outcome == VerificationOutcome::NotVerified;
         let by_model = self.verifying.by_model;
         self.verifying.stop();
+        self.verifying.tail_begins(cx.now);
         if by_model {
             return self.tell_model_of_verification(cx, outcome);
         }
@@ -375,18 +520,33 @@ impl Conversation {
         }
     }
 
-    /// When the keys, or what the verifier says of them, are not waited for any longer.
+    /// When the keys, or what the verifier says of them, are not waited for any longer; when a key is none of a PIN any more.
     pub(super) fn verification_due(&self) -> Option<Time> {
+        let wait_ms = self.settings.verification.as_ref().map_or(0, |settings| settings.wait_ms);
+        let floor_max = self.ms(Timer::FloorMax);
         match &self.verifying.at {
-            Stage::Nothing => None,
+            Stage::Nothing | Stage::Untold(_) => self.verifying.tail.map(|tail| tail.latest.plus(wait_ms).min(tail.since.plus(floor_max))),
             Stage::Outcome { since } => Some(since.plus(self.ms(Timer::VerifyMax))),
             Stage::Keys { since, last_key, .. } => {
-                let latest = since.plus(self.ms(Timer::FloorMax));
-                let wait_ms = self.settings.verification.as_ref().map_or(0, |settings| settings.wait_ms);
-                let busy = self.current.is_some() || !self.acoustic.quiet() || self.on_hold();
+                let latest = since.plus(floor_max);
+                if let Some(aside) = self.verifying.aside {
+                    return Some(aside.since.max(last_key.unwrap_or(aside.since)).plus(wait_ms).min(latest));
+                }
+                let busy = self.current.is_some() || self.reply.is_some() || !self.acoustic.quiet() || self.on_hold();
                 let paused = self.quiet_since().max(last_key.unwrap_or(*since)).plus(wait_ms);
                 Some(if busy { latest } else { paused.min(latest) })
             }
+        }
+    }
+
+    /// While we say something about a PIN, keys may follow it.
+    pub(super) fn keep_tail(&mut self, now: Time) {
+        let of_identity = |purpose: &Purpose| *purpose == Purpose::Identity;
+        if let Some(tail) = &mut self.verifying.tail
+            && (self.current.as_ref().is_some_and(|playback| playback.says(of_identity))
+                || self.deferred.iter().any(|piece| of_identity(&piece.purpose)))
+        {
+            tail.latest = now;
         }
     }
 
@@ -394,11 +554,15 @@ impl Conversation {
         if self.verification_due().is_none_or(|due| due > cx.now) {
             return;
         }
-        match self.verifying.at {
+        match (&self.verifying.at, self.verifying.aside) {
+            (Stage::Keys { .. }, Some(aside)) => self.end_aside(cx, aside),
             // Many leave the last key out.
-            Stage::Keys { .. } => self.give_pin(cx),
-            Stage::Outcome { .. } => self.not_verified(cx, VerificationOutcome::Unavailable),
-            Stage::Nothing => {}
+            (Stage::Keys { .. }, None) => self.give_pin(cx),
+            (Stage::Outcome { .. }, Some(_)) if !self.verifying.by_model => {
+                (self.verifying.at, self.verifying.aside) = (Stage::Untold(VerificationOutcome::Unavailable), None);
+            }
+            (Stage::Outcome { .. }, _) => self.not_verified(cx, VerificationOutcome::Unavailable),
+            (Stage::Nothing | Stage::Untold(_), _) => self.verifying.tail = None,
         }
     }
 }

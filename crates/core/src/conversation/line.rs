@@ -19,7 +19,7 @@ impl Conversation {
         self.floor_held_since = None;
         self.collecting = None;
         self.read_backs.clear();
-        self.verifying.stop();
+        self.verifying.over();
         self.close_reply(cx);
         self.late = None;
         self.deferred.clear();
@@ -50,7 +50,7 @@ impl Conversation {
             self.verifying.another_caller();
         }
         self.identity = identity;
-        self.verifying.stop();
+        self.stop_verifying(cx);
         for delivery in self.told_without_right() {
             self.stop_telling(cx, delivery);
         }
@@ -68,7 +68,7 @@ impl Conversation {
         }
         self.updates.clear();
         self.nobody_consents(cx);
-        self.verifying.stop();
+        self.stop_verifying(cx);
         for delivery in self.being_told() {
             self.stop_telling(cx, delivery);
         }

@@ -246,6 +246,7 @@ impl Conversation {
         if self.finished {
             return cx.out;
         }
+        self.keep_tail(cx.now);
         match input {
             Input::ChannelOver => self.channel_over(&mut cx),
             Input::FarEndSilent { since } => self.silent_since = Some(since),
@@ -272,6 +273,7 @@ impl Conversation {
         self.end_verification_in_time(&mut cx);
         self.let_model_speak(&mut cx);
         self.let_model_speak_of_verification(&mut cx);
+        self.tell_outcome(&mut cx);
         self.break_silence(&mut cx);
         self.ask_gate(&mut cx);
         self.ask_who_it_is(&mut cx);
@@ -431,6 +433,7 @@ impl Conversation {
             && !self.on_hold()
             && self.floor_held_since.is_none()
             && self.collecting.is_none()
+            && !self.verifying.holds_floor()
             && self.acoustic.quiet()
             && self.reply.is_none()
             && self.current.is_none()

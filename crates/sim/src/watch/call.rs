@@ -42,6 +42,10 @@ pub struct CallWatch {
     asks_pin_until: u64,
     /// How long that may last (ms).
     pin_ms: u64,
+    /// Until when keys may be those of a PIN that was asked for, too late or too many, at the latest (ms).
+    pin_keys_until: u64,
+    /// How long after it they may be (ms).
+    pin_tail_ms: u64,
     /// How many PINs have been given to the verifier.
     pins: u32,
     /// What is being read back, until it is over: the floor may be held for it.
@@ -75,7 +79,8 @@ impl CallWatch {
     /// Of a call whose channel gives evidence up to `best`, and in which these timers hold.
     pub fn of(best: Evidence, timers: &Timers) -> Self {
         let pin_ms = timers.ms(Timer::FloorMax) + timers.ms(Timer::VerifyMax);
-        Self { history: History::of(best), pin_ms, ..Self::default() }
+        let pin_tail_ms = timers.ms(Timer::FloorMax);
+        Self { history: History::of(best), pin_ms, pin_tail_ms, ..Self::default() }
     }
 
     /// A PIN has been given to the verifier.
@@ -119,7 +124,7 @@ impl CallWatch {
                 }
             }
             // Keys that are collected are answered together.
-            Input::Digit(_) if self.collecting || self.asks_pin => May::Anything,
+            Input::Digit(_) if self.collecting || self.asks_pin || findings.now <= self.pin_keys_until => May::Anything,
             Input::Digit(_) => {
                 self.hang_up_wish = None;
                 May::Answer
@@ -137,6 +142,7 @@ impl CallWatch {
             Input::Verified { attempt, outcome } if *attempt == self.pins => {
                 self.asks_pin &= *outcome == VerificationOutcome::NotVerified;
                 self.asks_pin_until = findings.now + self.pin_ms;
+                self.pin_keys_until = self.asks_pin_until + self.pin_tail_ms;
                 May::Anything
             }
             Input::News(ledger::News::ReadBack { read_back, .. }) => {
@@ -221,8 +227,11 @@ impl CallWatch {
                 }
                 // What came of a wish to cancel is an answer to the turn that held it.
                 Effect::Cancelling(cancellation) if !cancellation.say.is_empty() => self.said = true,
-                Effect::Speak { purpose: Purpose::Identity, content, .. } if asks_for_keys(content) => {
-                    (self.asks_pin, self.asks_pin_until) = (true, findings.now + self.pin_ms);
+                Effect::Speak { purpose: Purpose::Identity, content, .. } => {
+                    if asks_for_keys(content) {
+                        (self.asks_pin, self.asks_pin_until) = (true, findings.now + self.pin_ms);
+                    }
+                    self.pin_keys_until = findings.now + self.pin_ms + self.pin_tail_ms;
                 }
                 Effect::CancelResponse { .. } if may == May::OnlyWait => {
                     findings.check(false, Invariant::I11, || format!("a false start cancels a response: {effects:?}"));

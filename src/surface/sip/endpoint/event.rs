@@ -43,6 +43,15 @@ pub enum Event {
         /// Where the request that changed it came from.
         source: SocketAddr,
     },
+    /// In the call, a re-INVITE or UPDATE asserts who the caller is (RFC 3325). Believe it as far as you trust whoever sent it.
+    Asserted {
+        /// The call.
+        call: CallHandle,
+        /// Who.
+        party: Party,
+        /// Where the request came from.
+        source: SocketAddr,
+    },
     /// A DTMF digit that came as SIP INFO.
     Digit {
         /// The call.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use super::requests::{Received, media_status, options_answer};
+use super::requests::{Received, asserted, media_status, options_answer};
 use super::{ACCEPT, ALLOW, Answer, CallHandle, EndCause, Endpoint, Event};
 use crate::surface::sip::dialog::{Accepted, CallState, DialogKey};
 use crate::surface::sip::media_plan::{LocalMedia, MediaPlan};
@@ -32,6 +32,12 @@ impl Endpoint {
         }
         call.dialog.heard_from(request, source);
         let ending = call.state == CallState::Ending;
+        if !ending
+            && matches!(request.method, Method::Invite | Method::Update)
+            && let Some(party) = asserted(&request.headers)
+        {
+            self.tell(Event::Asserted { call: handle, party, source });
+        }
         match request.method {
             Method::Bye => self.receive_bye(now, handle, received),
             _ if ending => {

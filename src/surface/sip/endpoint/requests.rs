@@ -26,7 +26,7 @@ fn party(address: &NameAddr) -> Party {
 
 /// RFC 3325 section 9.1: one or two values, a `sip:` and a `tel:` URI of the same caller. What can't be read asserts nothing, and is no
 /// reason to refuse a call.
-fn asserted(headers: &Headers) -> Option<Party> {
+pub(super) fn asserted(headers: &Headers) -> Option<Party> {
     let values = headers.all(name::P_ASSERTED_IDENTITY).filter_map(|value| split_outside(value, b',').ok()).flatten();
     values.filter_map(|value| NameAddr::parse(value).ok()).map(|address| party(&address)).find(|party| party.user.is_some())
 }

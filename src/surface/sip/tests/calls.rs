@@ -312,3 +312,18 @@ fn who_a_peer_asserts_it_is_is_told_apart_from_the_callers_own_word() {
         assert_eq!(incoming.from.user.as_deref(), Some("ana"), "{header}");
     }
 }
+
+#[test]
+fn who_is_asserted_within_a_call_is_told_with_where_that_came_from() {
+    for method in ["INVITE", "UPDATE"] {
+        let mut rig = Rig::new();
+        let mut caller = Caller::new("1");
+        rig.established(&mut caller);
+        let before = rig.events.len();
+        caller.extra = "P-Asserted-Identity: <sip:bob@pbx.example>\r\n";
+        // An UPDATE that is about nothing else has no body.
+        rig.receive(&caller.next(method, if method == "INVITE" { OFFER } else { "" }));
+        let [Event::Asserted { party, .. }] = &rig.events[before..] else { panic!("{method}: {:?}", rig.events) };
+        assert_eq!(party.user.as_deref(), Some("bob"));
+    }
+}

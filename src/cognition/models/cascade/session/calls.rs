@@ -71,10 +71,10 @@ impl Session {
             let call_id = format!("call_{}", self.calls.count);
             let (output, told) = match self.setup.functions.taken(&name, &arguments, &call_id, response) {
                 Ok(taken) => {
-                    let (output, told) = match taken {
+                    let (output, told) = match &taken {
                         Output::Event(ModelEvent::ToolCall { .. }) => (notes::pending(), false),
-                        Output::WantsMessage { .. } => (notes::takes_message(), true),
-                        _ => (notes::taken(), true),
+                        Output::Event(event) => (notes::taken(event), true),
+                        _ => (notes::takes_message(), true),
                     };
                     self.answers();
                     self.act(Action::Say(taken));

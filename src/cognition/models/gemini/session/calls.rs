@@ -72,7 +72,10 @@ impl Session {
                 self.calls.made(call_id, name, self.connection, false);
             }
             Ok(output) => {
-                let answer = if matches!(output, Output::WantsMessage { .. }) { notes::takes_message() } else { notes::taken() };
+                let answer = match &output {
+                    Output::Event(event) => notes::taken(event),
+                    _ => notes::takes_message(),
+                };
                 self.say(Said::Output(output));
                 self.answered(call_id, name, answer);
             }

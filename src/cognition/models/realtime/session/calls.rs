@@ -33,10 +33,10 @@ impl Session {
         }
         match self.setup.functions.taken(&name, &call.arguments, &call_id, response) {
             Ok(output) => {
-                let answer = match output {
+                let answer = match &output {
                     Output::Event(ModelEvent::ToolCall { .. }) => None,
-                    Output::WantsMessage { .. } => Some(notes::takes_message()),
-                    _ => Some(notes::taken()),
+                    Output::Event(event) => Some(notes::taken(event)),
+                    _ => Some(notes::takes_message()),
                 };
                 self.memory.answered();
                 self.outbox.say(Said::Output(output));

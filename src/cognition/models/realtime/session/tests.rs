@@ -505,6 +505,9 @@ fn the_boxs_own_functions_become_events_and_are_answered_at_once() {
         let called = stage.calls("resp_1", &format!("call_{n}"), name, arguments);
         assert_eq!(events(&called), [expected]);
         assert_eq!(sent(&called)[0]["item"]["type"], "function_call_output");
+        let output = sent(&called)[0]["item"]["output"].as_str().unwrap().to_owned();
+        let status = if matches!(name, "ask_for_pin" | "verify_caller") { "pending" } else { "done" };
+        assert!(output.contains(&format!("\"status\":\"{status}\"")), "{name}: {output}");
     }
     for (n, arguments) in
         [r#"{"digits_max":0}"#, r#"{"digits_max":400}"#, r#"{"digits_max":4,"end_key":"7"}"#, "{}"].into_iter().enumerate()
