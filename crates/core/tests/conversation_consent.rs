@@ -131,6 +131,52 @@ fn what_is_read_back_to_a_caller_who_has_gone_on_is_not_said_and_is_no_question(
     assert_eq!((over(&late), spoken(&late).len()), (1, 0));
 }
 
+/// A listing that is being said to somebody who is verified, with a question behind it.
+fn told_to_the_verified(begin: bool) -> Call {
+    let mut call = Call::new();
+    call.give(Input::Identified(Identity::Verified));
+    let response = call.turn();
+    call.call_tool("c");
+    call.news(News::ReadBack { call_id: "c".into(), response, read_back: 0, say: ASKS.into() });
+    call.give(Input::Model(ModelEvent::ListWork { response }));
+    call.news(News::Work { asked: true, work: vec![item(1, Audience::SameCall), item(2, Audience::VerifiedParty)] });
+    call.say("Y eso es todo.");
+    call.complete();
+    if begin {
+        call.start(PRIVATE, 2_000);
+        call.pass(200);
+    }
+    call
+}
+
+const PRIVATE: &str = "Esto es lo que tengo. Pago 1. Pago 2.";
+
+#[test]
+fn the_boxs_own_words_stop_where_who_is_on_the_line_may_not_hear_them_any_more() {
+    for (fallen, begin) in [(Input::Identified(Identity::CallersWord), true), (Input::Voicemail, true), (Input::Voicemail, false)] {
+        let mut call = told_to_the_verified(begin);
+        let playback = call.segment(PRIVATE).playback;
+        call.effects.clear();
+        let fell = call.give(fallen.clone());
+        assert_eq!((over(&fell), clears(&fell)), (1, 1), "{fallen:?}: whoever it is now has been asked nothing");
+        let at = recado_core::Time(call.now);
+        call.give(Input::Playback(PlaybackEvent::Cleared { playback, cut: None, at }));
+        call.pass(40_000);
+        let said = spoken(&call.effects);
+        assert!(!said.iter().any(|said| said.contains("Pago") || said == ASKS), "{fallen:?}: {said:?}");
+    }
+}
+
+#[test]
+fn what_anybody_in_the_call_may_hear_goes_on() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.give(Input::Model(ModelEvent::ListWork { response }));
+    call.news(News::Work { asked: true, work: vec![item(1, Audience::SameCall)] });
+    call.complete();
+    assert_eq!(clears(&call.give(Input::Identified(Identity::Unknown))), 0);
+}
+
 fn item(number: u128, audience: Audience) -> WorkItem {
     let (operation, tool, arguments, state) = (OperationId(number), "pay".into(), json!({}), WorkState::Running);
     WorkItem { operation, tool, arguments, age_ms: None, state, audience, say: format!("Pago {number}.") }

@@ -55,6 +55,11 @@ impl Conversation {
         self.window_since = None;
     }
 
+    /// The questions that wait to be said, or to be answered.
+    pub(super) fn questions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.read_backs.iter().map(|read_back| read_back.name)
+    }
+
     /// Whether a question of ours waits for the caller's answer.
     pub(super) fn consent_awaited(&self) -> bool {
         self.read_backs.iter().any(|read_back| read_back.answers == 0)
@@ -85,6 +90,7 @@ impl Conversation {
         for read_back in std::mem::take(&mut self.read_backs) {
             self.no_consent(cx, read_back.name);
         }
+        self.drop_own_words(cx);
     }
 
     /// What the caller said last was noise: a question that stood before it is as if it had been heard in that turn.
