@@ -131,6 +131,31 @@ fn what_is_read_back_to_a_caller_who_has_gone_on_is_not_said_and_is_no_question(
     assert_eq!((over(&late), spoken(&late).len()), (1, 0));
 }
 
+#[test]
+fn a_question_that_is_over_before_it_was_said_is_not_asked() {
+    let mut call = Call::new();
+    asked_for(&mut call);
+    call.give(Input::Hold(true));
+    call.cleared("Un momento.", None);
+    assert_eq!(over(&call.pass(31_000)), 1);
+    call.effects.clear();
+    call.give(Input::Hold(false));
+    call.pass(1_000);
+    assert_eq!(spoken(&call.effects), ["Un momento."], "what else was cut goes on");
+
+    let mut call = Call::new();
+    let response = call.turn();
+    for read_back in 0..9 {
+        let call_id = format!("c{read_back}");
+        call.call_tool(&call_id);
+        call.news(News::ReadBack { call_id, response, read_back, say: format!("¿{read_back}?") });
+    }
+    call.complete();
+    let said = spoken(&call.effects);
+    assert!(said.contains(&"¿8?".to_owned()) && !said.contains(&"¿0?".to_owned()), "{said:?}");
+    assert_eq!(over(&call.effects), 1);
+}
+
 /// A listing that is being said to somebody who is verified, with a question behind it.
 fn told_to_the_verified(begin: bool) -> Call {
     let mut call = Call::new();
