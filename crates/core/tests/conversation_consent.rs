@@ -156,6 +156,19 @@ fn a_question_that_is_over_before_it_was_said_is_not_asked() {
     assert_eq!(over(&call.effects), 1);
 }
 
+#[test]
+fn what_is_called_twice_in_one_response_is_asked_once() {
+    let mut call = Call::new();
+    let response = call.turn();
+    for call_id in ["c", "d"] {
+        call.call_tool(call_id);
+        call.news(News::ReadBack { call_id: call_id.into(), response, read_back: 0, say: ASKS.into() });
+    }
+    call.complete();
+    assert_eq!(spoken(&call.effects), [ASKS]);
+    assert_eq!(heard_in(&call.play(ASKS, 800)).len(), 1);
+}
+
 /// A listing that is being said to somebody who is verified, with a question behind it.
 fn told_to_the_verified(begin: bool) -> Call {
     let mut call = Call::new();

@@ -29,6 +29,10 @@ impl Conversation {
     /// What the caller would have done is read back to them, after all else that the model says.
     pub(super) fn read_back(&mut self, cx: &mut Cx, call_id: String, response: ResponseId, name: u64, say: String) {
         cx.out.push(Effect::ToolOutput { call_id: call_id.clone(), operation: None, status: ToolStatus::NeedsConsent });
+        if self.questions().any(|asked| asked == name) {
+            // It is asked already.
+            return self.reply.iter_mut().for_each(|reply| reply.resolve_nothing(&Asked::Accept(call_id.clone())));
+        }
         let piece =
             Piece { purpose: Purpose::ReadBack { read_back: name }, content: Content::Text { text: say, language: self.channel.language } };
         let now = cx.now;
