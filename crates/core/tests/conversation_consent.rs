@@ -169,6 +169,25 @@ fn what_is_called_twice_in_one_response_is_asked_once() {
     assert_eq!(heard_in(&call.play(ASKS, 800)).len(), 1);
 }
 
+#[test]
+fn who_wants_it_cancelled_has_not_consented() {
+    let mut call = Call::new();
+    asked_for(&mut call);
+    call.play("Un momento.", 500);
+    call.play(ASKS, 800);
+    let response = call.turn();
+    let cancels = call.give(Input::Model(ModelEvent::CancelIntent { response, tool: None, work: None }));
+    let order: Vec<bool> = asked(&cancels)
+        .iter()
+        .filter_map(|input| match input {
+            ledger::Input::ReadBackOver { .. } => Some(true),
+            ledger::Input::Cancel { .. } => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, [true, false], "the ledger knows before it looks for what to cancel");
+}
+
 /// A listing that is being said to somebody who is verified, with a question behind it.
 fn told_to_the_verified(begin: bool) -> Call {
     let mut call = Call::new();
