@@ -131,6 +131,109 @@ fn what_is_read_back_to_a_caller_who_has_gone_on_is_not_said_and_is_no_question(
     assert_eq!((over(&late), spoken(&late).len()), (1, 0));
 }
 
+#[test]
+fn a_question_that_is_over_before_it_was_said_is_not_asked() {
+    let mut call = Call::new();
+    asked_for(&mut call);
+    call.give(Input::Hold(true));
+    call.cleared("Un momento.", None);
+    assert_eq!(over(&call.pass(31_000)), 1);
+    call.effects.clear();
+    call.give(Input::Hold(false));
+    call.pass(1_000);
+    assert_eq!(spoken(&call.effects), ["Un momento."], "what else was cut goes on");
+
+    let mut call = Call::new();
+    let response = call.turn();
+    for read_back in 0..9 {
+        let call_id = format!("c{read_back}");
+        call.call_tool(&call_id);
+        call.news(News::ReadBack { call_id, response, read_back, say: format!("¿{read_back}?") });
+    }
+    call.complete();
+    let said = spoken(&call.effects);
+    assert!(said.contains(&"¿8?".to_owned()) && !said.contains(&"¿0?".to_owned()), "{said:?}");
+    assert_eq!(over(&call.effects), 1);
+}
+
+#[test]
+fn what_is_called_twice_in_one_response_is_asked_once() {
+    let mut call = Call::new();
+    let response = call.turn();
+    for call_id in ["c", "d"] {
+        call.call_tool(call_id);
+        call.news(News::ReadBack { call_id: call_id.into(), response, read_back: 0, say: ASKS.into() });
+    }
+    call.complete();
+    assert_eq!(spoken(&call.effects), [ASKS]);
+    assert_eq!(heard_in(&call.play(ASKS, 800)).len(), 1);
+}
+
+#[test]
+fn who_wants_it_cancelled_has_not_consented() {
+    let mut call = Call::new();
+    asked_for(&mut call);
+    call.play("Un momento.", 500);
+    call.play(ASKS, 800);
+    let response = call.turn();
+    let cancels = call.give(Input::Model(ModelEvent::CancelIntent { response, tool: None, work: None }));
+    let order: Vec<bool> = asked(&cancels)
+        .iter()
+        .filter_map(|input| match input {
+            ledger::Input::ReadBackOver { .. } => Some(true),
+            ledger::Input::Cancel { .. } => Some(false),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(order, [true, false], "the ledger knows before it looks for what to cancel");
+}
+
+/// A listing that is being said to somebody who is verified, with a question behind it.
+fn told_to_the_verified(begin: bool) -> Call {
+    let mut call = Call::new();
+    call.give(Input::Identified(Identity::Verified));
+    let response = call.turn();
+    call.call_tool("c");
+    call.news(News::ReadBack { call_id: "c".into(), response, read_back: 0, say: ASKS.into() });
+    call.give(Input::Model(ModelEvent::ListWork { response }));
+    call.news(News::Work { asked: true, work: vec![item(1, Audience::SameCall), item(2, Audience::VerifiedParty)] });
+    call.say("Y eso es todo.");
+    call.complete();
+    if begin {
+        call.start(PRIVATE, 2_000);
+        call.pass(200);
+    }
+    call
+}
+
+const PRIVATE: &str = "Esto es lo que tengo. Pago 1. Pago 2.";
+
+#[test]
+fn the_boxs_own_words_stop_where_who_is_on_the_line_may_not_hear_them_any_more() {
+    for (fallen, begin) in [(Input::Identified(Identity::CallersWord), true), (Input::Voicemail, true), (Input::Voicemail, false)] {
+        let mut call = told_to_the_verified(begin);
+        let playback = call.segment(PRIVATE).playback;
+        call.effects.clear();
+        let fell = call.give(fallen.clone());
+        assert_eq!((over(&fell), clears(&fell)), (1, 1), "{fallen:?}: whoever it is now has been asked nothing");
+        let at = recado_core::Time(call.now);
+        call.give(Input::Playback(PlaybackEvent::Cleared { playback, cut: None, at }));
+        call.pass(40_000);
+        let said = spoken(&call.effects);
+        assert!(!said.iter().any(|said| said.contains("Pago") || said == ASKS), "{fallen:?}: {said:?}");
+    }
+}
+
+#[test]
+fn what_anybody_in_the_call_may_hear_goes_on() {
+    let mut call = Call::new();
+    let response = call.turn();
+    call.give(Input::Model(ModelEvent::ListWork { response }));
+    call.news(News::Work { asked: true, work: vec![item(1, Audience::SameCall)] });
+    call.complete();
+    assert_eq!(clears(&call.give(Input::Identified(Identity::Unknown))), 0);
+}
+
 fn item(number: u128, audience: Audience) -> WorkItem {
     let (operation, tool, arguments, state) = (OperationId(number), "pay".into(), json!({}), WorkState::Running);
     WorkItem { operation, tool, arguments, age_ms: None, state, audience, say: format!("Pago {number}.") }

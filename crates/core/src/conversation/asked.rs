@@ -1,6 +1,7 @@
 //! What the caller asks the box itself: what runs for them, and what they were told last. It is said by the box, and nothing that is said so
 //! counts as a closing.
 
+use super::barge_in::Why;
 use super::effect::{Effect, NamedWork, Purpose};
 use super::input::Content;
 use super::playback::Piece;
@@ -24,6 +25,7 @@ impl Conversation {
         let may = |item: &WorkItem| self.known_well_enough(item.audience);
         let work: Vec<WorkItem> = work.into_iter().filter(may).collect();
         let said = asked.then(|| ledger::say_work(work.iter(), self.channel.language));
+        let audience = strictest(work.iter().map(|item| item.audience));
         let work: Vec<NamedWork> = work
             .into_iter()
             .map(|item| NamedWork {
@@ -40,7 +42,7 @@ impl Conversation {
         }
         if let Some(text) = said.filter(|_| self.over.is_none()) {
             let content = Content::Text { text, language: self.channel.language };
-            let piece = Piece { purpose: Purpose::Information, content };
+            let piece = Piece { purpose: Purpose::Information { audience }, content };
             match self.reply.as_mut() {
                 Some(reply) => {
                     reply.has_words(cx.now);
@@ -74,18 +76,19 @@ impl Conversation {
 
     /// The caller wants what they were told last once more.
     pub(super) fn repeat_last(&mut self, cx: &mut Cx, response: ResponseId) {
-        let told = self.closing_told().map(str::to_owned);
-        let text = ledger::say_again(told.as_deref(), self.channel.language);
+        let told = self.closing_told();
+        let audience = strictest(told.iter().map(|(_, audience)| *audience));
+        let text = ledger::say_again(told.map(|(text, _)| text), self.channel.language);
         let content = Content::Text { text, language: self.channel.language };
-        self.takes(cx, response, Queued::Piece(Piece { purpose: Purpose::Information, content }));
+        self.takes(cx, response, Queued::Piece(Piece { purpose: Purpose::Information { audience }, content }));
     }
 
     /// The last closing that was told to its end and that who is on the line may hear: also one whose evidence is still awaited.
-    fn closing_told(&self) -> Option<&str> {
+    fn closing_told(&self) -> Option<(&str, Audience)> {
         let awaited = self.telling.iter().filter(|(delivery, telling)| telling.may_have_been_told() && !self.has_words_left(**delivery));
         let latest = awaited.max_by_key(|(_, telling)| telling.begun()).map(|(_, telling)| (telling.words(), telling.audience()));
         let told = self.last_told.as_ref().map(|closing| (closing.text.as_str(), closing.audience));
-        latest.or(told).filter(|(_, audience)| self.known_well_enough(*audience)).map(|(text, _)| text)
+        latest.or(told).filter(|(_, audience)| self.known_well_enough(*audience))
     }
 
     /// Whether anything of a delivery has not left the box.
@@ -95,9 +98,63 @@ impl Conversation {
         waits || self.current.as_ref().is_some_and(|playback| playback.has_left_to_say(of_it))
     }
 
+    /// The box's own words that may not be said here any more are dropped, wherever they stand: what may not be heard by who is on the line
+    /// now (I14), and questions that are over. The rest of what is being said goes on.
+    pub(super) fn drop_own_words(&mut self, cx: &mut Cx) {
+        let may = self.own_words();
+        let may_piece = |piece: &Piece| may.be_said(&piece.purpose);
+        if let Some(reply) = self.reply.as_mut() {
+            reply.queue.retain(|queued| !matches!(queued, Queued::Piece(piece) if !may_piece(piece)));
+            reply.tail.retain(may_piece);
+        }
+        self.deferred.retain(may_piece);
+        self.cut_by_caller.retain(may_piece);
+        if self.current.as_ref().is_some_and(|playback| playback.has_left_to_say(|purpose| !may.be_said(purpose))) {
+            self.cut_current(cx, Why::Withdrawn);
+        }
+    }
+
+    /// What the box may say now of its own words.
+    pub(super) fn own_words(&self) -> OwnWords {
+        OwnWords {
+            asked: self.questions().collect(),
+            audiences: [Audience::SameParty, Audience::SameCall, Audience::VerifiedParty].map(|of| (of, self.known_well_enough(of))),
+        }
+    }
+
     fn known_well_enough(&self, audience: Audience) -> bool {
         !self.voicemail && gate::known_well_enough(audience, self.identity, self.channel.party.is_some())
     }
+}
+
+/// What may be said of the box's own words.
+#[derive(Debug)]
+pub(super) struct OwnWords {
+    /// The questions that wait to be said, or to be answered.
+    asked: Vec<u64>,
+    /// For whom information may be said.
+    audiences: [(Audience, bool); 3],
+}
+
+impl OwnWords {
+    /// Whether what is for this purpose may be said.
+    pub(super) fn be_said(&self, purpose: &Purpose) -> bool {
+        match purpose {
+            Purpose::ReadBack { read_back } => self.asked.contains(read_back),
+            Purpose::Information { audience } => self.audiences.contains(&(*audience, true)),
+            _ => true,
+        }
+    }
+}
+
+/// Who may hear what is for all of these audiences.
+fn strictest(audiences: impl Iterator<Item = Audience>) -> Audience {
+    let careful = |audience: &Audience| match audience {
+        Audience::SameCall => 0,
+        Audience::SameParty => 1,
+        Audience::VerifiedParty => 2,
+    };
+    audiences.max_by_key(careful).unwrap_or(Audience::SameCall)
 }
 
 /// Operations of one call that have names: a model that cancels more than that by name is out of hand.

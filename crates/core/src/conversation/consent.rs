@@ -29,30 +29,41 @@ impl Conversation {
     /// What the caller would have done is read back to them, after all else that the model says.
     pub(super) fn read_back(&mut self, cx: &mut Cx, call_id: String, response: ResponseId, name: u64, say: String) {
         cx.out.push(Effect::ToolOutput { call_id: call_id.clone(), operation: None, status: ToolStatus::NeedsConsent });
+        if self.questions().any(|asked| asked == name) {
+            // It is asked already.
+            return self.reply.iter_mut().for_each(|reply| reply.resolve_nothing(&Asked::Accept(call_id.clone())));
+        }
         let piece =
             Piece { purpose: Purpose::ReadBack { read_back: name }, content: Content::Text { text: say, language: self.channel.language } };
         let now = cx.now;
         let lost = self.over.is_some() || self.voicemail;
-        let current = self.reply.as_mut().filter(|reply| reply.response == response && reply.state != GenerationState::Cancelled);
-        let late = self.late.as_ref().is_some_and(|late| late.response == response && late.state != GenerationState::Cancelled);
-        match current {
-            _ if lost => return self.no_consent(cx, name),
+        let current = self.reply.as_ref().filter(|reply| reply.response == response && reply.state != GenerationState::Cancelled);
+        let late = current.is_none()
+            && self.late.as_ref().is_some_and(|late| late.response == response && late.state != GenerationState::Cancelled);
+        if lost || (current.is_none() && !late) {
+            // Nobody is there, or the caller has gone on.
+            return self.no_consent(cx, name);
+        }
+        if self.read_backs.len() >= READ_BACKS_MAX
+            && let Some(oldest) = self.read_backs.front().map(|oldest| oldest.name)
+        {
+            self.read_back_unheard(cx, oldest);
+        }
+        self.read_backs.push_back(ReadBack { name, response, since: now, heard_in: None, answers: 0 });
+        match self.reply.as_mut().filter(|_| !late) {
             Some(reply) => {
                 reply.has_words(now);
                 reply.resolve_nothing(&Asked::Accept(call_id));
                 reply.tail.push_back(piece);
             }
-            None if late => self.deferred.push_back(piece),
-            // The caller has gone on.
-            None => return self.no_consent(cx, name),
+            None => self.deferred.push_back(piece),
         }
-        if self.read_backs.len() >= READ_BACKS_MAX
-            && let Some(oldest) = self.read_backs.pop_front()
-        {
-            self.no_consent(cx, oldest.name);
-        }
-        self.read_backs.push_back(ReadBack { name, response, since: now, heard_in: None, answers: 0 });
         self.window_since = None;
+    }
+
+    /// The questions that wait to be said, or to be answered.
+    pub(super) fn questions(&self) -> impl Iterator<Item = u64> + '_ {
+        self.read_backs.iter().map(|read_back| read_back.name)
     }
 
     /// Whether a question of ours waits for the caller's answer.
@@ -77,6 +88,8 @@ impl Conversation {
         self.read_backs.retain(|read_back| read_back.name != name);
         if self.read_backs.len() < before {
             self.no_consent(cx, name);
+            // What can't be consented to any more is not asked.
+            self.drop_own_words(cx);
         }
     }
 
@@ -85,6 +98,7 @@ impl Conversation {
         for read_back in std::mem::take(&mut self.read_backs) {
             self.no_consent(cx, read_back.name);
         }
+        self.drop_own_words(cx);
     }
 
     /// What the caller said last was noise: a question that stood before it is as if it had been heard in that turn.
@@ -118,8 +132,12 @@ impl Conversation {
             }
             goes_on
         });
+        let any = !over.is_empty();
         for name in over {
             self.no_consent(cx, name);
+        }
+        if any {
+            self.drop_own_words(cx);
         }
     }
 

@@ -9,6 +9,7 @@ use super::reply::GenerationState;
 use crate::gate::{Blocker, ChannelSnapshot, DeliveryDecision};
 use crate::ids::{BatchId, DeliveryId, OperationId, PlaybackId, ResponseId, TurnId};
 use crate::ledger;
+use crate::policy::Audience;
 use crate::time::Time;
 
 /// One effect of a conversation. Effects are carried out in order.
@@ -160,7 +161,10 @@ pub enum Purpose {
         read_back: u64,
     },
     /// What the caller has asked the box itself: what runs, what they were told last. It is no closing.
-    Information,
+    Information {
+        /// Who may hear it.
+        audience: Audience,
+    },
     /// That something waits, and what the box asks to know who is on the line.
     Identity,
     /// News of how far an operation is: no closing, and dropped rather than said late.

@@ -46,10 +46,15 @@ impl Conversation {
 
     /// Who is on the line is known better, or less well. What they may not hear is not said to its end (I14).
     pub(super) fn identified(&mut self, cx: &mut Cx, identity: Identity) {
-        if identity < self.identity {
+        let another = identity < self.identity;
+        if another {
             self.verifying.another_caller();
         }
         self.identity = identity;
+        if another {
+            // Who is on the line now has been asked nothing.
+            self.nobody_consents(cx);
+        }
         self.stop_verifying(cx);
         for delivery in self.told_without_right() {
             self.stop_telling(cx, delivery);

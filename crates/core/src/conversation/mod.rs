@@ -395,15 +395,18 @@ impl Conversation {
         self.without_clauses(words)
     }
 
-    /// The pieces that are no clauses; the clauses are unheard. News of progress is dropped.
+    /// The pieces that are no clauses; the clauses are unheard. News of progress is dropped, and what of the box's own words may not be said
+    /// any more.
     fn without_clauses(&mut self, pieces: VecDeque<Piece>) -> VecDeque<Piece> {
         let mut words = VecDeque::new();
+        let may = self.own_words();
         for piece in pieces {
             match piece.purpose {
                 Purpose::Clause { .. } => self.unheard(&piece.purpose),
                 // It asks for what the moment has passed for.
                 Purpose::Progress { .. } | Purpose::Identity => {}
-                _ => words.push_back(piece),
+                _ if may.be_said(&piece.purpose) => words.push_back(piece),
+                _ => {}
             }
         }
         words

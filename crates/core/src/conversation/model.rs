@@ -82,6 +82,10 @@ impl Conversation {
             }
             known => {
                 let operation = known.flatten();
+                if operation.is_none() {
+                    // Who wants things cancelled has consented to nothing that they were asked before.
+                    self.nobody_consents(cx);
+                }
                 let verified = self.identity == Identity::Verified;
                 self.ask_ledger(cx, ledger::Input::Cancel { session: self.channel.session, tool, operation, verified });
             }

@@ -161,7 +161,7 @@ impl Conversation {
             | Purpose::Refusal
             | Purpose::Cancellation
             | Purpose::ReadBack { .. }
-            | Purpose::Information
+            | Purpose::Information { .. }
             | Purpose::Identity
             | Purpose::Progress { .. } => {}
         }

@@ -52,10 +52,13 @@ impl Consents {
         true
     }
 
-    /// A call is to be read back, under the name that is returned. What another response asked of the same tool is not meant any more.
+    /// A call is to be read back, under the name that is returned: the same one where the same response has asked for just that. What another response asked of the same tool is not meant any more.
     pub fn ask(&mut self, call: &ToolCall, response: ResponseId) -> u64 {
         let arguments = arguments_digest_of(&call.arguments);
-        self.asked.retain(|asked| asked.tool != call.tool || (asked.response == response && asked.arguments != arguments));
+        if let Some(again) = self.asked.iter().find(|asked| asked.response == response && asked.is_of(call, &arguments)) {
+            return again.name;
+        }
+        self.asked.retain(|asked| asked.tool != call.tool || asked.response == response);
         if self.asked.len() >= READ_BACKS_MAX {
             self.asked.pop_front();
         }
@@ -118,6 +121,14 @@ mod tests {
         }
         assert!(!consents.given(&call(json!({"of": 1}), true), LATER));
         assert!(consents.given(&call(json!({"of": 3}), true), LATER));
+    }
+
+    #[test]
+    fn the_same_call_twice_in_one_response_is_one_question() {
+        let mut consents = Consents::default();
+        let same = call(json!({"of": 1}), false);
+        assert_eq!(consents.ask(&same, ASKED), consents.ask(&same, ASKED));
+        assert_ne!(consents.ask(&same, ASKED), consents.ask(&same, ResponseId(2)), "asked again later, it is asked anew");
     }
 
     #[test]
