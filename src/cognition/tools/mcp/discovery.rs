@@ -361,6 +361,9 @@ const NOTES_MAX: usize = 20;
 mod tests {
     use super::*;
 
+    /// What is kept of each server, the tools (their names, their servers, whether they are gone), and the notes.
+    type Joined = (BTreeMap<String, Catalogue>, Vec<(String, String, bool)>, Vec<String>);
+
     fn catalogue(names: &[&str]) -> Catalogue {
         let offer = |name: &&str| Offer {
             name: (*name).to_owned(),
@@ -378,7 +381,7 @@ mod tests {
         offers: &[(&str, &[&str])],
         kept: &BTreeMap<String, Catalogue>,
         now_s: u64,
-    ) -> (BTreeMap<String, Catalogue>, Vec<(String, String, bool)>, Vec<String>) {
+    ) -> Joined {
         let server = json!({ "url": "http://127.0.0.1:1/mcp", "tools": ["*"] });
         let servers: serde_json::Map<String, Value> = offers.iter().map(|(name, _)| ((*name).to_owned(), server.clone())).collect();
         let config: Config = serde_json::from_value(json!({ "mcp": servers })).unwrap();
