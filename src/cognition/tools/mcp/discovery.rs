@@ -377,11 +377,7 @@ mod tests {
     }
 
     /// One start of a box with these servers, which offer this and were kept so: what is kept then, and the tools with what they are.
-    fn start(
-        offers: &[(&str, &[&str])],
-        kept: &BTreeMap<String, Catalogue>,
-        now_s: u64,
-    ) -> Joined {
+    fn start(offers: &[(&str, &[&str])], kept: &BTreeMap<String, Catalogue>, now_s: u64) -> Joined {
         let server = json!({ "url": "http://127.0.0.1:1/mcp", "tools": ["*"] });
         let servers: serde_json::Map<String, Value> = offers.iter().map(|(name, _)| ((*name).to_owned(), server.clone())).collect();
         let config: Config = serde_json::from_value(json!({ "mcp": servers })).unwrap();
