@@ -229,14 +229,6 @@ impl Tool {
             let what = "nobody's request cancels another's";
             checker.error(&place.join("idempotency_scope"), what, "idempotency_scope = \"party\"");
         }
-        if let Some(window_ms) = self.idempotency_window_ms {
-            let path = place.join("idempotency_window_ms");
-            checker.within(&path, window_ms, 1..=KEPT_MS_MOST);
-            if window_ms < self.deadline_ms {
-                let what = format!("the same request is a new one while the first may still run, up to deadline_ms = {}", self.deadline_ms);
-                checker.warning(&path, what, format!("idempotency_window_ms = {}", self.deadline_ms));
-            }
-        }
         if !self.say_progress.is_empty() && self.progress != ProgressPolicy::Say {
             checker.warning(&place.join("say_progress"), "this is never said", "progress = \"say\"");
         }
@@ -253,21 +245,20 @@ impl Tool {
         }
     }
 
-    /// What the store has removed is remembered no more.
+    /// Neither shorter than what runs may take, nor longer than what the store remembers.
     pub(super) fn check_window(&self, checker: &mut Checker<'_>, place: &Path, store: &Store) {
-        let keep_ms = store.keep().map(|keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
-        if let (Some(window_ms), Some(keep_ms)) = (self.idempotency_window_ms, keep_ms)
-            && window_ms > keep_ms
-        {
-            let what = format!(
-                "the store forgets what is over after store.keep_days = {}, and the request would be done once more",
-                store.keep_days
-            );
-            checker.error(
-                &place.join("idempotency_window_ms"),
-                what,
-                format!("idempotency_window_ms = {keep_ms}, or a larger store.keep_days"),
-            );
+        let Some(window_ms) = self.idempotency_window_ms else { return };
+        let path = place.join("idempotency_window_ms");
+        let kept_ms = store.keep().map_or(u64::MAX, |keep| u64::try_from(keep.as_millis()).unwrap_or(u64::MAX));
+        checker.within_and_fit(&path, window_ms, 1..=KEPT_MS_MOST, kept_ms);
+        if window_ms > kept_ms && window_ms <= KEPT_MS_MOST {
+            let what =
+                format!("the store forgets what is over after store.keep_days = {}, and it would be done once more", store.keep_days);
+            checker.error(&path, what, format!("idempotency_window_ms = {kept_ms}, or a larger store.keep_days"));
+        }
+        if window_ms < self.deadline_ms {
+            let what = format!("the same request is a new one while the first may still run, up to deadline_ms = {}", self.deadline_ms);
+            checker.warning(&path, what, format!("idempotency_window_ms = {}", self.deadline_ms));
         }
     }
 

@@ -78,5 +78,7 @@ fn what_makes_two_requests_one_is_checked() {
     assert!(said("idempotency_window_ms = 0").contains("0 is outside of 1 to"), "{}", said("idempotency_window_ms = 0"));
     let short = said("idempotency_window_ms = 1000");
     assert!(short.contains("while the first may still run") && short.contains("idempotency_window_ms = 300000"), "{short}");
+    let long = said("idempotency_window_ms = 3000000000");
+    assert!(long.contains("store.keep_days = 30") && long.contains("idempotency_window_ms = 2592000000, or a larger store.keep_days"), "{long}");
     assert!(said("idempotency_scope = \"world\"").contains("global"), "{}", said("idempotency_scope = \"world\""));
 }
