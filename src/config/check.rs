@@ -67,6 +67,16 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// A variable of a program's environment is named as a shell would take it; whether it is.
+    pub fn variable_name(&mut self, path: &Path, name: &str, instead: &str) -> bool {
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let named = !name.is_empty() && name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit());
+        if !named {
+            self.error(path, "a variable's name is letters, digits and `_`", instead);
+        }
+        named
+    }
+
     /// A file must be there and must be a file.
     pub fn file_exists(&mut self, path: &Path, file: &FilePath) {
         if self.depth == Depth::Settings {

@@ -166,10 +166,16 @@ impl McpServer {
             checker.error(&path, "it is empty", "the path of a program that recado may run");
         } else if super::engines::is_path(program) {
             checker.program_exists(&path, program);
+            checker.only_its_owner_writes(&path, program);
         } else {
             checker.program_is_installed(&path, program);
         }
+        for (index, argument) in self.arguments.iter().enumerate().filter(|(_, argument)| argument.contains('\0')) {
+            let without = argument.replace('\0', "");
+            checker.error(&place.join("arguments").join(index), "an argument holds no NUL", format!("{without:?}"));
+        }
         for (name, file) in &self.environment {
+            checker.variable_name(&place.join("environment").join(name), name, "API_KEY = \"api-key\"");
             let instead = "a file in $CREDENTIALS_DIRECTORY, or the path of one that holds the value";
             checker.holds_credential(&place.join("environment").join(name), file, instead);
         }

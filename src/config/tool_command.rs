@@ -133,10 +133,10 @@ impl ToolCommand {
         self.check_arguments(checker, tool, &place.join("arguments"));
         for (name, value) in &self.environment {
             let path = place.join("environment").join(name);
-            let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if name.is_empty() || !name.chars().all(plain) || name.starts_with(|c: char| c.is_ascii_digit()) {
-                checker.error(&path, "a variable's name is letters, digits and `_`", "DOOR_BUS = \"/dev/ttyUSB0\"");
-            } else if name.starts_with("RECADO_") {
+            if !checker.variable_name(&path, name, "DOOR_BUS = \"/dev/ttyUSB0\"") {
+                continue;
+            }
+            if name.starts_with("RECADO_") {
                 checker.error(&path, "names that begin with RECADO_ are the box's own", "DOOR_BUS = \"/dev/ttyUSB0\"");
             } else if value.contains('\0') {
                 checker.error(&path, "a variable holds no NUL", format!("{name} = \"…\""));

@@ -165,6 +165,11 @@ impl Tool {
                         instead(name),
                     );
                 }
+                Some(other) if other.mcp.is_some() => {
+                    let what =
+                        format!("{name:?} is of an MCP server, which may make a task of it: a larger model waits for no tool's result");
+                    checker.error(&path, what, instead(name));
+                }
                 Some(other) if !other.idempotent => {
                     let what = format!("{name:?} is not idempotent: an attempt of the model that is repeated would do it twice");
                     checker.error(
@@ -183,7 +188,7 @@ impl Tool {
 
     /// Whether a larger model may use it.
     fn may_be_used(&self) -> bool {
-        self.delegate.is_none() && self.idempotent
+        self.delegate.is_none() && self.mcp.is_none() && self.idempotent
     }
 }
 

@@ -4,6 +4,7 @@ use recado_core::policy::Language;
 
 use super::list::{origin, place};
 use super::{duration, either};
+use crate::cognition::tools::FAULTS_MAX;
 use crate::config::{Config, OnTerminate, Tool, Way};
 
 /// A sentence for each thing that is asked of the tool, or that it is asked with.
@@ -16,13 +17,14 @@ pub(super) fn ways(config: &Config, tool: &Tool, language: Language) -> Vec<Stri
     said.push(format!("{} {}.", t("A la vez, como mucho:", "At the same time, at most:"), tool.concurrency));
     said.extend(standing(tool, language));
     said.push(cancelling(tool, language));
-    said.push(
-        t(
-            "Si lo que hay detrás falla 5 veces seguidas, se deja en paz y se prueba de vez en cuando; entre tanto se espera, sin gastar intentos.",
-            "Where what is behind it fails 5 times in a row, it is left alone and tried now and then; what is asked meanwhile waits, and spends no attempt.",
-        )
-        .to_owned(),
-    );
+    said.push(match language {
+        Language::Es => format!(
+            "Si lo que hay detrás falla {FAULTS_MAX} veces seguidas, se deja en paz y se prueba de vez en cuando; entre tanto se espera, sin gastar intentos."
+        ),
+        Language::En => format!(
+            "Where what is behind it fails {FAULTS_MAX} times in a row, it is left alone and tried now and then; what is asked meanwhile waits, and spends no attempt."
+        ),
+    });
     said
 }
 

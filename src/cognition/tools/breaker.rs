@@ -305,7 +305,7 @@ fn ms(duration: Duration) -> u64 {
 }
 
 /// More than the attempts that an operation has where nothing else is said: one that its service can't cope with comes to its end, and holds nobody back.
-pub(super) const FAULTS_MAX: u32 = 6;
+pub const FAULTS_MAX: u32 = 6;
 /// Short enough for somebody who waits on the line.
 const OPEN_FIRST: Duration = Duration::from_secs(2);
 /// As long as the waits of an operation that is tried again become.

@@ -56,9 +56,13 @@ pub fn http_tools(
     callback: Option<&CallbackAddress>,
     reports: Option<&mpsc::Sender<ledger::Input>>,
 ) -> Result<BTreeMap<String, Slot>, ToolError> {
-    let mut clients = Clients::new(SystemAuthorities::load());
     let mut slots = BTreeMap::new();
-    for tool in tools.iter().filter(|tool| matches!(tool.way(), None | Some(Way::Http(_)))) {
+    let tools: Vec<&Tool> = tools.iter().filter(|tool| matches!(tool.way(), None | Some(Way::Http(_)))).collect();
+    if tools.is_empty() {
+        return Ok(slots);
+    }
+    let mut clients = Clients::new(SystemAuthorities::load());
+    for tool in tools {
         let port = HttpTool { reports: reports.cloned(), ..HttpTool::new(tool, &mut clients, callback.cloned())? };
         if slots.insert(tool.name.clone(), Slot { port: Arc::new(port), concurrency: tool.concurrency }).is_some() {
             return Err(ToolError::Duplicate { tool: tool.name.clone() });

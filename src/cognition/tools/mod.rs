@@ -47,7 +47,7 @@ mod tls_faults;
 #[cfg(test)]
 mod webhook_faults;
 
-pub use breaker::{Endpoint, Standing};
+pub use breaker::{Endpoint, FAULTS_MAX, Standing};
 pub use callbacks::{Callback, CallbackAddress, Report, Signers, refusing_router, router};
 pub use command::commands;
 pub use delegate::delegates;

@@ -123,3 +123,19 @@ fn a_tool_of_a_server_names_one_that_there_is_and_has_nothing_of_another_kind() 
     let said = tool("mcp = \"office\"\nidempotent = false\nretry = { attempts_max = 3 }");
     assert!(said.contains("this tool is not idempotent"), "{said}");
 }
+
+#[test]
+fn a_program_is_run_with_arguments_and_variables_that_there_can_be_and_a_larger_model_uses_no_tool_of_a_server() {
+    let said = said_of("[mcp.door]\nprogram = \"sh\"\narguments = [\"a\\u0000b\"]\nenvironment = { \"A=B\" = \"recado.toml\" }\n");
+    assert!(said.contains("mcp.door.arguments: an argument holds no NUL; write instead: \"ab\""), "{said}");
+    assert!(said.contains("a variable's name is letters, digits and `_`; write instead: API_KEY = \"api-key\""), "{said}");
+
+    let said = said_of(
+        "[mcp.office]\nurl = \"https://tools.example/mcp\"\n\
+         [[tools]]\nname = \"hours\"\nmcp = \"office\"\nidempotent = true\nsay_done.es = \"Ya.\"\n\
+         [[tools]]\nname = \"expert\"\nsay_done.es = \"Ya.\"\n\
+         [tools.delegate]\nurl = \"https://llm.example/v1\"\nmodel = \"large\"\ntools = [\"hours\"]\n",
+    );
+    assert!(said.contains("\"hours\" is of an MCP server, which may make a task of it"), "{said}");
+    assert!(said.contains("no tools: none here can be used"), "{said}");
+}

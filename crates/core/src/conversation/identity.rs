@@ -426,6 +426,8 @@ impl Conversation {
     }
 
     fn give_pin(&mut self, cx: &mut Cx) {
+        let floor_max = self.ms(Timer::FloorMax);
+        let is_last_chance = matches!(&self.verifying.at, Stage::Keys { since, .. } if cx.now >= since.plus(floor_max));
         match std::mem::take(&mut self.verifying.at) {
             Stage::Keys { keys, .. } if self.is_too_short(&keys) && !keys.0.is_empty() => {
                 let outcome = self.counts_as_too_short();
@@ -438,10 +440,12 @@ impl Conversation {
                 self.tell_model_of_verification(cx, VerificationOutcome::NotVerified);
             }
             // Or has to look for it: the floor is free, and keys that come now are of the PIN.
-            keys @ Stage::Keys { .. } => {
+            keys @ Stage::Keys { .. } if !is_last_chance => {
                 self.verifying.at = keys;
                 self.verifying.aside = Some(Aside { since: cx.now, for_turn: false });
             }
+            // Not for ever.
+            Stage::Keys { .. } => {}
             other => self.verifying.at = other,
         }
     }

@@ -227,7 +227,10 @@ impl Found {
                 let of_this_pass = |offer: &&mut Offer| offer.gone_since.is_some() == gone && is_left(config, server, settings, offer);
                 for offer in catalogue.offers.iter_mut().filter(of_this_pass) {
                     let taken = claims.refusal(server, settings, offer).map_or(Ok(()), Err);
-                    match taken.and_then(|()| tool_of(server, settings, offer)).and_then(|tool| fits(&joined.tools, tool)) {
+                    match taken
+                        .and_then(|()| fits(&joined.tools, &name_of(settings, offer)))
+                        .and_then(|()| tool_of(server, settings, offer))
+                    {
                         Ok(tool) => {
                             offer.taken = true;
                             joined.tools.push(tool);
@@ -328,17 +331,17 @@ fn tool_of(server: &str, settings: &McpServer, offer: &Offer) -> Result<Tool, St
     Ok(Tool { discovered: true, gone: offer.gone_since.is_some(), ..tool })
 }
 
-fn fits(tools: &[Tool], tool: Tool) -> Result<Tool, String> {
+fn fits(tools: &[Tool], name: &str) -> Result<(), String> {
     if tools.len() >= TOOLS_MAX {
         return Err(format!("a box has at most {TOOLS_MAX} tools: name fewer in the server's `tools`, or more in `except`"));
     }
-    if tools.iter().any(|other| other.name == tool.name) {
-        return Err(format!("there is a tool `{}` already: give the server a `prefix`", tool.name));
+    if tools.iter().any(|other| other.name == name) {
+        return Err(format!("there is a tool `{name}` already: give the server a `prefix`"));
     }
-    if crate::cognition::models::is_own_function(&tool.name) {
-        return Err(format!("`{}` is a function of the box's own: give the server a `prefix`", tool.name));
+    if crate::cognition::models::is_own_function(name) {
+        return Err(format!("`{name}` is a function of the box's own: give the server a `prefix`"));
     }
-    Ok(tool)
+    Ok(())
 }
 
 /// What a result is told with where nobody has written words for it: its text, or what stands for one in a structure (a tool that returns a text or a

@@ -9,6 +9,7 @@ use rmcp::handler::client::ClientHandler;
 use rmcp::model::{ClientConfig, ProtocolVersion, ServerCapabilities, SubscriptionFilter};
 use rmcp::service::{NotificationContext, Peer};
 use tokio::sync::Notify;
+use tokio::time::timeout;
 
 use super::catalogue::Catalogue;
 
@@ -85,7 +86,8 @@ impl Looks {
             loop {
                 if self.has_begun() {
                     // One that does not say what it offers is looked at the next time.
-                    if let Some(changes) = Catalogue::of(&peer).await.ok().and_then(|now| self.news(&now)) {
+                    let now = timeout(LOOKS_APART, Catalogue::of(&peer)).await.ok().and_then(Result::ok);
+                    if let Some(changes) = now.and_then(|now| self.news(&now)) {
                         let what = "an MCP server has changed its tools; what is new can be used when the box is started again";
                         tracing::warn!(server = name, changes, "{what}");
                     }

@@ -13,7 +13,7 @@ use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVers
 use rmcp::service::{ClientInitializeError, Peer, RunningService, serve_client_with_lifecycle};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::streamable_http_client::{StreamableHttpClientTransport, StreamableHttpClientTransportConfig};
-use rmcp::{ClientLifecycleMode, RoleClient};
+use rmcp::{ClientCacheConfig, ClientLifecycleMode, RoleClient};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -277,6 +277,8 @@ impl Reach {
         match made {
             Ok(Ok(service)) => {
                 tracing::info!(server = self.name, "connected to an MCP server");
+                // What a server offers is looked at when it may have changed, and held in bounds of our own.
+                service.peer().set_response_cache_config(ClientCacheConfig::disabled()).await;
                 let mut looks = JoinSet::new();
                 looks.spawn(Arc::clone(&self.looks).follow(self.name.clone(), service.peer().clone()));
                 Ok(Connection { service, _program: program, _looks: looks, since: Instant::now() })
